@@ -1,0 +1,112 @@
+"""How long a fit takes, beside the reference package's own fitting of the same data in the same process.
+
+Run: python benchmarks/fit_time.py [--device cuda]     (needs the benchmark extra for the reference; without it ours alone)
+
+Only the fitting is timed. The reference package fits as part of explaining a model, so it is given a look-up table that
+answers its queries at once, and its routines are called with the data already in memory:
+- eff: its Adam loop with the defaults of its explainer (60 epochs of batches of 128, learning rate 5e-3) on the rows as
+  token sequences, and the same with ten times the epochs, as its loss is far from ours after 60;
+- fidel: its v step, s step, v step (scikit-learn and scipy) on the same rows.
+The loss is the mean squared error on the rows that were fitted.
+"""
+
+import argparse
+import contextlib
+import io
+import statistics
+import time
+
+import numpy as np
+
+from slalom.core import Alternating, Joint, Sgd, fit
+
+from planted import noisy
+
+
+def timed(run, repeats):
+    if repeats > 1:
+        run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), result
+
+
+def reference(counts, scores):
+    """Return runs of the reference's two fitters; each gives its mean squared error on the rows."""
+    import torch  # noqa: PLC0415
+    from slalom_explanations import slalom_helpers  # noqa: PLC0415
+
+    n = counts.shape[1]
+    width = int(counts.sum(axis=1).max())
+    tokens = np.zeros((len(counts), width), dtype=np.int64)  # token 0 is padding, unit i is token i + 1
+    for row, present in enumerate(counts > 0):
+        ids = np.flatnonzero(present) + 1
+        tokens[row, : len(ids)] = ids
+    rows = torch.tensor(tokens)
+    features = torch.tensor(counts, dtype=torch.float32)
+    labels = torch.tensor(scores, dtype=torch.float32)
+    vocabulary = torch.arange(1, n + 1)
+
+    def sampled(batch_size, *_args, **_kwargs):
+        """Hand out the rows in order, as sample_dataset would after asking a model."""
+        start = sampled.start
+        stop = sampled.start = min(start + batch_size, len(rows))
+        piece = slice(start, stop)
+        if sampled.first_is_tokens:
+            return rows[piece], rows[piece] > 0, None, labels[piece]
+        return rows[piece], features[piece], rows[piece] > 0, labels[piece]
+
+    def run(fitter, first_is_tokens, **options):
+        model = slalom_helpers.MyLittleSLALOM(vocabulary)
+        sampled.start, sampled.first_is_tokens = 0, first_is_tokens
+        kept, slalom_helpers.sample_dataset = slalom_helpers.sample_dataset, sampled
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                fitter(model, torch.nn.Identity(), vocabulary, rows[0], offline_ds_size=len(rows), **options)
+        finally:
+            slalom_helpers.sample_dataset = kept
+        with torch.no_grad():
+            return float(((model(rows)[:, 1] - labels) ** 2).mean())
+
+    def eff(epochs):
+        return run(slalom_helpers.fit_sgd_rand, True, num_eps=epochs, lr=5e-3, batch_size=128, mode="short")
+
+    return {
+        "reference eff": lambda: eff(60),
+        "reference eff x 10": lambda: eff(600),
+        "reference fidel": lambda: run(slalom_helpers.fit_iter_rand, False, mode="deletion"),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", help="where Joint runs: cpu, cuda, auto")
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    print(f"{'data':<34}{'fitter':<20}{'median s':>10}{'loss':>12}{'R2':>9}")
+    for n, m, repeats in ((200, 1000, arguments.repeats), (500, 5000, 1)):
+        for shape in ("sizes", "half", "deletions", "pairs"):
+            counts, scores = noisy("slalom", shape, n, m, 0.1, seed=0)
+            fitters = {"Joint": Joint(device=arguments.device)}
+            if n == 200:
+                fitters |= {"Alternating": Alternating(), "Sgd": Sgd()}
+            runs = {name: (lambda f=f, c=counts, y=scores: fit(c, y, f).loss) for name, f in fitters.items()}
+            try:
+                runs |= reference(counts, scores) if n == 200 else {}
+            except ImportError as missing:
+                print(f"(no reference: {missing})")
+            results = {name: timed(run, repeats if name == "Joint" else 1) for name, run in runs.items()}
+            for name, (seconds, loss) in results.items():
+                label = f"n={n}, {m} rows, {shape}"
+                print(f"{label:<34}{name:<20}{seconds:>10.4f}{loss:>12.3e}{1 - loss / scores.var():>9.4f}", flush=True)
+            ours = results["Joint"][0]
+            for name, (seconds, _) in results.items():
+                if name.startswith("reference"):
+                    print(f"    Joint is {seconds / ours:.1f} x faster than {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

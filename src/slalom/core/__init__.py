@@ -1,0 +1,24 @@
+"""The exact core: arrays in, arrays out; no text, no models."""
+
+from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Sgd, fit
+from slalom.core.recovery import recover
+from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
+from slalom.core.surrogate import Background, Link, Slalom
+
+__all__ = [
+    "Alternating",
+    "Background",
+    "Fit",
+    "Fitter",
+    "Joint",
+    "Link",
+    "Sgd",
+    "Slalom",
+    "banzhaf",
+    "fit",
+    "interactions",
+    "leave_one_out",
+    "recover",
+    "semivalue",
+    "shapley",
+]

@@ -1,0 +1,47 @@
+"""Checks of arrays where they enter the core: each returns a clean float64 array or says what must hold."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slalom.errors import InputError
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
+    """Return `given` as finite float64 with one of the allowed numbers of dimensions."""
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers; got {type(given).__name__}: {error}") from None
+    if array.ndim not in ndim:
+        dims = " or ".join(str(d) for d in ndim)
+        raise InputError(f"{name} must have {dims} dimension(s); got shape {array.shape}")
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InputError(f"{name} must be finite; got {array[tuple(where)]} at index {where}")
+    return array
+
+
+def count_matrix(counts: ArrayLike, n_units: int | None = None) -> Floats:
+    """Return counts (n_samples, n_units): finite, not negative, one column a unit."""
+    array = real_array("counts", counts, (2,))
+    if n_units is not None and array.shape[1] != n_units:
+        raise InputError(f"counts must have one column for each of the {n_units} units; got shape {array.shape}")
+    if (array < 0).any():
+        row, column = np.argwhere(array < 0)[0].tolist()
+        raise InputError(f"counts must not be negative; got {array[row, column]} in row {row}, column {column}")
+    return array
+
+
+def count_vector(counts: ArrayLike | None, n_units: int) -> Floats:
+    """Return the counts (n_units,) of one input; None means that every unit is present once."""
+    if counts is None:
+        return np.ones(n_units)
+    row = real_array("counts", counts, (1,))
+    return count_matrix(row[None, :], n_units).reshape(n_units)

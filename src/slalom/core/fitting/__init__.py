@@ -1,0 +1,27 @@
+"""Fit a Slalom to counts and scores: one algorithm a file, one function for all."""
+
+from numpy.typing import ArrayLike
+
+from slalom.core.fitting.alternating import Alternating
+from slalom.core.fitting.joint import Joint
+from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.sgd import Sgd
+
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Sgd", "fit"]
+
+
+def fit(counts: ArrayLike, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
+    """Fit a Slalom to scores (m,) or (m, n_classes) of counts (m, n_units); the default fitter is `Joint()`.
+
+    Scores of several classes are logits (or log probabilities) and are centred over the classes first. Weights (m,) say how
+    much a row counts.
+
+    >>> import numpy as np
+    >>> from slalom.core import Slalom
+    >>> truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
+    >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
+    >>> found = fit(counts, truth(counts))
+    >>> found.converged, np.allclose(found.model.values, truth.values, atol=1e-6)
+    (True, True)
+    """
+    return (Joint() if fitter is None else fitter).solve(Problem.of(counts, scores, weights))

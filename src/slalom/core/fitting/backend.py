@@ -1,0 +1,122 @@
+"""Where the arrays of a fit live: numpy on the CPU, or torch on a CUDA device. The fitting code is the same for both.
+
+numpy and torch spell most operations alike; a `Backend` holds the module and the few that they spell differently.
+"""
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import numpy as np
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, MissingExtra
+
+
+class Backend(ABC):
+    """An array library and a device. `xp` is the module whose functions take its arrays."""
+
+    xp: Any
+
+    @abstractmethod
+    def asarray(self, array: Floats) -> Any:
+        """Move a numpy array to the device, as float64."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> Floats:
+        """Bring an array back."""
+
+    @abstractmethod
+    def whiten(self, matrix: Any) -> Any:
+        """Return L^-1 of the Cholesky factor L of a matrix; where it is not positive definite, raise or return NaN."""
+
+    def floats(self, *scalars: Any) -> list[float]:
+        """Bring several 0-d arrays back in one go."""
+        return [float(x) for x in self.numpy(self.xp.stack(scalars))]
+
+
+@final
+class NumpyBackend(Backend):
+    """numpy and LAPACK on the CPU."""
+
+    xp = np
+
+    def asarray(self, array: Floats) -> Floats:
+        """Return the array itself."""
+        return array
+
+    def numpy(self, array: Any) -> Floats:
+        """Return the array itself."""
+        return np.asarray(array, dtype=np.float64)
+
+    def whiten(self, matrix: Floats) -> Floats:
+        """Factorise by LAPACK, invert by blocks.
+
+        Only numpy's own BLAS is used: scipy brings a second one, and the idle threads of each hold up the other.
+        """
+        try:
+            return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64))
+        except np.linalg.LinAlgError:
+            raise ArithmeticError("the matrix is not positive definite") from None
+
+
+def _inverse_lower(lower: Floats) -> Floats:
+    """Return the inverse of a lower triangular matrix: [[A, 0], [B, C]]^-1 = [[A^-1, 0], [-C^-1 B A^-1, C^-1]]."""
+    n = len(lower)
+    if n <= 48:
+        return np.asarray(np.linalg.inv(lower), dtype=np.float64)
+    h = n // 2
+    out = np.zeros_like(lower)
+    out[:h, :h] = _inverse_lower(lower[:h, :h])
+    out[h:, h:] = _inverse_lower(lower[h:, h:])
+    out[h:, :h] = -out[h:, h:] @ (lower[h:, :h] @ out[:h, :h])
+    return out
+
+
+@final
+class TorchBackend(Backend):
+    """Torch on any device, in float64."""
+
+    def __init__(self, device: str) -> None:
+        """Take the device that torch calls by this name."""
+        import torch  # noqa: PLC0415  (optional, and slow to import)
+
+        self.xp = torch
+        self.device = torch.device(device)
+
+    def asarray(self, array: Floats) -> Any:
+        """Copy to the device."""
+        return self.xp.tensor(array, dtype=self.xp.float64, device=self.device)
+
+    def numpy(self, array: Any) -> Floats:
+        """Copy to the host."""
+        return np.asarray(array.cpu().numpy(), dtype=np.float64)
+
+    def whiten(self, matrix: Any) -> Any:
+        """Factorise and invert without waiting for the device: a failure is a NaN that the caller sees in its results."""
+        factor, failed = self.xp.linalg.cholesky_ex(matrix)
+        eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        return self.xp.linalg.solve_triangular(factor, eye, upper=False) / (failed == 0)
+
+
+def backend(device: str) -> Backend:
+    """Return the backend of a device: "cpu" is numpy, "auto" is CUDA where torch is loaded and sees it, else numpy.
+
+    >>> backend("cpu").xp.__name__
+    'numpy'
+    """
+    if device == "cpu":
+        return NumpyBackend()
+    if device == "auto":
+        torch = sys.modules.get("torch")
+        return TorchBackend("cuda") if torch is not None and torch.cuda.is_available() else NumpyBackend()
+    if not re.fullmatch(r"cuda(:\d+)?", str(device)):
+        raise InputError(f"device must be 'auto', 'cpu' or 'cuda' (or 'cuda:1', ...); got {device!r}")
+    try:
+        found = TorchBackend(device)
+    except ImportError:
+        raise MissingExtra(f"device {device!r} needs torch; install it with: pip install 'slalom[torch]'") from None
+    if not found.xp.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device; use device='cpu'")
+    return found

@@ -1,0 +1,252 @@
+"""Values, importances, background and link fitted at once; the data choose the strength of the priors and the model.
+
+    v_i ~ N(mean, tau^2),    s_i ~ N(0, sigma^2),    y = F(c) + noise
+
+The priors shrink towards the linear limit, ridge regression, as far as the data allow: tau, sigma and the noise are those
+that maximise the evidence, the probability of the data with all parameters integrated out (`ascent`). The same evidence
+decides between the candidates: the linear limit, SLALOM with a background, without one, with a saturating link. The inverse
+Gauss-Newton Hessian is the posterior covariance, which gives the standard errors.
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from scipy.linalg import helmert
+
+from slalom.core.checks import Floats
+from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
+from slalom.core.fitting.backend import backend
+from slalom.core.fitting.centred import SHARE, Centred, Design
+from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.ridge import Ridge, ridge
+from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
+
+_FIRST_LOOK = 10  # iterations after which it is asked whether the scores saturate
+_MARGIN = 5.0  # nats by which a richer model must beat the linear limit
+_BENT = 15.0  # nats that a curve in S must promise before a link is tried
+_FAINT = 0.1  # a background with a smaller share than this may be none at all
+_GONE = 0.01  # and with a smaller share than this the question is asked at once
+
+
+@final
+@dataclass(frozen=True)
+class Joint(Fitter):
+    """Fit values, importances, background and link together; nothing needs to be set for ordinary use.
+
+    background: True, False, or None to let the data decide. link: the same (for one score a row; with several classes there
+    is none). max_iterations: of each candidate. tolerance: a candidate is done when an iteration adds less than this to the
+    evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one.
+    """
+
+    background: bool | None = None
+    link: bool | None = None
+    max_iterations: int = 100
+    tolerance: float = 2e-3
+    device: str = "auto"
+
+    def solve(self, problem: Problem) -> Fit:
+        """Return the candidate with the highest evidence."""
+        if problem.empty_rows and self.background is False:
+            raise InputError(
+                "Joint(background=False) cannot explain a row of counts with no unit present; drop such rows or the option"
+            )
+        if self.link and problem.scores.ndim == 2:
+            raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
+        level = np.average(problem.scores, axis=0, weights=problem.weights)
+        if problem.steady or problem.rows_alike:
+            return _constant(problem, level)
+        return _Search(self, problem).fit()
+
+
+def _constant(problem: Problem, level: Floats) -> Fit:
+    """Return the fit where scores or rows do not vary: every unit, and the background if needed, has the mean score."""
+    n = problem.counts.shape[1]
+    values = np.broadcast_to(level, (n, *np.shape(level)))
+    background = (level, 0.0) if problem.empty_rows else None
+    return problem.fitted(Slalom(values, np.zeros(n), background), converged=True, iterations=0)
+
+
+class _Search:
+    """One solve: which candidates are tried, and what becomes of the best."""
+
+    def __init__(self, options: Joint, problem: Problem) -> None:
+        self.options, self.problem = options, problem
+        self.on = backend(options.device)
+        single = problem.scores.ndim == 1
+        self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
+        seen = problem.weights > 0
+        self.counts, self.weights = problem.counts[seen], problem.weights[seen] / problem.weights[seen].mean()
+        self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
+        self.line = ridge(self.counts, self.scores, self.weights, self.on)
+        counts, mean = self.on.asarray(self.counts), self.on.asarray(self.line.centre)
+        design = Design(counts, counts - mean, mean, self.on.asarray(self.scores), self.on.asarray(self.weights))
+        variance = self.mean_square(self.scores - self.line.level)
+        self.ascent = Ascent(design, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
+        self.iterations = 0
+
+    def mean_square(self, residual: Floats) -> float:
+        """Return the weighted mean over rows of the squared residual (m, K), summed over outputs."""
+        return float(np.average((residual**2).sum(axis=1), weights=self.weights))
+
+    def climb(
+        self, start: tuple[Centred, Hyper], limit: int | None = None, target: float = -np.inf, faint: float = 0.0
+    ) -> Candidate:
+        """Climb from a start and count the iterations."""
+        found = self.ascent.climb(*start, limit, target, faint)
+        self.iterations += found.iterations
+        return found
+
+    def fit(self) -> Fit:
+        """Try the candidates that the options and the data call for; return the best."""
+        options = self.options
+        totals = self.counts.sum(axis=1)
+        # Where all inputs have the same length a background can be shared out among the units: it says nothing.
+        told_apart = float(np.ptp(totals)) > 1e-9 * float(totals.max())
+        with_background = options.background is True or (options.background is None and told_apart)
+        self.may_drop = options.background is None and with_background and not self.problem.empty_rows
+        if options.link:
+            best = self.or_bare(self.climb(self.linked_start(with_background)))
+        else:
+            best = self.plain_or_linked(with_background)
+            if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
+                best = self.linear_limit(with_background)
+        return self.finish(best)
+
+    def plain_or_linked(self, with_background: bool) -> Candidate:
+        """Return the better of the models without and, where the residuals ask for it, with a link."""
+        gone = _GONE if self.may_drop else 0.0
+        plain = self.or_bare(self.climb(self.start(self.line, with_background), limit=_FIRST_LOOK, faint=gone))
+        linked = None
+        if self.options.link is None and self.scores.shape[1] == 1 and self.ascent.bends(plain) > _BENT:
+            start = self.linked_start(with_background)
+            linked = self.or_bare(self.climb(start, target=plain.evidence))
+        if not plain.converged:
+            target = -np.inf if linked is None else linked.evidence
+            plain = self.or_bare(self.climb((plain.point, plain.hyper), target=target))
+        return plain if linked is None else max(plain, linked, key=_evidence)
+
+    def or_bare(self, found: Candidate) -> Candidate:
+        """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
+        share = found.point.share
+        if not self.may_drop or share is None or share > _FAINT:
+            return found
+        bare = replace(found.point, psi=found.point.psi / (1.0 - share), share=None)
+        return max(found, self.climb((bare, found.hyper), target=found.evidence), key=_evidence)
+
+    def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
+        """Return the point that agrees with a ridge regression at the mean input: equal weights, half of them outside."""
+        total = float(line.centre.sum())
+        psi = total * line.slopes
+        if not with_background:
+            psi = psi - (line.centre @ psi) / total  # then the level is S at the mean input
+        put, variance = self.on.asarray, self.ascent.variance
+        share = 0.5 if with_background else None
+        point = Centred(put(line.level), put(psi), put(np.zeros(len(psi))), share, link, self.on)
+        noise = line.noise
+        if link is not None:
+            residual = self.on.numpy(point.residual(self.ascent.design))[: len(self.scores)]
+            noise = self.mean_square(residual)
+        size = max(float((psi**2).mean()), 1e-30 * variance)
+        return point, Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
+
+    def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
+        """Return a point whose link just holds the scores, by a ridge regression on the scores taken back through it."""
+        middle, reach = self.ascent.held()
+        inner = (self.scores - middle) / reach
+        pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
+        line = ridge(self.counts, middle + reach * np.arctanh(inner), pull, self.on)
+        line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
+        return self.start(line, with_background, (middle, float(-np.log(reach))))
+
+    def linear_limit(self, with_background: bool) -> Candidate:
+        """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
+        point, hyper = self.start(self.line, with_background)
+        if with_background:  # without one all inputs have one length, where equal weights are linear already
+            p, q, _ = point.attention(self.ascent.design)
+            bend = (self.ascent.design.offsets @ (p[:, None] * point.psi)) * q[:, None]
+            rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
+            point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
+        hyper = hyper._replace(tightness=1.0)
+        system = self.ascent.system(point, hyper, point.blocks(self.ascent.design))
+        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.factorise(point, system))
+
+    # -- the result ---------------------------------------------------------------------------------------------------
+
+    def finish(self, best: Candidate) -> Fit:
+        """Turn the best candidate into a Slalom with standard errors."""
+        values_se, importances_se, background_se = self.standard_errors(best)
+        return self.problem.fitted(
+            self.model(best.point),
+            converged=best.converged,
+            iterations=self.iterations,
+            values_se=values_se,
+            importances_se=importances_se,
+            background_se=background_se,
+        )
+
+    def model(self, point: Centred) -> Slalom:
+        """Return the Slalom of a point."""
+        level, psi, t = (self.on.numpy(x) for x in (point.level, point.psi, point.t))
+        rest = 1.0 - (point.share or 0.0)
+        background, link = None, None
+        if point.share is not None:
+            weight = self.line.centre * self.on.numpy(point.attention(self.ascent.design)[0])
+            total = t.max() + np.log(self.line.centre @ np.exp(t - t.max()))
+            value = level - (weight @ psi) / point.share
+            background = (self.classes(value), float(np.log(point.share / rest) + total))
+        if point.link is not None:
+            link = (point.link[0], float(np.exp(-point.link[1])))
+        return Slalom(self.classes(level + psi / rest), t, background, link)
+
+    def classes(self, outputs: Floats) -> Floats:
+        """Return outputs (..., K) as a single number, or as centred scores of the classes."""
+        return outputs[..., 0] if self.basis is None else outputs @ self.basis.T
+
+    def standard_errors(self, best: Candidate) -> tuple[Floats, Floats, tuple[float | Floats, float] | None]:
+        """Return the errors of values, importances and background by the delta method from H^-1.
+
+        A quantity g with derivative l by the linear side of one output and h by the shape side has the variance
+        |L_M^-1 l|^2 + |L_S^-1 (h - B' M^-1 l)|^2. For several classes l and h are mixed by the basis.
+        """
+        point, n = best.point, len(best.point.t)
+        lower, half, shape = (self.on.numpy(x) for x in best.factors[:3])
+        psi, outputs = self.on.numpy(point.psi), range(len(half))
+        share, rest = point.share, 1.0 - (point.share or 0.0)
+
+        def errors(linear: Floats, by_shape: list[Floats]) -> Floats:
+            """Errors of g_jk, j the quantity and k the output: linear (j, 1 + n), by_shape[k] (j, q)."""
+            own = linear @ lower.T
+            through = np.stack([(by_shape[k] - own @ half[k]) @ shape.T for k in outputs], axis=-1)
+            alone = (own**2).sum(axis=1)
+            if self.basis is None:
+                return np.asarray(np.sqrt(alone + (through[..., 0] ** 2).sum(axis=1)))
+            mixed = through @ self.basis.T
+            return np.asarray(np.sqrt(np.outer(alone, (self.basis**2).sum(axis=1)) + (mixed**2).sum(axis=1)))
+
+        to_values = np.hstack([np.ones((n, 1)), np.eye(n) / rest])
+        by_share = np.zeros((len(outputs), n, n + point.extras))
+        if share is not None:
+            by_share[:, :, n] = psi.T / rest**2
+        values_se = errors(to_values, list(by_share))
+        importances_se = np.sqrt((((np.eye(n) - 1.0 / n) @ shape[:, :n].T) ** 2).sum(axis=1))
+        if share is None:
+            return values_se, importances_se, None
+        weight = self.line.centre * self.on.numpy(point.attention(self.ascent.design)[0])
+        z = weight @ psi
+        to_value = np.concatenate([[1.0], -weight / share])[None]
+        tail = np.zeros(point.extras - 1)
+        by_all = [np.concatenate([-weight * (psi[:, k] - z[k]) / share, [z[k] / share**2], tail])[None] for k in outputs]
+        value_se = errors(to_value, by_all)[0]
+        to_importance = np.concatenate([weight - 1.0 / n, [1.0 / (share * rest)], tail])
+        importance_se = float(np.sqrt(((shape @ to_importance) ** 2).sum()))
+        return (
+            values_se,
+            importances_se,
+            (float(value_se) if np.ndim(value_se) == 0 else value_se, importance_se),
+        )
+
+
+def _evidence(candidate: Candidate) -> float:
+    return candidate.evidence

@@ -1,0 +1,144 @@
+"""What a fitter is given and what it gives back.
+
+    minimise  sum_k weight_k |F(counts_k) - scores_k|^2  over the parameters of a Slalom
+
+`Problem` holds the checked data of one such fit, `Fitter` is the strategy that solves it, `Fit` the result.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slalom.core.checks import Floats, count_matrix, real_array
+from slalom.core.surrogate import Slalom, centred
+from slalom.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Checked data: counts (m, n), scores (m,) or (m, n_classes) centred over classes, weights (m,) with mean one."""
+
+    counts: Floats
+    scores: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, counts: ArrayLike, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
+        """Check counts, scores and weights against each other."""
+        c, y = count_matrix(counts), real_array("scores", scores, (1, 2))
+        if c.shape[0] == 0 or c.shape[1] == 0:
+            raise InputError(f"counts must have at least one row and one column; got shape {c.shape}")
+        if len(y) != len(c):
+            raise InputError(f"scores must have one row for each of the {len(c)} rows of counts; got shape {y.shape}")
+        if y.ndim == 2 and y.shape[1] < 2:
+            raise InputError(f"scores of several classes need >= 2 columns; got shape {y.shape} (pass a vector)")
+        w = np.ones(len(c)) if weights is None else real_array("weights", weights, (1,))
+        if len(w) != len(c) or (w < 0).any() or not w.any():
+            raise InputError(
+                f"weights must hold {len(c)} numbers >= 0, not all of them 0; got shape {w.shape}, minimum {w.min(initial=0)}"
+            )
+        return cls(c, centred(y) if y.ndim == 2 else y, w / w.mean())
+
+    @property
+    def empty_rows(self) -> bool:
+        """Whether a row has no unit present, which only a model with a background can explain."""
+        return not bool(self.counts.any(axis=1).all())
+
+    @property
+    def steady(self) -> bool:
+        """Whether the scores do not vary, but for rounding."""
+        level = np.average(self.scores, axis=0, weights=self.weights)
+        return self.mean_square(self.scores - level) <= 1e-28 * self.mean_square(self.scores)
+
+    @property
+    def rows_alike(self) -> bool:
+        """Whether all rows with a weight show the same counts."""
+        seen = self.counts[self.weights > 0]
+        return bool((seen == seen[0]).all())
+
+    def loss(self, model: Slalom) -> float:
+        """Return the weighted mean squared error of a model (summed over classes)."""
+        return self.mean_square(model(self.counts) - self.scores)
+
+    def fitted(
+        self,
+        model: Slalom,
+        *,
+        converged: bool,
+        iterations: int,
+        limit: str = "max_iterations",
+        note: str = "",
+        values_se: Floats | None = None,
+        importances_se: Floats | None = None,
+        background_se: tuple[float | Floats, float] | None = None,
+    ) -> "Fit":
+        """Return the Fit of a model: its loss and r2 here, and what is wrong with the data or the convergence in words.
+
+        limit names the option that allows more iterations, note is what the fitter itself has to say.
+        """
+        loss = self.loss(model)
+        spread = self.mean_square(self.scores - np.average(self.scores, axis=0, weights=self.weights))
+        negligible = 1e-28 * self.mean_square(self.scores)
+        r2 = 1.0 - loss / spread if spread > negligible else (1.0 if loss <= 1e8 * negligible else -np.inf)
+        late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
+        diagnosis = " ".join(part for part in (self.undetermined(), late, note) if part)
+        return Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+
+    def mean_square(self, residual: Floats) -> float:
+        """Return the weighted mean over rows of the squared residual (summed over classes)."""
+        square = residual**2 if residual.ndim == 1 else (residual**2).sum(axis=1)
+        return float(np.average(square, weights=self.weights))
+
+    def undetermined(self) -> str:
+        """Say in plain words why no fitter could determine the parameters from these data; empty where one might."""
+        seen = self.counts[self.weights > 0]
+        if self.rows_alike:
+            return "All rows of counts are alike, so nothing can be said about single units; vary the queries."
+        if self.steady:
+            return "The scores are the same for every row: the model is constant on these queries, importances are arbitrary."
+        never = np.flatnonzero(~seen.any(axis=0))
+        always = np.flatnonzero((seen == seen[0]).all(axis=0) & seen.any(axis=0))
+        found = []
+        if len(never):
+            found.append(f"{_named(never)} never present")
+        if len(always):
+            found.append(f"{_named(always)} present alike in every row")
+        if found:
+            return f"{' and '.join(found)}: their parameters are set by the prior alone; vary the queries."
+        return ""
+
+
+def _named(units: NDArray[np.intp]) -> str:
+    shown = ", ".join(str(u) for u in units[:5]) + (", ..." if len(units) > 5 else "")
+    return f"Unit {shown} is" if len(units) == 1 else f"{len(units)} units ({shown}) are"
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model and how far to trust it.
+
+    loss: weighted mean squared error on the data. r2: share of the scores' variance explained on the data.
+    values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
+    background_se: the same for the pair (value, importance). diagnosis: plain words where the data cannot determine
+    the parameters or the fit did not converge; empty otherwise.
+    """
+
+    model: Slalom
+    loss: float
+    r2: float
+    converged: bool
+    iterations: int
+    diagnosis: str = ""
+    values_se: Floats | None = None
+    importances_se: Floats | None = None
+    background_se: tuple[float | Floats, float] | None = None
+
+
+class Fitter(ABC):
+    """A strategy: hyper-parameters in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
+
+    @abstractmethod
+    def solve(self, problem: Problem) -> Fit:
+        """Return the best model of this strategy for checked data."""

@@ -1,0 +1,73 @@
+"""Ridge regression with the strength that makes the data most probable: the linear limit of SLALOM.
+
+    y = level + (c - centre) b + noise,    b ~ N(0, noise / strength),    level free
+
+The marginal likelihood of the strength is a sum over the eigenvalues of the centred Gram matrix, so one decomposition serves
+all strengths. The slopes are averaged over the strengths, each weighted by how probable it makes the data: unlike the
+strength of generalised cross-validation that does not collapse where there are about as many rows as units.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slalom.core.checks import Floats
+from slalom.core.fitting.backend import Backend
+
+_STRENGTHS = np.geomspace(1e-10, 1e3, 79)
+
+
+class Ridge(NamedTuple):
+    """y = level + (c - centre) slopes; level (K,), slopes (n, K), the noise variance, and the log evidence."""
+
+    centre: Floats
+    level: Floats
+    slopes: Floats
+    noise: float
+    evidence: float
+
+    def __call__(self, counts: Floats) -> Floats:
+        """Return the predictions (m, K)."""
+        return self.level + (counts - self.centre) @ self.slopes
+
+
+def ridge(counts: Floats, scores: Floats, weights: Floats, on: Backend) -> Ridge:
+    """Fit scores (m, K) on counts (m, n); K outputs share strength and noise. Rows have noise variance noise / weight > 0."""
+    m, outputs = scores.shape
+    total = float(weights.sum())
+    centre, level = weights @ counts / total, weights @ scores / total
+    root = np.sqrt(weights)[:, None]
+    y = (scores - level) * root
+    values, along, basis = _spectrum(on, on.asarray((counts - centre) * root), on.asarray(y))
+    strengths = _STRENGTHS * max(float(values.mean()), 1e-300)
+    square = (along**2).sum(axis=1)  # |V'X'y|^2 an eigenvalue: a fit leaves |y|^2 - sum square / (value + strength)
+    power = float((y**2).sum())
+    misfit = power - (square / (values + strengths[:, None])).sum(axis=1)
+    misfit = np.maximum(misfit, 1e-24 * power + 1e-300)
+    free = max((m - 1) * outputs, 1)
+    shrink = np.log1p(values / strengths[:, None]).sum(axis=1)
+    profile = -0.5 * outputs * shrink - 0.5 * free * np.log(misfit)
+    best = int(profile.argmax())
+    chance = np.exp(profile - profile[best])
+    shrinkage = (chance / chance.sum()) @ (1.0 / (values + strengths[:, None]))
+    slopes = on.numpy(basis @ on.asarray(along * shrinkage[:, None]))
+    noise = float(misfit[best]) / free
+    evidence = (
+        -0.5 * (m * outputs * np.log(noise) + misfit[best] / noise)
+        - 0.5 * outputs * (shrink[best] + np.log(total / noise))
+        + 0.5 * outputs * np.log(weights).sum()
+    )
+    return Ridge(centre, level, slopes, noise, float(evidence))
+
+
+def _spectrum(on: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
+    """Return eigenvalues of X'X, V'X'y and V (on its device), from whichever Gram matrix is smaller."""
+    m, n = x.shape
+    if n <= m:
+        values, basis = on.xp.linalg.eigh(x.T @ x)
+        return np.maximum(on.numpy(values), 0.0), on.numpy(basis.T @ (x.T @ y)), basis
+    values, left = on.xp.linalg.eigh(x @ x.T)  # X'U = V sqrt(values)
+    keep = values > values[-1] * 1e-13
+    values, left = values[keep], left[:, keep]
+    root = on.xp.sqrt(values)
+    return on.numpy(values), on.numpy(root[:, None] * (left.T @ y)), (x.T @ left) / root

@@ -1,0 +1,388 @@
+"""Exact Shapley values, Banzhaf values and other semivalues of a SLALOM surrogate, without sampling.
+
+    phi_i = int dmu(q) E[S(C + i) - S(C)],    every other unit is in C with probability q, independently
+
+A measure mu on [0, 1] names the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
+leave-one-out. With 1/z = int_0^inf exp(-t z) dt the expectation factorises over the units, and an integration
+by parts gives
+
+    phi_i = int dmu(q) int_0^inf dt exp(-t w_0) P (y_i / p_i) [u_i (w_0 + A) - B]  +  e_i
+
+    x_k = exp(-t w_k),  y_k = 1 - x_k,  p_k = 1 - q y_k,  P = prod_k p_k,  u = v - v_0
+    A = sum_k q w_k x_k / p_k,    B = sum_k q w_k u_k x_k / p_k
+
+e_i is 0 with a background and v_i int (1 - q)^(n - 1) dmu(q) without one (w_0 = 0; u is v less any constant).
+
+The game is the evidence S, the surrogate before its link. The empty input has S = v_0, the background's
+value; without a background it has S = 0. A player is a unit with all its c_i copies, so its weight is
+c_i w_i; a unit with c_i = 0 is no player and gets 0.
+
+The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the weights):
+
+- q: the inner integral is a polynomial of degree n - 1 in q whose Bernstein coefficients are bounded. On the
+  ellipse of radius exp(b) around [0, 1] it is at most cosh(b)^(n - 1), so m Gauss nodes err by about
+  exp(-2 m^2 / n): 4 sqrt(n) nodes leave 1e-14, and ceil(n / 2) nothing. The nodes are those of mu itself, so
+  a density that is singular at the ends costs no more.
+- t: the trapezoid rule in tau, where log t = tau - exp(-tau) - log W and W = w_0 + sum_k w_k. It errs by
+  about exp(-pi^2 / h) of 1 / z for every z in (0, W]; the term exp(-tau) only makes the side t -> 0 short.
+- At one t a unit is gone (x = 0), faint (y = t w) or near; only the near ones are computed one by one, always
+  as functions of log t + s. That keeps importances thousands apart exact and cheap.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh_tridiagonal
+from scipy.special import logsumexp, softmax
+
+from slalom.core.checks import Floats, count_vector, real_array
+from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
+
+_STEP = 0.25  # h of the trapezoid rule: exp(-pi^2 / h) is 7e-18
+_START = -3.0  # where it starts: the integrand falls like t^2, and t W = exp(-23) there
+_GONE = 4.5  # log(t w) from which on exp(-t w) is zero, even beside 1 - q
+_FAINT = -45.0  # log(t w) up to which exp(-t w) is 1 - t w, and n t w is zero beside 1
+_APART = 800.0  # a gap of log weights like infinity: exp(-800) is zero
+_LOST = 1e-22  # a product P this small ends the integral over t
+_BLOCK = 2**17  # numbers in one block of (t, unit, q): fits a cache
+
+
+class Measure(ABC):
+    """A probability measure mu of q on [0, 1]: how likely each other unit is present when unit i joins."""
+
+    @abstractmethod
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return nodes q < 1 and weights that integrate the semivalues of n_players."""
+
+    @abstractmethod
+    def nobody(self, others: int) -> float:
+        """Return int (1 - q)^others dmu(q), the probability that none of the others is present."""
+
+
+@final
+@dataclass(frozen=True)
+class Beta(Measure):
+    """q ~ Beta(a, b), density proportional to q^(a - 1) (1 - q)^(b - 1), with a, b > 0.
+
+    Beta(1, 1) is Shapley; b > a looks more at small coalitions. What Kwon and Zou (2022) call
+    Beta(alpha, beta) is Beta(a=beta, b=alpha) here.
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        """Check that both parameters are positive."""
+        for name, given in (("a", self.a), ("b", self.b)):
+            if float(real_array(f"{name} of Beta", given, (0,))) <= 0:
+                raise InputError(f"{name} of Beta must be positive; got {given!r} (Beta(1, 1) is Shapley)")
+
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return the Gauss-Jacobi rule of this density, exact to rounding for n_players."""
+        m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
+        return _gauss_jacobi(float(self.a), float(self.b), m)
+
+    def nobody(self, others: int) -> float:
+        """Return B(a, b + others) / B(a, b), a product of (b + k) / (a + b + k)."""
+        k = np.arange(others)
+        return float(np.prod((self.b + k) / (self.a + self.b + k)))
+
+
+@final
+@dataclass(frozen=True)
+class Point(Measure):
+    """All mass at one q in [0, 1]: 1/2 is Banzhaf, 1 is leave-one-out, 0 is each unit standing alone."""
+
+    q: float
+
+    def __post_init__(self) -> None:
+        """Check that q is a probability."""
+        if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
+            raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
+
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return the one node."""
+        return np.array([float(self.q)]), np.ones(1)
+
+    def nobody(self, others: int) -> float:
+        """Return (1 - q)^others."""
+        return float((1.0 - self.q) ** others)
+
+
+def shapley(model: Slalom, counts: ArrayLike | None = None) -> Floats:
+    """Return the Shapley values of the evidence S, (n_units,) or (n_units, n_classes).
+
+        phi_i = sum_C |C|! (n - 1 - |C|)! / n!  [S(C + i) - S(C)]
+
+    They are exact to rounding (relative to the largest value) and sum to S(counts) - S(empty). S is taken
+    before the link; S(empty) is the background's value, or 0 without a background. `counts` (n_units,) says
+    how often each unit is present in the explained input (default: once); a unit with count 0 gets 0.
+
+    >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+    [1.75, -1.25]
+    """
+    return semivalue(model, Beta(1.0, 1.0), counts)
+
+
+def banzhaf(model: Slalom, counts: ArrayLike | None = None) -> Floats:
+    """Return the Banzhaf values of the evidence S, (n_units,) or (n_units, n_classes).
+
+        phi_i = 2^(1 - n) sum_C [S(C + i) - S(C)]
+
+    `counts` is as in `shapley`. With two units Banzhaf and Shapley are the same:
+
+    >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+    [1.75, -1.25]
+    """
+    return semivalue(model, Point(0.5), counts)
+
+
+def leave_one_out(model: Slalom, counts: ArrayLike | None = None) -> Floats:
+    """Return what the evidence S loses with one unit and all its copies, (n_units,) or (n_units, n_classes).
+
+        phi_i = S(N) - S(N - i) = w_i (v_i - S(N)) / (W - w_i) = (w_i / W) (v_i - S(N - i))
+
+    `counts` is as in `shapley`. The only unit without a background gets its value, as S(empty) = 0.
+
+    >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
+    [1.5, -1.5]
+    """
+    game = _game(model, counts)
+    if game.n == 1 and game.background == -np.inf:
+        return game.spread(game.u + game.centre)
+    if game.n == 0:
+        return game.spread(game.u)
+    # Of all that is present (the background too, with u = 0), the total less one part loses no digits unless
+    # that part is the heaviest; what is left without the heaviest is summed anew.
+    s = game.present
+    u = np.pad(game.u, ((0, len(s) - game.n), (0, 0)))
+    top = int(s.argmax())
+    others = np.delete(np.arange(len(s)), top)
+    w = np.exp(s - s[top])
+    left = np.empty_like(u)
+    left[others] = (w @ u - w[others, None] * u[others]) / (w.sum() - w[others])[:, None]
+    left[top] = softmax(s[others]) @ u[others]
+    return game.spread(((w / w.sum())[:, None] * (u - left))[: game.n])
+
+
+def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) -> Floats:
+    """Return the semivalues of the evidence S under a measure, (n_units,) or (n_units, n_classes).
+
+        phi_i = int dmu(q) E[S(C + i) - S(C)],    every other unit is in C with probability q
+
+    `measure` is `Beta(a, b)` or `Point(q)`; `counts` is as in `shapley`.
+
+    >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
+    [2.0, -1.0, 0.0]
+    """
+    if not isinstance(measure, Measure):
+        raise InputError(f"measure must be Beta(a, b) or Point(q); got {measure!r}")
+    if isinstance(measure, Point) and measure.q == 1:
+        return leave_one_out(model, counts)
+    game = _game(model, counts)
+    if game.n == 0:
+        return game.spread(game.u)
+    columns = np.vstack([np.ones(game.n), game.u.T])
+    phi = np.zeros_like(game.u)
+    for b in _blocks(game, *measure.rule(game.n)):
+        gone, near, faint = slice(b.first), slice(b.first, b.last), slice(b.last, None)
+        # t A and t B, then t (w_0 + A) and t B with all weights: shape (T, 1 + n_classes, Q)
+        flow = (b.rate[:, None, :] * columns[:, near]) @ b.inverse
+        flow += np.multiply.outer(b.growth, columns[:, faint] @ b.faint)[:, :, None]
+        flow *= b.q
+        flow[:, 0] += b.constant[:, None]
+        flow *= b.weight[:, None, :]
+        push = np.einsum("tk,tkc->kc", b.y, b.inverse @ flow.transpose(0, 2, 1))
+        phi[near] += game.u[near] * push[:, :1] - push[:, 1:]
+        phi[gone] += game.u[gone] * push[:1, :1] - push[:1, 1:]
+        push = b.growth @ flow.sum(axis=2)
+        phi[faint] += b.faint[:, None] * (game.u[faint] * push[0] - push[1:])
+    if game.background == -np.inf:
+        phi += measure.nobody(game.n - 1) * (game.u + game.centre)
+    return game.spread(phi)
+
+
+def interactions(model: Slalom, counts: ArrayLike | None = None) -> Floats:
+    """Return the pairwise Shapley interactions of the evidence S, (n, n) or (n, n, n_classes).
+
+        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
+             = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
+
+    with b = y / p, a = w u x / p^2; e is 0 with a background, and -m / (n - 1) without one, where u = v - m.
+    The matrix is symmetric and its diagonal zero by convention; row i sums to
+    leave_one_out_i - (S({i}) - S(empty)). `counts` is as in `shapley`. Time and memory grow like n^2.
+
+    >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+    [[0.0, -0.5], [-0.5, 0.0]]
+    """
+    game = _game(model, counts)
+    half = np.zeros((game.u.shape[1], game.n, game.n))
+    for b in _blocks(game, *Beta(1.0, 1.0).rule(game.n)) if game.n > 1 else ():
+        gone, near = slice(b.first), slice(b.first, b.last)
+        ratio = b.y[:, :, None] * b.inverse
+        for total, u in zip(half, game.u.T, strict=True):
+            force = (b.rate * u[near])[:, :, None] * b.inverse
+            pull = 0.5 * b.q * force.sum(axis=1, keepdims=True) * ratio - force * b.inverse
+            pull *= b.weight[:, None, :]
+            part = np.tensordot(ratio, pull, axes=([0, 2], [0, 2]))
+            total[near, near] += part
+            total[gone, near] += part[:1]
+            total[near, gone] += part[:, :1]
+            total[gone, gone] += part[:1, :1]
+    both = (half + half.transpose(0, 2, 1)).transpose(1, 2, 0)
+    if game.background == -np.inf and game.n > 1:
+        both -= game.centre / (game.n - 1)
+    both[np.arange(game.n), np.arange(game.n)] = 0.0
+    result = np.zeros((game.n_units, game.n_units, game.u.shape[1]))
+    result[np.ix_(game.order, game.order)] = both
+    return result[:, :, 0] if game.flat else result
+
+
+class _Game(NamedTuple):
+    """The players, heaviest first: values u = v - centre (n, n_classes) and log weights s (n,).
+
+    `background` is the background's log weight, -inf without one; with one, the centre is its value.
+    """
+
+    u: Floats
+    s: Floats
+    centre: Floats
+    background: float
+    order: NDArray[np.intp]
+    n_units: int
+    flat: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.s)
+
+    @property
+    def present(self) -> Floats:
+        """The log weights of all that is present: the players, and the background where there is one."""
+        return np.append(self.s, self.background) if self.background > -np.inf else self.s
+
+    def spread(self, scores: Floats) -> Floats:
+        """Return the players' scores (n, n_classes) in the order and shape of the model's values."""
+        result = np.zeros((self.n_units, scores.shape[1]))
+        result[self.order] = scores
+        return result[:, 0] if self.flat else result
+
+
+def _game(model: Slalom, counts: ArrayLike | None) -> _Game:
+    c = count_vector(counts, model.n_units)
+    players = np.flatnonzero(c)
+    s = model.importances[players] + np.log(c[players])
+    order = np.argsort(-s, kind="stable")
+    s, players = s[order], players[order]
+    v = model.values.reshape(model.n_units, -1)[players]
+    if model.background is None:
+        centre, background, s = v.sum(axis=0) / max(1, len(v)), -np.inf, _closer(s)
+    else:
+        centre = np.atleast_1d(model.background.value)
+        closer = _closer(np.append(s, model.background.importance))
+        s, background = closer[:-1], float(closer[-1])
+    return _Game(v - centre, s, centre, background, players, model.n_units, model.values.ndim == 1)
+
+
+def _closer(s: Floats) -> Floats:
+    """Narrow gaps between log weights that no sum can tell from infinity; then log t + s keeps its digits."""
+    order = np.argsort(-s, kind="stable")
+    gaps = -np.diff(s[order])
+    if gaps.max(initial=0.0) <= _APART:
+        return s
+    result = np.zeros_like(s)
+    result[order[1:]] = -np.cumsum(np.minimum(gaps, _APART))
+    return result
+
+
+class _Block(NamedTuple):
+    """What the integrands share on some nodes t (T,) and q (Q,).
+
+    weight (T, Q) is P with the background's factor and the quadrature's; constant (T,) is t w_0. The K
+    players first:last are near: inverse (T, K, Q) is 1 / p, y (T, K) is 1 - x, rate (T, K) is t w x. Those
+    from `last` on are faint: p = 1, and y = t w is the outer product of growth (T,) and faint. Those before
+    `first` are gone, and then player `first` is too and stands for them all: x = 0, y = 1, p = 1 - q.
+    """
+
+    q: Floats
+    weight: Floats
+    inverse: Floats
+    y: Floats
+    rate: Floats
+    constant: Floats
+    growth: Floats
+    faint: Floats
+    first: int
+    last: int
+
+
+def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
+    """Walk up the nodes t, with all q, in blocks of bounded size; a q is dropped when its P has vanished."""
+    log_t, step = _times(game)
+    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays near, for all
+    near = np.searchsorted(-game.s, log_t - _FAINT)
+    start, size = 0, len(log_t)
+    while start < len(log_t) and len(q):
+        size = min(2 * size, len(log_t) - start)
+        while size > 1 and size * len(q) * (near[start + size - 1] - gone[start]) > _BLOCK:
+            size //= 2
+        now, start = slice(start, start + size), start + size
+        first, last = int(gone[now][0]), int(near[now][-1])
+        growth, faint = np.exp(log_t[now] - log_t[now][-1]), np.exp(log_t[now][-1] + game.s[last:])
+        # Beyond log(t w) = 6 nothing changes any more; the bound keeps exp from overflowing.
+        tw = np.exp(np.minimum(log_t[now, None] + game.s[first:last], 6.0))
+        constant = np.exp(np.minimum(log_t[now] + game.background, 6.0))
+        y, rate = -np.expm1(-tw), tw * np.exp(-tw)
+        decay = np.exp(-constant)[:, None]
+        width = max(1, _BLOCK // max(1, y.size))
+        alive = np.ones(len(q), dtype=bool)
+        for left in range(0, len(q), width):
+            here = slice(left, left + width)
+            p = np.multiply(y[:, :, None], -q[here])
+            p += 1.0
+            product = p.prod(axis=1) * (1.0 - q[here]) ** first * decay
+            alive[here] = product[-1] > _LOST * (1.0 - q[here]) ** 2
+            np.divide(1.0, p, out=p)
+            weight = product * step[now, None] * mass[here]
+            yield _Block(q[here], weight, p, y, rate, constant, growth, faint, first, last)
+        q, mass = q[alive], mass[alive]
+
+
+def _times(game: _Game) -> tuple[Floats, Floats]:
+    """Return the nodes log t (ascending) at which not every term is zero to rounding, and their steps."""
+    log_w = float(logsumexp(game.present))
+    # Each weight matters for log t + s in (_FAINT, _GONE); windows that touch are one stretch of nodes.
+    centres = np.sort(-game.present)
+    gaps = np.flatnonzero(np.diff(centres) > _GONE - _FAINT)
+    begins = centres[np.append(0, gaps + 1)] + _FAINT
+    ends = np.minimum(centres[np.append(gaps, len(centres) - 1)], -game.background) + _GONE
+    first, last = (np.ceil((edges + log_w - _START) / _STEP) for edges in (begins, ends))
+    steps = [np.arange(max(0.0, i), j + 1.0) for i, j in zip(first, last, strict=True)]
+    tau = _START + _STEP * np.concatenate(steps)
+    return tau - np.exp(-tau) - log_w, _STEP * (1.0 + np.exp(-tau))
+
+
+@lru_cache(maxsize=64)
+def _gauss_jacobi(a: float, b: float, m: int) -> tuple[Floats, Floats]:
+    """Return the m Gauss nodes in [0, 1) and weights (sum 1) of Beta(a, b), by Golub and Welsch."""
+    k = np.arange(1.0, m)
+    c = a + b
+    middle = np.empty(m)
+    middle[0] = (a - b) / c
+    middle[1:] = (a - b) / (2.0 * k + c) * ((c - 2.0) / (2.0 * k + c - 2.0))
+    # The factor (k + c - 2) / (2 k + c - 3) is 1 at k = 1, also where it reads 0 / 0.
+    factor = np.ones(max(m - 1, 0))
+    factor[1:] = (k[1:] + c - 2.0) / (2.0 * k[1:] + c - 3.0)
+    share = (k + a - 1.0) / (2.0 * k + c - 2.0) * ((k + b - 1.0) / (2.0 * k + c - 2.0))
+    side = 2.0 * np.sqrt(share * factor * k / (2.0 * k + c - 1.0))
+    nodes, vectors = eigh_tridiagonal(middle, side)
+    q = np.clip(0.5 * (1.0 + nodes), 0.0, 1.0 - 2.0**-53)
+    weights = vectors[0] ** 2
+    q.flags.writeable = weights.flags.writeable = False
+    return q, weights

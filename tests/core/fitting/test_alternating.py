@@ -1,0 +1,267 @@
+"""Alternating least squares: planted parameters, the true optimum under noise, and what it cannot do."""
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+from slalom.core.fitting.alternating import Alternating
+from slalom.core.fitting.problem import Problem
+from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
+
+
+def subsets(rng, m, n):
+    counts = (rng.random((m, n)) < 0.5).astype(float)
+    counts[~counts.any(axis=1), 0] = 1.0
+    return counts
+
+
+def pairs(rng, m, n):
+    return np.stack([np.isin(np.arange(n), rng.choice(n, 2, replace=False)) for _ in range(m)]).astype(float)
+
+
+def deletions(rng, m, n):
+    return np.stack([~np.isin(np.arange(n), rng.choice(n, rng.integers(1, 6))) for _ in range(m)]).astype(float)
+
+
+def planted(rng, n, classes=None):
+    return Slalom(rng.normal(size=n if classes is None else (n, classes)), rng.normal(size=n))
+
+
+def error(model, truth):
+    return max(np.abs(model.values - truth.values).max(), np.abs(model.importances - truth.importances).max())
+
+
+@pytest.mark.parametrize("design", [subsets, pairs, deletions])
+@pytest.mark.parametrize("n", [10, 20])
+@pytest.mark.parametrize("seed", range(4))
+def test_planted_parameters_are_recovered(design, n, seed):
+    rng = np.random.default_rng(seed)
+    truth = planted(rng, n)
+    counts = design(rng, 12 * n, n)
+    fit = Alternating().solve(Problem.of(counts, truth(counts), None))
+    assert error(fit.model, truth) <= 1e-6
+    assert fit.converged
+    assert fit.iterations <= 5
+    assert fit.r2 == pytest.approx(1.0, abs=1e-12)
+    assert fit.loss == pytest.approx(0.0, abs=1e-20)
+    assert fit.diagnosis == ""
+
+
+@pytest.mark.parametrize("design", [subsets, pairs])
+def test_large_problems(design):
+    rng = np.random.default_rng(0)
+    truth = planted(rng, 200)
+    counts = design(rng, 1000, 200)
+    fit = Alternating().solve(Problem.of(counts, truth(counts), None))
+    assert error(fit.model, truth) <= 1e-6
+    assert fit.iterations <= 5
+
+
+def test_counts_above_one():
+    rng = np.random.default_rng(1)
+    truth = planted(rng, 8)
+    counts = rng.poisson(0.7, size=(120, 8)).astype(float)
+    counts[~counts.any(axis=1), 0] = 1.0
+    assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6
+
+
+@pytest.mark.parametrize("design", [subsets, pairs])
+def test_several_classes_share_the_importances(design):
+    rng = np.random.default_rng(2)
+    truth = planted(rng, 12, classes=3)
+    counts = design(rng, 60, 12)  # fewer rows than one class alone would need to be safe
+    fit = Alternating().solve(Problem.of(counts, truth(counts), None))
+    assert fit.model.values.shape == (12, 3)
+    assert error(fit.model, truth) <= 1e-6
+
+
+def test_two_centred_classes_are_half_the_log_odds():
+    rng = np.random.default_rng(3)
+    counts = pairs(rng, 150, 8)
+    scores = planted(rng, 8)(counts) + 0.1 * rng.normal(size=150)
+    one = Alternating(tolerance=1e-10).solve(Problem.of(counts, scores, None)).model
+    two = Alternating(tolerance=1e-10).solve(Problem.of(counts, np.stack([-scores, scores], axis=1) / 2, None)).model
+    np.testing.assert_allclose(two.values[:, 1] - two.values[:, 0], one.values, atol=1e-3)
+    np.testing.assert_allclose(two.importances, one.importances, atol=1e-3)
+
+
+def best_near(truth, counts, scores):
+    """The loss that a general solver reaches from the planted parameters."""
+    n = truth.n_units
+
+    def residual(x):
+        return Slalom(x[:n], x[n:])(counts) - scores
+
+    return 2 * least_squares(residual, np.r_[truth.values, truth.importances]).cost / len(scores)
+
+
+@pytest.mark.parametrize("design", [subsets, pairs])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_noise_the_loss_is_that_of_a_general_solver(design, seed):
+    rng = np.random.default_rng(seed)
+    truth = planted(rng, 8)
+    counts = design(rng, 200, 8)
+    scores = truth(counts) + 0.05 * rng.normal(size=200)
+    fit = Alternating().solve(Problem.of(counts, scores, None))
+    assert fit.converged
+    assert fit.loss <= (1 + 1e-4) * best_near(truth, counts, scores)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_iteration_makes_the_model_worse(seed):
+    rng = np.random.default_rng(seed)
+    counts = subsets(rng, 60, 12)
+    problem = Problem.of(counts, rng.normal(size=60), None)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    flat = shares @ np.linalg.lstsq(shares, problem.scores)[0] - problem.scores
+    losses = [np.mean(flat**2)] + [Alternating(max_iterations=k).solve(problem).loss for k in range(1, 12)]
+    assert losses[-1] < 0.99 * losses[0]
+    assert (np.diff(losses) <= 1e-9 * losses[0]).all()
+
+
+def test_weights_are_repeated_rows():
+    rng = np.random.default_rng(4)
+    counts = pairs(rng, 120, 8)
+    scores = planted(rng, 8)(counts) + 0.2 * rng.normal(size=120)
+    times = rng.integers(0, 4, size=120)
+    weighted = Alternating().solve(Problem.of(counts, scores, times))
+    repeated = Alternating().solve(Problem.of(counts.repeat(times, axis=0), scores.repeat(times), None))
+    plain = Alternating().solve(Problem.of(counts, scores, None))
+    assert error(weighted.model, repeated.model) <= 1e-6
+    assert weighted.loss == pytest.approx(repeated.loss, rel=1e-9)
+    assert error(weighted.model, plain.model) > 1e-2
+
+
+def test_a_constant_added_to_the_scores_moves_the_values_alike():
+    rng = np.random.default_rng(5)
+    counts = subsets(rng, 100, 6)
+    scores = planted(rng, 6)(counts) + 0.1 * rng.normal(size=100)
+    here = Alternating().solve(Problem.of(counts, scores, None)).model
+    there = Alternating().solve(Problem.of(counts, scores + 1000.0, None)).model
+    np.testing.assert_allclose(there.values, here.values + 1000.0, atol=1e-4)
+    np.testing.assert_allclose(there.importances, here.importances, atol=1e-4)
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, -1e6])
+def test_constant_scores(score):
+    counts = subsets(np.random.default_rng(6), 50, 5)
+    fit = Alternating().solve(Problem.of(counts, np.full(50, score), None))
+    np.testing.assert_allclose(fit.model.values, score, rtol=1e-12)
+    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-12)
+    assert fit.converged
+    assert "constant" in fit.diagnosis
+
+
+def test_all_rows_alike():
+    rng = np.random.default_rng(7)
+    scores = rng.normal(size=20)
+    fit = Alternating().solve(Problem.of(np.ones((20, 4)), scores, None))
+    np.testing.assert_allclose(fit.model.values, scores.mean(), rtol=1e-10)
+    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-10)
+    assert fit.r2 == pytest.approx(0.0, abs=1e-12)
+    assert "alike" in fit.diagnosis
+
+
+def test_units_never_seen_or_never_apart_get_the_mean_and_equal_parts():
+    rng = np.random.default_rng(8)
+    truth = planted(rng, 4)
+    counts = np.zeros((200, 7))
+    counts[:, :4] = subsets(rng, 200, 4)
+    scores = truth(counts[:, :4])
+    counts[:, 4] = counts[:, 3]  # never apart from unit 3; units 5 and 6 are never seen
+    fit = Alternating().solve(Problem.of(counts, scores, None))
+    assert fit.r2 == pytest.approx(1.0, abs=1e-12)
+    assert fit.model.values[3] == pytest.approx(fit.model.values[4])
+    assert fit.model.importances[3] == pytest.approx(fit.model.importances[4])
+    np.testing.assert_allclose(fit.model.values[5:], scores.mean())
+    assert "never present" in fit.diagnosis
+
+
+@pytest.mark.parametrize("m", [3, 12, 30])
+def test_fewer_rows_than_parameters(m):
+    """2 * 20 - 1 parameters: the rows are explained, nothing is infinite."""
+    rng = np.random.default_rng(9)
+    counts = subsets(rng, m, 20)
+    fit = Alternating().solve(Problem.of(counts, rng.normal(size=m), None))
+    assert np.isfinite(fit.model.values).all()
+    assert np.isfinite(fit.model.importances).all()
+    if m < 20:
+        assert fit.loss <= 1e-20
+
+
+def test_one_unit():
+    fit = Alternating().solve(Problem.of([[1], [2], [1]], [1.0, 2.0, 4.0], [1.0, 1.0, 2.0]))
+    assert fit.model.values.tolist() == pytest.approx([11 / 4])
+    assert fit.model.importances.tolist() == [0.0]
+
+
+def test_a_linear_model_is_out_of_reach():
+    """Documented: a unit alone, twice and three times has one score, whatever v and s."""
+    fit = Alternating().solve(Problem.of([[1], [2], [3]], [1.0, 2.0, 3.0], None))
+    assert fit.model.values.tolist() == pytest.approx([2.0])
+    assert fit.loss == pytest.approx(2 / 3)
+    assert fit.r2 == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_linear_model_of_many_units_is_out_of_reach_too():
+    rng = np.random.default_rng(10)
+    counts = subsets(rng, 300, 8)
+    scores = counts @ np.arange(1.0, 9.0)
+    shares = np.linalg.lstsq(counts, scores)[0]
+    fit = Alternating().solve(Problem.of(counts, scores, None))
+    np.testing.assert_allclose(counts @ shares, scores)
+    assert fit.r2 < 0.5
+
+
+def test_the_floor_bounds_the_importances_and_is_reported():
+    truth = Slalom([1.0, -1.0, 5.0, 0.5], [3.0, 2.0, -9.0, 4.0])
+    counts = subsets(np.random.default_rng(11), 80, 4)
+    low = Alternating(floor=1e-3).solve(Problem.of(counts, truth(counts), None))
+    weights = np.exp(low.model.importances)
+    assert weights.min() / weights.mean() == pytest.approx(1e-3, rel=0.05)
+    assert "1 of 4 importances are at the floor" in low.diagnosis
+    lower = Alternating(floor=1e-8).solve(Problem.of(counts, truth(counts), None))
+    assert error(lower.model, truth) <= 1e-6
+    assert lower.diagnosis == ""
+
+
+def test_an_unfinished_fit_says_so():
+    rng = np.random.default_rng(12)
+    counts = pairs(rng, 100, 10)
+    problem = Problem.of(counts, planted(rng, 10)(counts) + rng.normal(size=100), None)
+    short, full = Alternating(max_iterations=2).solve(problem), Alternating().solve(problem)
+    assert (short.converged, short.iterations) == (False, 2)
+    assert "Not converged after 2 iterations" in short.diagnosis
+    assert full.converged
+    assert 2 < full.iterations < 100
+    assert "Not converged" not in full.diagnosis
+
+
+def test_empty_rows_want_another_fitter():
+    with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
+        Alternating().solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_iterations": 0}, {"tolerance": -1.0}, {"tolerance": np.nan}, {"floor": 0.0}, {"floor": 1.0}],
+)
+def test_wrong_hyper_parameters(wrong):
+    with pytest.raises(InputError, match=f"^{next(iter(wrong))} must") as caught:
+        Alternating(**wrong)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_solver_giving_up_is_survived(monkeypatch):
+    """Where nnls runs out of iterations, the clipped free solution stands in for it."""
+
+    def tired(*_args, **_options):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("slalom.core.fitting.alternating.nnls", tired)
+    rng = np.random.default_rng(13)
+    truth = planted(rng, 10)
+    counts = pairs(rng, 120, 10)
+    assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6

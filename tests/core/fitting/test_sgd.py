@@ -1,0 +1,250 @@
+"""Stochastic gradient descent: planted parameters, its gradient, its stopping, and what it cannot do."""
+
+import numpy as np
+import pytest
+
+from slalom.core.fitting.problem import Problem
+from slalom.core.fitting.sgd import Sgd, _Data
+from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
+
+
+def subsets(rng, m, n):
+    counts = (rng.random((m, n)) < 0.5).astype(float)
+    counts[~counts.any(axis=1), 0] = 1.0
+    return counts
+
+
+def pairs(rng, m, n):
+    return np.stack([np.isin(np.arange(n), rng.choice(n, 2, replace=False)) for _ in range(m)]).astype(float)
+
+
+def planted(rng, n, classes=None):
+    return Slalom(rng.normal(size=n if classes is None else (n, classes)), rng.normal(size=n))
+
+
+def error(model, truth):
+    return max(np.abs(model.values - truth.values).max(), np.abs(model.importances - truth.importances).max())
+
+
+@pytest.mark.parametrize("design", [subsets, pairs])
+@pytest.mark.parametrize("seed", range(4))
+def test_planted_parameters_are_recovered(design, seed):
+    rng = np.random.default_rng(seed)
+    truth = planted(rng, 20)
+    counts = design(rng, 400, 20)
+    fit = Sgd().solve(Problem.of(counts, truth(counts), None))
+    assert error(fit.model, truth) <= 1e-2
+    assert fit.converged
+    assert 0 < fit.iterations < 12_000
+    assert fit.r2 == pytest.approx(1.0, abs=1e-8)
+    assert fit.diagnosis == ""
+
+
+def test_large_problems_of_pairs():
+    rng = np.random.default_rng(0)
+    truth = planted(rng, 200)
+    counts = pairs(rng, 1000, 200)
+    fit = Sgd().solve(Problem.of(counts, truth(counts), None))
+    assert fit.r2 > 1 - 1e-6
+    assert np.median(np.abs(fit.model.importances - truth.importances)) <= 1e-2
+
+
+def test_the_scale_of_the_scores_does_not_matter():
+    rng = np.random.default_rng(1)
+    truth = planted(rng, 10)
+    counts = pairs(rng, 100, 10)
+    fit = Sgd().solve(Problem.of(counts, 1e4 * truth(counts) - 3e5, None))
+    np.testing.assert_allclose(fit.model.values, 1e4 * truth.values - 3e5, atol=1e2)
+    np.testing.assert_allclose(fit.model.importances, truth.importances, atol=1e-2)
+
+
+def test_several_classes_share_the_importances():
+    rng = np.random.default_rng(2)
+    truth = planted(rng, 12, classes=3)
+    counts = pairs(rng, 200, 12)
+    fit = Sgd().solve(Problem.of(counts, truth(counts), None))
+    assert fit.model.values.shape == (12, 3)
+    assert error(fit.model, truth) <= 1e-2
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_the_gradient_is_that_of_the_loss(classes):
+    rng = np.random.default_rng(3)
+    counts = subsets(rng, 30, 6)
+    scores = rng.normal(size=30 if classes is None else (30, classes))
+    data = _Data.of(Problem.of(counts, scores, rng.random(30)))
+    at = rng.normal(size=(6, 1 + (classes or 1)))
+    got = data.gradient(at, np.arange(30))
+    for where in np.ndindex(at.shape):
+        step = np.zeros_like(at)
+        step[where] = 1e-6
+        assert got[where] == pytest.approx((data.loss(at + step) - data.loss(at - step)) / 2e-6, abs=1e-8)
+
+
+def test_the_loss_is_that_of_the_model():
+    rng = np.random.default_rng(4)
+    counts = subsets(rng, 30, 6)
+    problem = Problem.of(counts, rng.normal(size=30), rng.random(30))
+    data, at = _Data.of(problem), rng.normal(size=(6, 2))
+    model = Slalom(at[:, 0] * data.scale + data.mean, at[:, 1])
+    assert data.loss(at) * data.scale**2 == pytest.approx(problem.loss(model))
+
+
+def test_weights_are_repeated_rows():
+    """With all rows in one batch nothing is random but the order of sums."""
+    rng = np.random.default_rng(5)
+    counts = pairs(rng, 120, 8)
+    scores = planted(rng, 8)(counts) + 0.2 * rng.normal(size=120)
+    times = rng.integers(0, 4, size=120)
+    fitter = Sgd(batch_size=10_000, max_steps=1000)
+    weighted = fitter.solve(Problem.of(counts, scores, times))
+    repeated = fitter.solve(Problem.of(counts.repeat(times, axis=0), scores.repeat(times), None))
+    plain = fitter.solve(Problem.of(counts, scores, None))
+    assert error(weighted.model, repeated.model) <= 1e-6
+    assert weighted.loss == pytest.approx(repeated.loss, rel=1e-9)
+    assert error(weighted.model, plain.model) > 1e-2
+
+
+def test_weights_count_in_minibatches_too():
+    """Two units with scores that disagree: the weighted mean is the answer."""
+    counts = np.tile([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], (50, 1))
+    scores = np.tile([0.0, 4.0, 9.0], 50)
+    fit = Sgd(batch_size=16).solve(Problem.of(counts, scores, np.tile([3.0, 1.0, 1.0], 50)))
+    np.testing.assert_allclose(fit.model.values, [1.0, 9.0], atol=0.05)
+
+
+def test_plain_descent_gets_there_more_slowly():
+    rng = np.random.default_rng(6)
+    truth = planted(rng, 10)
+    counts = pairs(rng, 150, 10)
+    problem = Problem.of(counts, truth(counts), None)
+    plain = Sgd(optimizer="sgd", max_steps=4000).solve(problem)
+    assert plain.r2 > 0.999
+    assert Sgd(max_steps=4000).solve(problem).loss < plain.loss
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_learning_rate_far_too_high_is_survived(optimizer):
+    rng = np.random.default_rng(7)
+    counts = pairs(rng, 100, 8)
+    problem = Problem.of(counts, planted(rng, 8)(counts), None)
+    fit = Sgd(optimizer=optimizer, learning_rate=1e200, max_steps=2000).solve(problem)
+    assert np.isfinite(fit.model.values).all()
+    assert np.isfinite(fit.model.importances).all()
+    assert fit.r2 >= -1e-12  # no worse than the start
+
+
+def test_a_divergence_is_noticed_at_once_and_halves_the_learning_rate():
+    """Eight halvings of 500 end at 2, too few steps for waiting `patience` steps each time."""
+    rng = np.random.default_rng(7)
+    counts = pairs(rng, 128, 8)
+    problem = Problem.of(counts, planted(rng, 8)(counts), None)
+    fit = Sgd(optimizer="sgd", learning_rate=500.0, patience=1000, max_steps=6000).solve(problem)
+    assert fit.r2 > 0.99
+
+
+def test_the_best_iterate_is_returned():
+    """Steps of a size that makes the loss jump about: no longer run is worse than a shorter one."""
+    rng = np.random.default_rng(8)
+    counts = pairs(rng, 100, 8)
+    problem = Problem.of(counts, planted(rng, 8)(counts), None)
+    losses = [Sgd(learning_rate=2.0, patience=10_000, max_steps=k).solve(problem).loss for k in range(1, 60, 4)]
+    assert (np.diff(losses) <= 1e-15).all()
+    assert len(set(losses)) > 2
+
+
+def test_a_seed_makes_the_fit_repeatable():
+    rng = np.random.default_rng(9)
+    counts = pairs(rng, 100, 8)
+    problem = Problem.of(counts, rng.normal(size=100), None)
+    first, again, other = (Sgd(max_steps=300, seed=seed).solve(problem).model.values for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_an_unfinished_fit_says_so():
+    rng = np.random.default_rng(10)
+    counts = pairs(rng, 128, 8)
+    fit = Sgd(max_steps=10).solve(Problem.of(counts, planted(rng, 8)(counts), None))
+    assert (fit.converged, fit.iterations) == (False, 10)
+    assert "Not converged after 10 iterations; raise max_steps" in fit.diagnosis
+
+
+def test_noise_ends_by_halving_the_learning_rate():
+    rng = np.random.default_rng(11)
+    counts = pairs(rng, 200, 8)
+    truth = planted(rng, 8)
+    problem = Problem.of(counts, truth(counts) + 0.1 * rng.normal(size=200), None)
+    fit = Sgd().solve(problem)
+    assert fit.converged
+    assert fit.iterations < 8000
+    assert fit.loss <= problem.loss(truth)
+    assert fit.diagnosis == ""
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, -1e6])
+def test_constant_scores(score):
+    counts = subsets(np.random.default_rng(12), 50, 5)
+    fit = Sgd().solve(Problem.of(counts, np.full(50, score), None))
+    np.testing.assert_allclose(fit.model.values, score, rtol=1e-12)
+    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-12)
+    assert (fit.converged, fit.iterations) == (True, 0)
+    assert "constant" in fit.diagnosis
+
+
+def test_all_rows_alike():
+    scores = np.random.default_rng(13).normal(size=20)
+    fit = Sgd().solve(Problem.of(np.ones((20, 4)), scores, None))
+    np.testing.assert_allclose(fit.model.values, scores.mean(), atol=1e-6)
+    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-6)
+    assert "alike" in fit.diagnosis
+
+
+def test_units_never_seen_stay_at_the_mean():
+    rng = np.random.default_rng(14)
+    counts = np.zeros((100, 6))
+    counts[:, :4] = subsets(rng, 100, 4)
+    scores = planted(rng, 4)(counts[:, :4])
+    fit = Sgd().solve(Problem.of(counts, scores, None))
+    np.testing.assert_allclose(fit.model.values[4:], scores.mean())
+    assert "never present" in fit.diagnosis
+
+
+def test_a_linear_model_is_out_of_reach():
+    """Documented: a unit alone, twice and three times has one score, whatever v and s."""
+    fit = Sgd().solve(Problem.of([[1], [2], [3]], [1.0, 2.0, 3.0], None))
+    assert fit.model.values.tolist() == pytest.approx([2.0])
+    assert fit.r2 == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_linear_model_of_many_units_is_out_of_reach_too():
+    rng = np.random.default_rng(15)
+    counts = subsets(rng, 300, 8)
+    scores = counts @ np.arange(1.0, 9.0)
+    assert Sgd().solve(Problem.of(counts, scores, None)).r2 < 0.5
+
+
+def test_empty_rows_want_another_fitter():
+    with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
+        Sgd().solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"learning_rate": 0.0},
+        {"learning_rate": np.inf},
+        {"batch_size": 0},
+        {"max_steps": 0},
+        {"patience": 0},
+        {"halvings": 0},
+        {"tolerance": -1.0},
+        {"optimizer": "rmsprop"},
+    ],
+)
+def test_wrong_hyper_parameters(wrong):
+    with pytest.raises(InputError, match=f"^{next(iter(wrong))} must") as caught:
+        Sgd(**wrong)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,89 @@
+"""What an import loads and costs, and what happens where an optional dependency or a device is missing."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn")
+
+FIT = """
+import numpy as np
+from slalom.core import Joint, Slalom, fit
+from slalom.errors import InputError, MissingExtra
+truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
+counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
+def outcome(device):
+    try:
+        found = fit(counts, truth(counts), Joint(device=device)).model
+        return np.abs(found.values - truth.values).max() < 1e-6
+    except (InputError, MissingExtra) as refusal:
+        return f"{type(refusal).__name__}: {refusal}"
+"""
+
+
+def python(code):
+    """The lines that a fresh interpreter prints; warnings are errors, and no GPU is to be seen."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting"])
+def test_an_import_loads_no_optional_dependency(module):
+    loaded = python(f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))")[0].split()
+    assert "slalom" in loaded
+    assert not set(loaded) & set(HEAVY)
+
+
+def test_importing_slalom_is_quick():
+    code = "from time import perf_counter as now; t = now(); import slalom; print(now() - t)"
+    assert min(float(python(code)[0]) for _ in range(5)) < 0.3
+
+
+def test_the_core_names_what_a_user_needs():
+    names = "Slalom, fit, recover, shapley, banzhaf, leave_one_out, interactions, Joint, Sgd, Alternating"
+    printed = python(f"from slalom.core import {names}; print(*(x.__name__ for x in ({names})))")
+    assert printed == [names.replace(",", "")]
+
+
+def test_every_public_name_of_the_core_exists():
+    code = "import slalom.core as c; print(*[n for n in c.__all__ if not hasattr(c, n)], len(c.__all__) > 10)"
+    assert python(code) == ["True"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_a_fit_needs_no_torch(device):
+    assert python(f"import sys; sys.modules['torch'] = None\n{FIT}\nprint(outcome({device!r}))") == ["True"]
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_cuda_without_torch_names_what_to_install(device):
+    (line,) = python(f"import sys; sys.modules['torch'] = None\n{FIT}\nprint(outcome({device!r}))")
+    assert line == f"MissingExtra: device {device!r} needs torch; install it with: pip install 'slalom[torch]'"
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_torch_without_a_gpu_serves_auto_and_advises_on_cuda():
+    auto, cuda, second = python(f"import torch\n{FIT}\nfor d in 'auto', 'cuda', 'cuda:1': print(outcome(d))")
+    assert auto == "True"
+    for line, device in ((cuda, "cuda"), (second, "cuda:1")):
+        assert line.startswith(f"InputError: device {device!r} ")
+        assert "no CUDA device; use device='cpu'" in line
+
+
+@pytest.mark.parametrize("device", ["gpu", "", "CPU", "mps", "cudafoo", "cuda:x"])
+def test_an_unknown_device_is_refused(device):
+    (line,) = python(f"{FIT}\nprint(outcome({device!r}))")
+    assert line.startswith("InputError: device must be 'auto', 'cpu' or 'cuda'")
+    assert line.endswith(f"got {device!r}")
