@@ -18,6 +18,7 @@ format: $(READY)
 bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/fit_time.py
 	.venv/bin/python benchmarks/small_budgets.py
+	.venv/bin/python benchmarks/coverage.py
 	.venv/bin/python benchmarks/shapley_time.py
 
 $(READY): pyproject.toml constraints.txt

@@ -11,8 +11,11 @@ H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each s
 (M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,13 +54,12 @@ class Terms(NamedTuple):
 
 
 class System(NamedTuple):
-    """The normal equations of one step: M (1 + n)^2, B (K, 1 + n, q), R (q, q), the two gradients, the rows' precisions."""
+    """The normal equations of one step: M (1 + n)^2, B (K, 1 + n, q), R (q, q), and the two gradients."""
 
     linear: Any
     cross: Any
     shape: Any
     gradient: Step
-    rows: Any
 
 
 class Factors(NamedTuple):
@@ -71,7 +73,7 @@ class Factors(NamedTuple):
     def solve(self, right: Step) -> Step:
         """Return H^-1 right."""
         inner = self.linear @ right.linear
-        side = right.shape - sum(half.T @ inner[:, k] for k, half in enumerate(self.half))
+        side = right.shape - _total(half.T @ inner[:, k] for k, half in enumerate(self.half))
         shape = self.shape.T @ (self.shape @ side)
         return Step(self.linear.T @ (inner - (self.half @ shape).T), shape)
 
@@ -92,11 +94,12 @@ class Candidate:
 class Ascent:
     """The data of a fit, and how a candidate is brought to its highest evidence.
 
-    scores (m, K) and weights (m,) are on the host, design on its device. variance is that of the scores. A candidate is done
-    when an iteration adds less than tolerance to the evidence, per row.
+    scores (m, K) and weights (m,) are on the host; design and roots, those of the weights, on their device.
+    variance is that of the scores. A candidate is done when an iteration adds less than tolerance to the evidence, per row.
     """
 
     design: Design
+    roots: Any
     scores: Floats
     weights: Floats
     variance: float
@@ -111,9 +114,9 @@ class Ascent:
         Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `faint`.
         """
         damping, evidence, converged, iteration = _DAMPING, -np.inf, False, 0
-        terms = self.terms(point, point.residual(self.design))
+        terms = self.terms(point)
         for iteration in range(1, (limit or self.max_iterations) + 1):
-            blocks = point.blocks(self.design)
+            blocks = point.blocks(self.root(point, hyper))
             system = self.system(point, hyper, blocks)
             factors = self.factorise(point, system)
             moved, terms, damping = self.step(point, hyper, blocks, system, factors, terms, damping)
@@ -155,10 +158,10 @@ class Ascent:
         low, high = float(self.scores.min()), float(self.scores.max())
         return (high + low) / 2, 1.05 * (high - low) / 2
 
-    def terms(self, point: Centred, residual: Any) -> Terms:
+    def terms(self, point: Centred) -> Terms:
         """Return what the cost at a point is made of."""
         m = len(self.scores)
-        square = residual**2
+        square = point.residual**2
         psi = (point.psi**2).sum() + (0.0 if point.share is None else square[m:].sum())
         misfit, psi, t = point.on.floats((self.design.weights @ square[:m]).sum(), psi, (point.t**2).sum())
         precision, deviation = self.scalar_priors(point)
@@ -166,34 +169,44 @@ class Ascent:
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
+    def root(self, point: Centred, hyper: Hyper) -> Any:
+        """Return the roots of the precisions of the rows (r,)."""
+        xp = point.on.xp
+        root = hyper.precision**0.5 * self.roots
+        return root if point.share is None else xp.concatenate((root, 0.0 * root[:1] + hyper.strength**0.5))
+
     def system(self, point: Centred, hyper: Hyper, blocks: Blocks) -> System:
         """Return the normal equations at a point; the share is left out where it rests on a bound."""
-        xp, n = point.on.xp, len(point.t)
-        rows = hyper.precision * self.design.weights
-        if point.share is not None:
-            rows = xp.concatenate((rows, xp.zeros_like(rows[:1]) + hyper.strength))
-        root = xp.sqrt(rows)[:, None]
-        left, right, residual = blocks.linear * root, blocks.shape * root, blocks.residual * root
-        linear, cross, gradient = left.T @ left, left.T @ right, left.T @ residual
-        shape = sum(block.T @ block for block in right)
-        side = sum(block.T @ residual[:, k] for k, block in enumerate(right))
+        n, left, right = len(point.t), blocks.linear, blocks.shape
+        linear, cross, gradient = left.T @ left, left.T @ right, left.T @ blocks.residual
+        shape = _total(block.T @ block for block in right)
+        side = _total(block.T @ blocks.residual[:, k] for k, block in enumerate(right))
         diagonal(linear)[1:] += hyper.strength
         gradient[1:] -= hyper.strength * point.psi
         side[:n] -= hyper.tightness * point.t
-        precision, deviation = (point.on.asarray(x) for x in self.scalar_priors(point))
-        side[n:] -= precision * deviation
-        if point.share is not None and _rests(point.share, float(side[n])):
-            cross[:, :, n], shape[n], shape[:, n], side[n] = 0.0, 0.0, 0.0, 0.0
+        priors = self.scalar_priors(point)
+        for i, (precision, deviation) in enumerate(zip(*priors, strict=True), start=n):
+            side[i] -= float(precision * deviation)
+        if point.share is not None and not SHARE[0] < point.share < SHARE[1]:
+            outward = -1.0 if point.share <= SHARE[0] else 1.0
+            if float(side[n]) * outward > 0:  # at a bound, and the cost falls beyond it
+                cross[:, :, n], shape[n], shape[:, n], side[n] = 0.0, 0.0, 0.0, 0.0
         diagonal(shape)[:n] += hyper.tightness
-        diagonal(shape)[n:] += precision
-        return System(linear, cross, shape, Step(gradient, side), rows)
+        for i, precision in enumerate(priors[0], start=n):
+            shape[i, i] += float(precision)
+        return System(linear, cross, shape, Step(gradient, side))
 
-    def factorise(self, point: Centred, system: System) -> Factors:
-        """Return the factors of H."""
-        lower = point.on.whiten(_lifted(system.linear, _FLOOR))
-        half = lower @ system.cross
-        schur = system.shape - sum(block.T @ block for block in half)
-        return Factors(lower, half, point.on.whiten(_lifted(schur, _FLOOR, system.shape)), schur)
+    def factorise(self, point: Centred, system: System, floor: float = _FLOOR) -> Factors:
+        """Return the factors of H, its diagonal raised by a part that grows until they exist."""
+        try:
+            lower = point.on.whiten(_lifted(system.linear, floor))
+            half = lower @ system.cross
+            schur = system.shape - _total(block.T @ block for block in half)
+            return Factors(lower, half, point.on.whiten(_lifted(schur, floor, system.shape)), schur)
+        except ArithmeticError:
+            if not floor < 1.0:
+                raise
+            return self.factorise(point, system, 100.0 * floor)
 
     def damped(self, point: Centred, system: System, factors: Factors, damping: float) -> Factors:
         """Return the factors of H + damping diag H; a small damping acts on the shape side alone, the other is linear."""
@@ -213,15 +226,15 @@ class Ascent:
         damping: float,
     ) -> tuple[Centred | None, Terms, float]:
         """Return the next point, its terms and the next damping (Nielsen's rule); None where no damping helps."""
-        cost, growth = terms.cost(hyper), 2.0
+        cost, growth, root = terms.cost(hyper), 2.0, self.root(point, hyper)
         for _ in range(_TRIES):
             moved, after = None, terms
             with suppress(ArithmeticError):
                 used = self.damped(point, system, factors, damping)
                 step = used.solve(system.gradient)
-                moved = self.accelerated(point, blocks, system, used, step)
+                moved = self.accelerated(point, root, blocks, system, used, step)
                 if moved is not None:
-                    after = self.terms(moved, moved.residual(self.design))
+                    after = self.terms(moved)
             if moved is not None and after.cost(hyper) <= cost + 1e-12 * abs(cost):
                 expected = float((step.shape * system.gradient.shape).sum() + (step.linear * system.gradient.linear).sum())
                 ratio = (cost - after.cost(hyper)) / max(expected, 1e-300)
@@ -230,16 +243,17 @@ class Ascent:
             damping, growth = damping * growth, growth * 2.0
         return None, terms, damping
 
-    def accelerated(self, point: Centred, blocks: Blocks, system: System, factors: Factors, step: Step) -> Centred | None:
+    def accelerated(
+        self, point: Centred, root: Any, blocks: Blocks, system: System, factors: Factors, step: Step
+    ) -> Centred | None:
         """Return the point after a step and its geodesic acceleration; None where the path turns too much for the step."""
         probe = point.moved(Step(_PROBE * step.linear, _PROBE * step.shape))
         if probe.share is not None and not SHARE[0] < probe.share < SHARE[1]:
             return point.moved(step)
         along = blocks.linear @ step.linear + (blocks.shape @ step.shape).T
-        bend = ((blocks.residual - probe.residual(self.design)) / _PROBE - along) * (2.0 / _PROBE)
-        pull = system.rows[:, None] * bend
-        side = sum(block.T @ pull[:, k] for k, block in enumerate(blocks.shape))
-        turn = factors.solve(Step(-0.5 * (blocks.linear.T @ pull), -0.5 * side))
+        bend = ((blocks.residual - probe.residual * root[:, None]) / _PROBE - along) * (-1.0 / _PROBE)
+        side = _total(block.T @ bend[:, k] for k, block in enumerate(blocks.shape))
+        turn = factors.solve(Step(blocks.linear.T @ bend, side))
         sizes = [(diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)]
         straight, curved = point.on.floats(*sizes)
         if not 2.0 * curved**0.5 <= _TURN * straight**0.5:
@@ -279,9 +293,7 @@ class Ascent:
         """Return the log of what normalises the prior of psi with the observation rho = 0 in it."""
         if point.share is None:
             return 0.0
-        p, _, _ = point.attention(self.design)
-        odds = (1.0 - point.share) / point.share
-        return 0.5 * float(np.log1p(odds**2 * float(((self.design.mean * p) ** 2).sum())))
+        return 0.5 * float(np.log1p((point.rest / point.share) ** 2 * float((point.weight**2).sum())))
 
     def bends(self, found: Candidate) -> float:
         """Return the nats that a quadratic and a cubic in S would gain on the residuals: the score test for a link.
@@ -289,26 +301,26 @@ class Ascent:
         The residuals are those after one more Newton step, so that what is left to converge does not count.
         """
         point, hyper, m = found.point, found.hyper, len(self.scores)
-        blocks = point.blocks(self.design)
+        root = self.root(point, hyper)
+        blocks = point.blocks(root)
         system = self.system(point, hyper, blocks)
         factors = self.factorise(point, system)
         rest = factors.solve(system.gradient)
-        residual = blocks.residual[:m] - (blocks.linear @ rest.linear + (blocks.shape @ rest.shape).T)[:m]
-        s = point.on.numpy(point.evidence(self.design))[:, 0]
+        residual = (blocks.residual - blocks.linear @ rest.linear - (blocks.shape @ rest.shape).T)[:m]
+        s = point.on.numpy(point.evidence)[:, 0]
         s = (s - s.mean()) / max(float(s.std()), 1e-300)
-        curve = point.on.asarray(np.stack([s**2, s**3], axis=1))
-        weighted = hyper.precision * self.design.weights[:, None] * curve
-        inner = factors.linear @ (blocks.linear[:m].T @ weighted)
-        outer = factors.shape @ (blocks.shape[0][:m].T @ weighted - factors.half[0].T @ inner)
-        left = point.on.numpy(curve.T @ weighted - inner.T @ inner - outer.T @ outer)
-        slope = point.on.numpy(weighted.T @ residual)[:, 0]
+        curve = point.on.asarray(np.stack([s**2, s**3], axis=1)) * root[:m, None]
+        inner = factors.linear @ (blocks.linear[:m].T @ curve)
+        outer = factors.shape @ (blocks.shape[0][:m].T @ curve - factors.half[0].T @ inner)
+        left = point.on.numpy(curve.T @ curve - inner.T @ inner - outer.T @ outer)
+        slope = point.on.numpy(curve.T @ residual)[:, 0]
         left = left + np.diag(1e-9 * np.diag(left) + 1e-300)
         return float(0.5 * slope @ np.linalg.solve(left, slope))
 
 
-def _rests(share: float, slope: float) -> bool:
-    """Whether the share is at a bound and the cost falls beyond it."""
-    return (share <= SHARE[0] and slope < 0) or (share >= SHARE[1] and slope > 0)
+def _total(parts: Iterable[Any]) -> Any:
+    """Return the sum of one or more arrays."""
+    return reduce(add, parts)
 
 
 def _lifted(matrix: Any, part: float, scale: Any = None) -> Any:

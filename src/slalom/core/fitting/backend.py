@@ -28,8 +28,12 @@ class Backend(ABC):
         """Bring an array back."""
 
     @abstractmethod
+    def empty(self, *shape: int) -> Any:
+        """Return a float64 array on the device, not yet filled."""
+
+    @abstractmethod
     def whiten(self, matrix: Any) -> Any:
-        """Return L^-1 of the Cholesky factor L of a matrix; where it is not positive definite, raise or return NaN."""
+        """Return L^-1 of the Cholesky factor L of a matrix; ArithmeticError where it is not positive definite."""
 
     def floats(self, *scalars: Any) -> list[float]:
         """Bring several 0-d arrays back in one go."""
@@ -49,6 +53,10 @@ class NumpyBackend(Backend):
     def numpy(self, array: Any) -> Floats:
         """Return the array itself."""
         return np.asarray(array, dtype=np.float64)
+
+    def empty(self, *shape: int) -> Floats:
+        """Allocate."""
+        return np.empty(shape)
 
     def whiten(self, matrix: Floats) -> Floats:
         """Factorise by LAPACK, invert by blocks.
@@ -84,6 +92,7 @@ class TorchBackend(Backend):
 
         self.xp = torch
         self.device = torch.device(device)
+        self.eye = torch.empty(0)
 
     def asarray(self, array: Floats) -> Any:
         """Copy to the device."""
@@ -93,11 +102,18 @@ class TorchBackend(Backend):
         """Copy to the host."""
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
+    def empty(self, *shape: int) -> Any:
+        """Allocate."""
+        return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+
     def whiten(self, matrix: Any) -> Any:
-        """Factorise and invert without waiting for the device: a failure is a NaN that the caller sees in its results."""
+        """Factorise and invert on the device."""
         factor, failed = self.xp.linalg.cholesky_ex(matrix)
-        eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-        return self.xp.linalg.solve_triangular(factor, eye, upper=False) / (failed == 0)
+        if int(failed):
+            raise ArithmeticError("the matrix is not positive definite")
+        if len(self.eye) != len(matrix):
+            self.eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        return self.xp.linalg.solve_triangular(factor, self.eye, upper=False)
 
 
 def backend(device: str) -> Backend:

@@ -17,6 +17,7 @@ background it shrinks the values to a common mean.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ class Design(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Residuals and the Jacobian, split in the linear side (F, psi) and the shape side (t, a, link).
+    """Residuals and the Jacobian, each row times the root of its precision, split in linear side (F, psi) and shape side.
 
     residual (r, K) is scores - prediction; linear (r, 1 + n) is shared by the K outputs; shape (K, r, n + extras) is not.
     r = m rows, and with a background one more for the observation rho = 0.
@@ -57,7 +58,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """A point of the parameter space.
+    """A point of the parameter space, and the data that it is to explain.
 
     level (K,), psi (n, K), t (n,), the share a (None: no background), the link (m, log k) or None, where
     F = m + tanh(k (S - m)) / k.
@@ -68,6 +69,7 @@ class Centred:
     t: Any
     share: float | None
     link: tuple[float, float] | None
+    design: Design
     on: Backend
 
     @property
@@ -75,32 +77,46 @@ class Centred:
         """How many scalars the shape side has after t: the share, and the two of the link, if there."""
         return (self.share is not None) + 2 * (self.link is not None)
 
-    def attention(self, design: Design) -> tuple[Any, Any, Any]:
+    @property
+    def rest(self) -> float:
+        """The units' share of the attention at the mean input, 1 - a."""
+        return 1.0 - (self.share or 0.0)
+
+    @cached_property
+    def attention(self) -> tuple[Any, Any, Any]:
         """Return p (n,), q = (c - m) p (m,) and D (m,)."""
         e = self.on.xp.exp(self.t - self.t.max())
-        p = e / (design.mean @ e)
-        q = design.offsets @ p
-        return p, q, 1.0 + (1.0 - (self.share or 0.0)) * q
+        p = e / (self.design.mean @ e)
+        q = self.design.offsets @ p
+        return p, q, 1.0 + self.rest * q
 
-    def evidence(self, design: Design) -> Any:
-        """Return S (m, K)."""
-        p, _, d = self.attention(design)
-        x = design.counts if self.share is None else design.offsets
-        return self.level + (x @ (p[:, None] * self.psi)) / d[:, None]
+    @cached_property
+    def weight(self) -> Any:
+        """m p (n,): the units' parts in the background's opposite number z; they sum to one."""
+        return self.design.mean * self.attention[0]
 
-    def residual(self, design: Design) -> Any:
-        """Return scores - F (m, K), and with a background the row -rho under it."""
-        p, _, d = self.attention(design)
-        x = design.counts if self.share is None else design.offsets
-        effect = p[:, None] * self.psi
-        f = self.level + (x @ effect) / d[:, None]
+    @property
+    def x(self) -> Any:
+        """What multiplies p psi: offsets from the mean with a background, the counts without."""
+        return self.design.counts if self.share is None else self.design.offsets
+
+    @cached_property
+    def evidence(self) -> Any:
+        """S (m, K)."""
+        p, _, d = self.attention
+        return self.level + (self.x @ (p[:, None] * self.psi)) / d[:, None]
+
+    @cached_property
+    def residual(self) -> Any:
+        """Scores - F (m, K), and with a background the row -rho under it."""
+        f = self.evidence
         if self.link is not None:
             middle, k = self.link[0], float(np.exp(self.link[1]))
             f = middle + self.on.xp.tanh(k * (f - middle)) / k
         if self.share is None:
-            return design.scores - f
-        rho = (1.0 - self.share) / self.share * (design.mean @ effect)
-        return self.on.xp.concatenate((design.scores - f, -rho[None, :]), 0)
+            return self.design.scores - f
+        rho = self.rest / self.share * (self.weight @ self.psi)
+        return self.on.xp.concatenate((self.design.scores - f, -rho[None, :]), 0)
 
     def moved(self, step: Step) -> "Centred":
         """Return the point after a step; the share stays inside its bounds."""
@@ -115,38 +131,41 @@ class Centred:
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
         return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], share=share, link=link)
 
-    def blocks(self, design: Design) -> Blocks:
-        """Return residuals and Jacobian at this point."""
+    def blocks(self, root: Any) -> Blocks:
+        """Return residuals and Jacobian at this point; root (r,) are the roots of the rows' precisions."""
         xp, a = self.on.xp, self.share
-        p, q, d = self.attention(design)
-        rest = 1.0 - (a or 0.0)
-        attention = (design.counts if a is None else design.offsets) * (p / d[:, None])
-        effect = attention @ self.psi  # S - level, (m, K)
-        linear = xp.concatenate((xp.ones_like(q)[:, None], attention), 1)
-        shape = []
-        for k in range(self.psi.shape[1]):
-            drawn = effect[:, k : k + 1]
-            columns = attention * (self.psi[:, k] - rest * drawn)
-            if a is not None:
-                weight = design.mean * p
-                columns = xp.concatenate((columns - (drawn / d[:, None]) * weight, drawn * (q / d)[:, None]), 1)
-            shape.append(columns)
-        residual = design.scores - self.level - effect
+        m, n = self.x.shape
+        p, q, d = self.attention
+        effect = self.evidence - self.level
+        lead = root[:m]
         if self.link is not None:  # one output only: F = m + tanh(k (S - m)) / k
             middle, curve = self.link[0], float(np.exp(self.link[1]))
-            x = self.level + effect - middle
-            bent = xp.tanh(curve * x)
+            off = self.evidence[:, 0] - middle
+            bent = xp.tanh(curve * off)
             slope = 1.0 - bent**2
-            residual = design.scores - middle - bent / curve
-            linear = linear * slope
-            shape = [xp.concatenate((shape[0] * slope, bent**2, x * slope - bent / curve), 1)]
+            bends = (root[:m] * bent**2, root[:m] * (off * slope - bent / curve))
+            lead = lead * slope
+        scale = lead / d
+        linear = self.on.empty(len(root), 1 + n)
+        linear[:m, 0] = lead
+        units = linear[:m, 1:]
+        xp.multiply(self.x, p, out=units)
+        units *= scale[:, None]
+        shape = self.on.empty(self.psi.shape[1], len(root), n + self.extras)
+        for k, block in enumerate(shape):
+            drawn = effect[:, k]
+            xp.multiply(units, self.psi[:, k] - self.rest * drawn[:, None], out=block[:m, :n])
+            if a is not None:
+                block[:m, :n] -= xp.outer(drawn * scale, self.weight)
+                block[:m, n] = drawn * q * scale
+            if self.link is not None:
+                block[:m, -2], block[:m, -1] = bends
         if a is not None:
-            z, odds = weight @ self.psi, rest / a
-            zero = xp.zeros_like(z[:1])
-            tail = [] if self.link is None else [zero, zero]
-            residual = xp.concatenate((residual, -odds * z[None, :]), 0)
-            linear = xp.concatenate((linear, xp.concatenate((zero, odds * weight))[None, :]), 0)
-            for k, columns in enumerate(shape):
-                row = (odds * weight * (self.psi[:, k] - z[k]), -z[k : k + 1] / a**2, *tail)
-                shape[k] = xp.concatenate((columns, xp.concatenate(row)[None, :]), 0)
-        return Blocks(residual, linear, xp.stack(shape) if len(shape) > 1 else shape[0][None])
+            z, odds = self.weight @ self.psi, self.rest / a
+            linear[m, 0] = 0.0
+            linear[m, 1:] = odds * root[m] * self.weight
+            for k, block in enumerate(shape):
+                block[m, :n] = linear[m, 1:] * (self.psi[:, k] - z[k])
+                block[m, n] = -z[k] * root[m] / a**2
+                block[m, n + 1 :] = 0.0
+        return Blocks(self.residual * root[:, None], linear, shape)

@@ -79,11 +79,13 @@ class _Search:
         seen = problem.weights > 0
         self.counts, self.weights = problem.counts[seen], problem.weights[seen] / problem.weights[seen].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
-        self.line = ridge(self.counts, self.scores, self.weights, self.on)
-        counts, mean = self.on.asarray(self.counts), self.on.asarray(self.line.centre)
+        counts = self.on.asarray(self.counts)
+        self.line = ridge(counts, self.scores, self.weights, self.on)
+        mean = self.on.asarray(self.line.centre)
         design = Design(counts, counts - mean, mean, self.on.asarray(self.scores), self.on.asarray(self.weights))
         variance = self.mean_square(self.scores - self.line.level)
-        self.ascent = Ascent(design, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
+        roots = self.on.asarray(np.sqrt(self.weights))
+        self.ascent = Ascent(design, roots, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
         self.iterations = 0
 
     def mean_square(self, residual: Floats) -> float:
@@ -143,10 +145,10 @@ class _Search:
             psi = psi - (line.centre @ psi) / total  # then the level is S at the mean input
         put, variance = self.on.asarray, self.ascent.variance
         share = 0.5 if with_background else None
-        point = Centred(put(line.level), put(psi), put(np.zeros(len(psi))), share, link, self.on)
+        point = Centred(put(line.level), put(psi), put(np.zeros(len(psi))), share, link, self.ascent.design, self.on)
         noise = line.noise
         if link is not None:
-            residual = self.on.numpy(point.residual(self.ascent.design))[: len(self.scores)]
+            residual = self.on.numpy(point.residual)[: len(self.scores)]
             noise = self.mean_square(residual)
         size = max(float((psi**2).mean()), 1e-30 * variance)
         return point, Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
@@ -156,7 +158,7 @@ class _Search:
         middle, reach = self.ascent.held()
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = ridge(self.counts, middle + reach * np.arctanh(inner), pull, self.on)
+        line = ridge(self.ascent.design.counts, middle + reach * np.arctanh(inner), pull, self.on)
         line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
         return self.start(line, with_background, (middle, float(-np.log(reach))))
 
@@ -164,12 +166,12 @@ class _Search:
         """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
         point, hyper = self.start(self.line, with_background)
         if with_background:  # without one all inputs have one length, where equal weights are linear already
-            p, q, _ = point.attention(self.ascent.design)
-            bend = (self.ascent.design.offsets @ (p[:, None] * point.psi)) * q[:, None]
+            p, q, _ = point.attention
+            bend = (point.x @ (p[:, None] * point.psi)) * q[:, None]
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
             point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
         hyper = hyper._replace(tightness=1.0)
-        system = self.ascent.system(point, hyper, point.blocks(self.ascent.design))
+        system = self.ascent.system(point, hyper, point.blocks(self.ascent.root(point, hyper)))
         return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.factorise(point, system))
 
     # -- the result ---------------------------------------------------------------------------------------------------
@@ -189,10 +191,10 @@ class _Search:
     def model(self, point: Centred) -> Slalom:
         """Return the Slalom of a point."""
         level, psi, t = (self.on.numpy(x) for x in (point.level, point.psi, point.t))
-        rest = 1.0 - (point.share or 0.0)
+        rest = point.rest
         background, link = None, None
         if point.share is not None:
-            weight = self.line.centre * self.on.numpy(point.attention(self.ascent.design)[0])
+            weight = self.on.numpy(point.weight)
             total = t.max() + np.log(self.line.centre @ np.exp(t - t.max()))
             value = level - (weight @ psi) / point.share
             background = (self.classes(value), float(np.log(point.share / rest) + total))
@@ -213,7 +215,7 @@ class _Search:
         point, n = best.point, len(best.point.t)
         lower, half, shape = (self.on.numpy(x) for x in best.factors[:3])
         psi, outputs = self.on.numpy(point.psi), range(len(half))
-        share, rest = point.share, 1.0 - (point.share or 0.0)
+        share, rest = point.share, point.rest
 
         def errors(linear: Floats, by_shape: list[Floats]) -> Floats:
             """Errors of g_jk, j the quantity and k the output: linear (j, 1 + n), by_shape[k] (j, q)."""
@@ -233,7 +235,7 @@ class _Search:
         importances_se = np.sqrt((((np.eye(n) - 1.0 / n) @ shape[:, :n].T) ** 2).sum(axis=1))
         if share is None:
             return values_se, importances_se, None
-        weight = self.line.centre * self.on.numpy(point.attention(self.ascent.design)[0])
+        weight = self.on.numpy(point.weight)
         z = weight @ psi
         to_value = np.concatenate([[1.0], -weight / share])[None]
         tail = np.zeros(point.extras - 1)

@@ -56,7 +56,7 @@ class Problem:
     def rows_alike(self) -> bool:
         """Whether all rows with a weight show the same counts."""
         seen = self.counts[self.weights > 0]
-        return bool((seen == seen[0]).all())
+        return np.array_equal(seen[0], seen[-1]) and bool((seen == seen[0]).all())
 
     def loss(self, model: Slalom) -> float:
         """Return the weighted mean squared error of a model (summed over classes)."""

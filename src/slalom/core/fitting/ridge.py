@@ -31,14 +31,17 @@ class Ridge(NamedTuple):
         return self.level + (counts - self.centre) @ self.slopes
 
 
-def ridge(counts: Floats, scores: Floats, weights: Floats, on: Backend) -> Ridge:
-    """Fit scores (m, K) on counts (m, n); K outputs share strength and noise. Rows have noise variance noise / weight > 0."""
+def ridge(counts: Any, scores: Floats, weights: Floats, on: Backend) -> Ridge:
+    """Fit scores (m, K) on counts (m, n), these on their device.
+
+    The K outputs share strength and noise; a row has the noise variance noise / weight, weight > 0.
+    """
     m, outputs = scores.shape
     total = float(weights.sum())
-    centre, level = weights @ counts / total, weights @ scores / total
+    centre, level = on.asarray(weights / total) @ counts, weights @ scores / total
     root = np.sqrt(weights)[:, None]
     y = (scores - level) * root
-    values, along, basis = _spectrum(on, on.asarray((counts - centre) * root), on.asarray(y))
+    values, along, basis = _spectrum(on, (counts - centre) * on.asarray(root), on.asarray(y))
     strengths = _STRENGTHS * max(float(values.mean()), 1e-300)
     square = (along**2).sum(axis=1)  # |V'X'y|^2 an eigenvalue: a fit leaves |y|^2 - sum square / (value + strength)
     power = float((y**2).sum())
@@ -57,7 +60,7 @@ def ridge(counts: Floats, scores: Floats, weights: Floats, on: Backend) -> Ridge
         - 0.5 * outputs * (shrink[best] + np.log(total / noise))
         + 0.5 * outputs * np.log(weights).sum()
     )
-    return Ridge(centre, level, slopes, noise, float(evidence))
+    return Ridge(on.numpy(centre), level, slopes, noise, float(evidence))
 
 
 def _spectrum(on: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
