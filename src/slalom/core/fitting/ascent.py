@@ -13,7 +13,7 @@ H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each s
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ _T_PRIOR = 1.0  # a priori the tightness is worth one unit with t^2 = 1
 _FLOOR = 1e-13  # relative, on H's diagonal: keeps a Cholesky factor where data and prior leave a direction open
 _DAMPING = 1e-3  # at the start
 _TRIES = 24  # dampings tried before a point counts as the best there is
+_POLISH = 4  # steps at the end, with the precisions fixed
 _PROBE = 0.1  # the part of a step at which its second derivative is taken
 _TURN = 0.75  # the acceleration may be this part of the step, or the step is too long
 
@@ -105,20 +106,19 @@ class Ascent:
     variance: float
     tolerance: float
     max_iterations: int
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def climb(
-        self, point: Centred, hyper: Hyper, limit: int | None = None, target: float = -np.inf, faint: float = 0.0
+        self, point: Centred, hyper: Hyper, limit: int | None = None, target: float = -np.inf, gone: float = 0.0
     ) -> Candidate:
         """Return the candidate that a start leads to.
 
-        Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `faint`.
+        Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `gone`.
         """
         damping, evidence, converged, iteration = _DAMPING, -np.inf, False, 0
         terms = self.terms(point)
         for iteration in range(1, (limit or self.max_iterations) + 1):
-            blocks = point.blocks(self.root(point, hyper))
-            system = self.system(point, hyper, blocks)
-            factors = self.factorise(point, system)
+            blocks, system, factors = self.linearised(point, hyper)
             moved, terms, damping = self.step(point, hyper, blocks, system, factors, terms, damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
@@ -131,9 +131,23 @@ class Ascent:
                 break
             if iteration > 3 and evidence + 10.0 * gain < target:
                 break
-            if point.share is not None and point.share < faint:
+            if point.share is not None and point.share < gone:
                 break
         return Candidate(point, hyper, evidence, iteration, converged, factors)
+
+    def polish(self, found: Candidate) -> Candidate:
+        """Return a candidate at the lowest cost for its precisions: what the evidence hardly sees, standard errors do."""
+        point, factors, damping = found.point, found.factors, _DAMPING
+        terms = self.terms(point)
+        for _ in range(_POLISH):
+            blocks, system, factors = self.linearised(point, found.hyper)
+            if _product(factors.solve(system.gradient), system.gradient) < 0.1:  # what a step would gain
+                break
+            moved, terms, damping = self.step(point, found.hyper, blocks, system, factors, terms, damping)
+            if moved is None:
+                break
+            point = moved
+        return replace(found, point=point, factors=factors)
 
     def exact(self, hyper: Hyper) -> bool:
         """Whether the noise is at the level of rounding."""
@@ -168,6 +182,15 @@ class Ascent:
         return Terms(misfit, psi, t, float(precision @ deviation**2))
 
     # -- one step -----------------------------------------------------------------------------------------------------
+
+    def linearised(self, point: Centred, hyper: Hyper) -> tuple[Blocks, System, Factors]:
+        """Return Jacobian, normal equations and factors at a point; those of the last call are kept."""
+        if self.kept.get("of") != (id(point), hyper):
+            blocks = point.blocks(self.root(point, hyper))
+            system = self.system(point, hyper, blocks)
+            factors = self.factorise(point, system)
+            self.kept.update({"of": (id(point), hyper), "point": point, "result": (blocks, system, factors)})
+        return self.kept["result"]  # type: ignore[no-any-return]
 
     def root(self, point: Centred, hyper: Hyper) -> Any:
         """Return the roots of the precisions of the rows (r,)."""
@@ -236,8 +259,7 @@ class Ascent:
                 if moved is not None:
                     after = self.terms(moved)
             if moved is not None and after.cost(hyper) <= cost + 1e-12 * abs(cost):
-                expected = float((step.shape * system.gradient.shape).sum() + (step.linear * system.gradient.linear).sum())
-                ratio = (cost - after.cost(hyper)) / max(expected, 1e-300)
+                ratio = (cost - after.cost(hyper)) / max(_product(step, system.gradient), 1e-300)
                 damping *= max(0.2, 1.0 - (2.0 * min(ratio, 1.0) - 1.0) ** 3)
                 return moved, after, max(damping, 1e-12)
             damping, growth = damping * growth, growth * 2.0
@@ -302,9 +324,7 @@ class Ascent:
         """
         point, hyper, m = found.point, found.hyper, len(self.scores)
         root = self.root(point, hyper)
-        blocks = point.blocks(root)
-        system = self.system(point, hyper, blocks)
-        factors = self.factorise(point, system)
+        blocks, system, factors = self.linearised(point, hyper)
         rest = factors.solve(system.gradient)
         residual = (blocks.residual - blocks.linear @ rest.linear - (blocks.shape @ rest.shape).T)[:m]
         s = point.on.numpy(point.evidence)[:, 0]
@@ -321,6 +341,11 @@ class Ascent:
 def _total(parts: Iterable[Any]) -> Any:
     """Return the sum of one or more arrays."""
     return reduce(add, parts)
+
+
+def _product(one: Step, other: Step) -> float:
+    """Return the inner product of two steps."""
+    return float((one.linear * other.linear).sum() + (one.shape * other.shape).sum())
 
 
 def _lifted(matrix: Any, part: float, scale: Any = None) -> Any:

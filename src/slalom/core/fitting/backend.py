@@ -6,6 +6,7 @@ numpy and torch spell most operations alike; a `Backend` holds the module and th
 import re
 import sys
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import numpy as np
@@ -34,6 +35,10 @@ class Backend(ABC):
     @abstractmethod
     def whiten(self, matrix: Any) -> Any:
         """Return L^-1 of the Cholesky factor L of a matrix; ArithmeticError where it is not positive definite."""
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Return the context in which a fit runs."""
+        return nullcontext()
 
     def floats(self, *scalars: Any) -> list[float]:
         """Bring several 0-d arrays back in one go."""
@@ -93,6 +98,10 @@ class TorchBackend(Backend):
         self.xp = torch
         self.device = torch.device(device)
         self.eye = torch.empty(0)
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Switch off the recording of gradients, which slows small operations down."""
+        return self.xp.inference_mode()  # type: ignore[no-any-return]
 
     def asarray(self, array: Floats) -> Any:
         """Copy to the device."""

@@ -16,7 +16,7 @@ from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
-from slalom.core.fitting.backend import backend
+from slalom.core.fitting.backend import Backend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
@@ -57,7 +57,9 @@ class Joint(Fitter):
         level = np.average(problem.scores, axis=0, weights=problem.weights)
         if problem.steady or problem.rows_alike:
             return _constant(problem, level)
-        return _Search(self, problem).fit()
+        on = backend(self.device)
+        with on.session():
+            return _Search(self, problem, on).fit()
 
 
 def _constant(problem: Problem, level: Floats) -> Fit:
@@ -71,9 +73,8 @@ def _constant(problem: Problem, level: Floats) -> Fit:
 class _Search:
     """One solve: which candidates are tried, and what becomes of the best."""
 
-    def __init__(self, options: Joint, problem: Problem) -> None:
-        self.options, self.problem = options, problem
-        self.on = backend(options.device)
+    def __init__(self, options: Joint, problem: Problem, on: Backend) -> None:
+        self.options, self.problem, self.on = options, problem, on
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
         seen = problem.weights > 0
@@ -93,10 +94,10 @@ class _Search:
         return float(np.average((residual**2).sum(axis=1), weights=self.weights))
 
     def climb(
-        self, start: tuple[Centred, Hyper], limit: int | None = None, target: float = -np.inf, faint: float = 0.0
+        self, start: tuple[Centred, Hyper], limit: int | None = None, target: float = -np.inf, gone: float = 0.0
     ) -> Candidate:
         """Climb from a start and count the iterations."""
-        found = self.ascent.climb(*start, limit, target, faint)
+        found = self.ascent.climb(*start, limit, target, gone)
         self.iterations += found.iterations
         return found
 
@@ -119,7 +120,7 @@ class _Search:
     def plain_or_linked(self, with_background: bool) -> Candidate:
         """Return the better of the models without and, where the residuals ask for it, with a link."""
         gone = _GONE if self.may_drop else 0.0
-        plain = self.or_bare(self.climb(self.start(self.line, with_background), limit=_FIRST_LOOK, faint=gone))
+        plain = self.or_bare(self.climb(self.start(self.line, with_background), limit=_FIRST_LOOK, gone=gone))
         linked = None
         if self.options.link is None and self.scores.shape[1] == 1 and self.ascent.bends(plain) > _BENT:
             start = self.linked_start(with_background)
@@ -134,8 +135,8 @@ class _Search:
         share = found.point.share
         if not self.may_drop or share is None or share > _FAINT:
             return found
-        bare = replace(found.point, psi=found.point.psi / (1.0 - share), share=None)
-        return max(found, self.climb((bare, found.hyper), target=found.evidence), key=_evidence)
+        point = replace(found.point, psi=found.point.psi / (1.0 - share), share=None)
+        return max(found, self.climb((point, found.hyper), target=found.evidence), key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
         """Return the point that agrees with a ridge regression at the mean input: equal weights, half of them outside."""
@@ -171,13 +172,14 @@ class _Search:
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
             point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
         hyper = hyper._replace(tightness=1.0)
-        system = self.ascent.system(point, hyper, point.blocks(self.ascent.root(point, hyper)))
-        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.factorise(point, system))
+        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper)[2])
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
     def finish(self, best: Candidate) -> Fit:
         """Turn the best candidate into a Slalom with standard errors."""
+        if best.iterations:
+            best = self.ascent.polish(best)
         values_se, importances_se, background_se = self.standard_errors(best)
         return self.problem.fitted(
             self.model(best.point),
