@@ -6,7 +6,7 @@ numpy and torch spell most operations alike; a `Backend` holds the module and th
 import re
 import sys
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import numpy as np
@@ -36,9 +36,9 @@ class Backend(ABC):
     def whiten(self, matrix: Any) -> Any:
         """Return L^-1 of the Cholesky factor L of a matrix; ArithmeticError where it is not positive definite."""
 
+    @abstractmethod
     def session(self) -> AbstractContextManager[Any]:
         """Return the context in which a fit runs."""
-        return nullcontext()
 
     def floats(self, *scalars: Any) -> list[float]:
         """Bring several 0-d arrays back in one go."""
@@ -58,6 +58,10 @@ class NumpyBackend(Backend):
     def numpy(self, array: Any) -> Floats:
         """Return the array itself."""
         return np.asarray(array, dtype=np.float64)
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Keep quiet where a step that is tried leaves the numbers' range: it costs NaN or infinity and is not taken."""
+        return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
     def empty(self, *shape: int) -> Floats:
         """Allocate."""

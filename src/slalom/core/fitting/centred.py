@@ -119,15 +119,16 @@ class Centred:
         return self.on.xp.concatenate((self.design.scores - f, -rho[None, :]), 0)
 
     def moved(self, step: Step) -> "Centred":
-        """Return the point after a step; the share stays inside its bounds."""
+        """Return the point after a step; share and link move a bounded way at a time."""
         n = len(self.t)
         share, link = self.share, self.link
         if self.extras:
             scalars = [float(x) for x in self.on.numpy(step.shape[n:])]
             if share is not None:
-                share = float(np.clip(share + scalars[0], *SHARE))
+                low, high = max(SHARE[0], 0.3 * share), min(SHARE[1], 1.0 - 0.3 * (1.0 - share))
+                share = float(np.clip(share + scalars[0], low, high))
             if link is not None:
-                link = (link[0] + scalars[-2], link[1] + scalars[-1])
+                link = (link[0] + scalars[-2], link[1] + float(np.clip(scalars[-1], -2.0, 2.0)))
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
         return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], share=share, link=link)
 
