@@ -114,11 +114,7 @@ class _Data(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> "_Data":
         """Centre the scores; a loss below `rounding` is zero but for the rounding of the scores."""
-        if problem.empty_rows:
-            raise InputError(
-                "every row of counts must have a unit present, as Alternating has no background;"
-                " drop the empty rows or use Joint"
-            )
+        problem.refuse_empty_rows("Alternating")
         y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights
         mean = np.average(y, axis=0, weights=weights)
         rounding = float((64 * np.finfo(float).eps) ** 2 * (weights[:, None] * y**2).sum())

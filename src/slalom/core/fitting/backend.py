@@ -81,7 +81,7 @@ class NumpyBackend(Backend):
 def _inverse_lower(lower: Floats) -> Floats:
     """Return the inverse of a lower triangular matrix: [[A, 0], [B, C]]^-1 = [[A^-1, 0], [-C^-1 B A^-1, C^-1]]."""
     n = len(lower)
-    if n <= 48:
+    if n <= 64:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)
     h = n // 2
     out = np.zeros_like(lower)

@@ -28,6 +28,10 @@ _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
 _FAINT = 0.1  # a background with a smaller share than this may be none at all
 _GONE = 0.01  # and with a smaller share than this the question is asked at once
+_LINEAR = (
+    "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
+    " the units (the gradient and removal scores) mean something."
+)
 
 
 @final
@@ -43,15 +47,13 @@ class Joint(Fitter):
     background: bool | None = None
     link: bool | None = None
     max_iterations: int = 100
-    tolerance: float = 2e-3
+    tolerance: float = 5e-3
     device: str = "auto"
 
     def solve(self, problem: Problem) -> Fit:
         """Return the candidate with the highest evidence."""
-        if problem.empty_rows and self.background is False:
-            raise InputError(
-                "Joint(background=False) cannot explain a row of counts with no unit present; drop such rows or the option"
-            )
+        if self.background is False:
+            problem.refuse_empty_rows("Joint(background=False)")
         if self.link and problem.scores.ndim == 2:
             raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
         level = np.average(problem.scores, axis=0, weights=problem.weights)
@@ -178,13 +180,15 @@ class _Search:
 
     def finish(self, best: Candidate) -> Fit:
         """Turn the best candidate into a Slalom with standard errors."""
-        if best.iterations:
+        linear = best.iterations == 0
+        if not linear:
             best = self.ascent.polish(best)
         values_se, importances_se, background_se = self.standard_errors(best)
         return self.problem.fitted(
             self.model(best.point),
             converged=best.converged,
             iterations=self.iterations,
+            note=_LINEAR if linear else "",
             values_se=values_se,
             importances_se=importances_se,
             background_se=background_se,

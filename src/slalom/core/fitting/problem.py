@@ -46,6 +46,14 @@ class Problem:
         """Whether a row has no unit present, which only a model with a background can explain."""
         return not bool(self.counts.any(axis=1).all())
 
+    def refuse_empty_rows(self, fitter: str) -> None:
+        """Raise where a row has no unit present: for fitters without a background."""
+        if self.empty_rows:
+            raise InputError(
+                f"every row of counts must have a unit present, as {fitter} has no background;"
+                " drop the empty rows or use Joint()"
+            )
+
     @property
     def steady(self) -> bool:
         """Whether the scores do not vary, but for rounding."""
@@ -121,8 +129,9 @@ class Fit:
 
     loss: weighted mean squared error on the data. r2: share of the scores' variance explained on the data.
     values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
-    background_se: the same for the pair (value, importance). diagnosis: plain words where the data cannot determine
-    the parameters or the fit did not converge; empty otherwise.
+    background_se: the same for the pair (value, importance). Errors are those of a Gaussian at the mode: with a strong
+    background and few or noisy rows they come out too small (docs/results/core.md has the figures).
+    diagnosis: plain words where the data cannot determine the parameters or the fit did not converge; empty otherwise.
     """
 
     model: Slalom

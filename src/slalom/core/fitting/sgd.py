@@ -121,10 +121,7 @@ class _Data(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> "_Data":
         """Bring the scores to mean 0 and variance 1 (summed over classes); constant scores only to mean 0."""
-        if problem.empty_rows:
-            raise InputError(
-                "every row of counts must have a unit present, as Sgd has no background; drop the empty rows or use Joint"
-            )
+        problem.refuse_empty_rows("Sgd")
         y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights
         mean = np.average(y, axis=0, weights=weights)
         scale = float(np.sqrt(np.average(((y - mean) ** 2).sum(axis=1), weights=weights)))
