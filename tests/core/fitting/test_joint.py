@@ -296,6 +296,22 @@ def test_the_same_data_give_the_same_numbers():
     np.testing.assert_array_equal(first.importances_se, again.importances_se)
 
 
+def test_options_out_of_range_are_refused():
+    with pytest.raises(InputError, match="max_iterations must be at least 1; got 0"):
+        Joint(max_iterations=0)
+    with pytest.raises(InputError, match="tolerance must be finite"):
+        Joint(tolerance=float("nan"))
+
+
+def test_one_iteration_is_one_iteration():
+    rng = np.random.default_rng(20)
+    counts = design("sizes", 20, 200, rng)
+    y = planted(20, rng, background=(0.0, 3.0))(counts) + 0.01 * rng.normal(size=200)
+    found = fit(counts, y, Joint(max_iterations=1, link=False, background=True))
+    assert found.iterations == 2  # the first look, and one more as it had not converged
+    assert not found.converged
+
+
 def test_what_cannot_be_is_refused():
     counts = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     with pytest.raises(InputError, match="must have a unit present"):

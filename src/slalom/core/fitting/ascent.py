@@ -13,8 +13,8 @@ H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each s
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -79,6 +79,17 @@ class Factors(NamedTuple):
         return Step(self.linear.T @ (inner - (self.half @ shape).T), shape)
 
 
+class Linearised(NamedTuple):
+    """A point with all that a step from it needs: roots of the rows' precisions (r,), Jacobian, normal equations, factors."""
+
+    point: Centred
+    hyper: Hyper
+    root: Any
+    blocks: Blocks
+    system: System
+    factors: Factors
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A fitted point, its precisions, the evidence for it, and the factors of H at the last linearisation."""
@@ -91,12 +102,13 @@ class Candidate:
     factors: Factors
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Ascent:
     """The data of a fit, and how a candidate is brought to its highest evidence.
 
     scores (m, K) and weights (m,) are on the host; design and roots, those of the weights, on their device.
     variance is that of the scores. A candidate is done when an iteration adds less than tolerance to the evidence, per row.
+    The last linearisation is kept: the score test for a link and the step after it are at the same point.
     """
 
     design: Design
@@ -106,7 +118,7 @@ class Ascent:
     variance: float
     tolerance: float
     max_iterations: int
-    kept: dict[str, Any] = field(default_factory=dict)
+    last: Linearised | None = None
 
     def climb(
         self, point: Centred, hyper: Hyper, limit: int | None = None, target: float = -np.inf, gone: float = 0.0
@@ -117,14 +129,14 @@ class Ascent:
         """
         damping, evidence, converged, iteration = _DAMPING, -np.inf, False, 0
         terms = self.terms(point)
-        for iteration in range(1, (limit or self.max_iterations) + 1):
-            blocks, system, factors = self.linearised(point, hyper)
-            moved, terms, damping = self.step(point, hyper, blocks, system, factors, terms, damping)
+        for iteration in range(1, min(limit or self.max_iterations, self.max_iterations) + 1):
+            at = self.linearised(point, hyper)
+            moved, terms, damping = self.step(at, terms, damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
                 break
             point, before = moved, evidence
-            evidence, hyper = self.assess(point, hyper, factors, terms)
+            evidence, hyper = self.assess(point, hyper, at.factors, terms)
             gain = evidence - before
             if self.exact(hyper) or (iteration > 3 and abs(gain) < 0.05 + self.tolerance * self.scores.size):
                 converged = True
@@ -133,17 +145,18 @@ class Ascent:
                 break
             if point.share is not None and point.share < gone:
                 break
-        return Candidate(point, hyper, evidence, iteration, converged, factors)
+        return Candidate(point, hyper, evidence, iteration, converged, at.factors)
 
     def polish(self, found: Candidate) -> Candidate:
         """Return a candidate at the lowest cost for its precisions: what the evidence hardly sees, standard errors do."""
         point, factors, damping = found.point, found.factors, _DAMPING
         terms = self.terms(point)
         for _ in range(_POLISH):
-            blocks, system, factors = self.linearised(point, found.hyper)
-            if _product(factors.solve(system.gradient), system.gradient) < 0.1:  # what a step would gain
+            at = self.linearised(point, found.hyper)
+            factors = at.factors
+            if _product(factors.solve(at.system.gradient), at.system.gradient) < 0.1:  # what a step would gain
                 break
-            moved, terms, damping = self.step(point, found.hyper, blocks, system, factors, terms, damping)
+            moved, terms, damping = self.step(at, terms, damping)
             if moved is None:
                 break
             point = moved
@@ -162,13 +175,14 @@ class Ascent:
             precision.append(_SHARE_PRIOR[1])
             deviation.append(point.share - _SHARE_PRIOR[0])
         if point.link is not None:
-            middle, reach = self.held()
+            middle, reach = self.held
             precision += [1.0 / reach**2, 1.0]
             deviation += [point.link[0] - middle, point.link[1] + np.log(reach)]
         return np.array(precision), np.array(deviation)
 
+    @cached_property
     def held(self) -> tuple[float, float]:
-        """Return middle and reach of the link that just holds the scores."""
+        """Middle and reach of the link that just holds the scores."""
         low, high = float(self.scores.min()), float(self.scores.max())
         return (high + low) / 2, 1.05 * (high - low) / 2
 
@@ -183,14 +197,14 @@ class Ascent:
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
-    def linearised(self, point: Centred, hyper: Hyper) -> tuple[Blocks, System, Factors]:
-        """Return Jacobian, normal equations and factors at a point; those of the last call are kept."""
-        if self.kept.get("of") != (id(point), hyper):
-            blocks = point.blocks(self.root(point, hyper))
+    def linearised(self, point: Centred, hyper: Hyper) -> Linearised:
+        """Return the linearisation at a point."""
+        if self.last is None or self.last.point is not point or self.last.hyper != hyper:
+            root = self.root(point, hyper)
+            blocks = point.blocks(root)
             system = self.system(point, hyper, blocks)
-            factors = self.factorise(point, system)
-            self.kept.update({"of": (id(point), hyper), "point": point, "result": (blocks, system, factors)})
-        return self.kept["result"]  # type: ignore[no-any-return]
+            self.last = Linearised(point, hyper, root, blocks, system, self.factorise(point, system))
+        return self.last
 
     def root(self, point: Centred, hyper: Hyper) -> Any:
         """Return the roots of the precisions of the rows (r,)."""
@@ -231,49 +245,40 @@ class Ascent:
                 raise
             return self.factorise(point, system, 100.0 * floor)
 
-    def damped(self, point: Centred, system: System, factors: Factors, damping: float) -> Factors:
+    def damped(self, at: Linearised, damping: float) -> Factors:
         """Return the factors of H + damping diag H; a small damping acts on the shape side alone, the other is linear."""
         if damping >= 1.0:
-            linear, shape = _lifted(system.linear, damping), _lifted(system.shape, damping)
-            return self.factorise(point, system._replace(linear=linear, shape=shape))
-        return factors._replace(shape=point.on.whiten(_lifted(factors.schur, damping + _FLOOR, system.shape)))
+            linear, shape = _lifted(at.system.linear, damping), _lifted(at.system.shape, damping)
+            return self.factorise(at.point, at.system._replace(linear=linear, shape=shape))
+        lifted = _lifted(at.factors.schur, damping + _FLOOR, at.system.shape)
+        return at.factors._replace(shape=at.point.on.whiten(lifted))
 
-    def step(
-        self,
-        point: Centred,
-        hyper: Hyper,
-        blocks: Blocks,
-        system: System,
-        factors: Factors,
-        terms: Terms,
-        damping: float,
-    ) -> tuple[Centred | None, Terms, float]:
+    def step(self, at: Linearised, terms: Terms, damping: float) -> tuple[Centred | None, Terms, float]:
         """Return the next point, its terms and the next damping (Nielsen's rule); None where no damping helps."""
-        cost, growth, root = terms.cost(hyper), 2.0, self.root(point, hyper)
+        cost, growth = terms.cost(at.hyper), 2.0
         for _ in range(_TRIES):
             moved, after = None, terms
             with suppress(ArithmeticError):
-                used = self.damped(point, system, factors, damping)
-                step = used.solve(system.gradient)
-                moved = self.accelerated(point, root, blocks, system, used, step)
+                used = self.damped(at, damping)
+                step = used.solve(at.system.gradient)
+                moved = self.accelerated(at, used, step)
                 if moved is not None:
                     after = self.terms(moved)
-            if moved is not None and after.cost(hyper) <= cost + 1e-12 * abs(cost):
-                ratio = (cost - after.cost(hyper)) / max(_product(step, system.gradient), 1e-300)
+            if moved is not None and after.cost(at.hyper) <= cost + 1e-12 * abs(cost):
+                ratio = (cost - after.cost(at.hyper)) / max(_product(step, at.system.gradient), 1e-300)
                 damping *= max(0.2, 1.0 - (2.0 * min(ratio, 1.0) - 1.0) ** 3)
                 return moved, after, max(damping, 1e-12)
             damping, growth = damping * growth, growth * 2.0
         return None, terms, damping
 
-    def accelerated(
-        self, point: Centred, root: Any, blocks: Blocks, system: System, factors: Factors, step: Step
-    ) -> Centred | None:
+    def accelerated(self, at: Linearised, factors: Factors, step: Step) -> Centred | None:
         """Return the point after a step and its geodesic acceleration; None where the path turns too much for the step."""
+        point, blocks, system = at.point, at.blocks, at.system
         probe = point.moved(Step(_PROBE * step.linear, _PROBE * step.shape))
         if probe.share is not None and not SHARE[0] < probe.share < SHARE[1]:
             return point.moved(step)
         along = blocks.linear @ step.linear + (blocks.shape @ step.shape).T
-        bend = ((blocks.residual - probe.residual * root[:, None]) / _PROBE - along) * (-1.0 / _PROBE)
+        bend = ((blocks.residual - probe.residual * at.root[:, None]) / _PROBE - along) * (-1.0 / _PROBE)
         side = _total(block.T @ bend[:, k] for k, block in enumerate(blocks.shape))
         turn = factors.solve(Step(blocks.linear.T @ bend, side))
         sizes = [(diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)]
@@ -323,8 +328,7 @@ class Ascent:
         The residuals are those after one more Newton step, so that what is left to converge does not count.
         """
         point, hyper, m = found.point, found.hyper, len(self.scores)
-        root = self.root(point, hyper)
-        blocks, system, factors = self.linearised(point, hyper)
+        _, _, root, blocks, system, factors = self.linearised(point, hyper)
         rest = factors.solve(system.gradient)
         residual = (blocks.residual - blocks.linear @ rest.linear - (blocks.shape @ rest.shape).T)[:m]
         s = point.on.numpy(point.evidence)[:, 0]

@@ -50,23 +50,29 @@ class Joint(Fitter):
     tolerance: float = 5e-3
     device: str = "auto"
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not self.max_iterations >= 1:
+            raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
+        if not 0 <= self.tolerance < np.inf:
+            raise InputError(f"tolerance must be finite and not negative; got {self.tolerance!r}")
+
     def solve(self, problem: Problem) -> Fit:
         """Return the candidate with the highest evidence."""
         if self.background is False:
             problem.refuse_empty_rows("Joint(background=False)")
         if self.link and problem.scores.ndim == 2:
             raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
-        level = np.average(problem.scores, axis=0, weights=problem.weights)
         if problem.steady or problem.rows_alike:
-            return _constant(problem, level)
+            return _constant(problem)
         on = backend(self.device)
         with on.session():
             return _Search(self, problem, on).fit()
 
 
-def _constant(problem: Problem, level: Floats) -> Fit:
+def _constant(problem: Problem) -> Fit:
     """Return the fit where scores or rows do not vary: every unit, and the background if needed, has the mean score."""
-    n = problem.counts.shape[1]
+    n, level = problem.counts.shape[1], problem.level
     values = np.broadcast_to(level, (n, *np.shape(level)))
     background = (level, 0.0) if problem.empty_rows else None
     return problem.fitted(Slalom(values, np.zeros(n), background), converged=True, iterations=0)
@@ -82,18 +88,15 @@ class _Search:
         seen = problem.weights > 0
         self.counts, self.weights = problem.counts[seen], problem.weights[seen] / problem.weights[seen].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
+        self.seen = Problem(self.counts, self.scores, self.weights)
         counts = self.on.asarray(self.counts)
         self.line = ridge(counts, self.scores, self.weights, self.on)
         mean = self.on.asarray(self.line.centre)
         design = Design(counts, counts - mean, mean, self.on.asarray(self.scores), self.on.asarray(self.weights))
-        variance = self.mean_square(self.scores - self.line.level)
+        variance = self.seen.spread
         roots = self.on.asarray(np.sqrt(self.weights))
         self.ascent = Ascent(design, roots, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
         self.iterations = 0
-
-    def mean_square(self, residual: Floats) -> float:
-        """Return the weighted mean over rows of the squared residual (m, K), summed over outputs."""
-        return float(np.average((residual**2).sum(axis=1), weights=self.weights))
 
     def climb(
         self, start: tuple[Centred, Hyper], limit: int | None = None, target: float = -np.inf, gone: float = 0.0
@@ -152,13 +155,13 @@ class _Search:
         noise = line.noise
         if link is not None:
             residual = self.on.numpy(point.residual)[: len(self.scores)]
-            noise = self.mean_square(residual)
+            noise = self.seen.mean_square(residual)
         size = max(float((psi**2).mean()), 1e-30 * variance)
         return point, Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return a point whose link just holds the scores, by a ridge regression on the scores taken back through it."""
-        middle, reach = self.ascent.held()
+        middle, reach = self.ascent.held
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
         line = ridge(self.ascent.design.counts, middle + reach * np.arctanh(inner), pull, self.on)
@@ -174,7 +177,7 @@ class _Search:
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
             point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
         hyper = hyper._replace(tightness=1.0)
-        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper)[2])
+        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper).factors)
 
     # -- the result ---------------------------------------------------------------------------------------------------
 

@@ -55,10 +55,19 @@ class Problem:
             )
 
     @property
+    def level(self) -> Floats:
+        """The weighted mean score (a number, or one a class)."""
+        return np.asarray(np.average(self.scores, axis=0, weights=self.weights))
+
+    @property
+    def spread(self) -> float:
+        """The weighted variance of the scores (summed over classes)."""
+        return self.mean_square(self.scores - self.level)
+
+    @property
     def steady(self) -> bool:
         """Whether the scores do not vary, but for rounding."""
-        level = np.average(self.scores, axis=0, weights=self.weights)
-        return self.mean_square(self.scores - level) <= 1e-28 * self.mean_square(self.scores)
+        return self.spread <= 1e-28 * self.mean_square(self.scores)
 
     @property
     def rows_alike(self) -> bool:
@@ -69,6 +78,12 @@ class Problem:
     def loss(self, model: Slalom) -> float:
         """Return the weighted mean squared error of a model (summed over classes)."""
         return self.mean_square(model(self.counts) - self.scores)
+
+    def r2(self, loss: float) -> float:
+        """Return the share of the spread that a loss explains; where the scores do not vary, 1 or minus infinity."""
+        if self.steady:
+            return 1.0 if loss <= 1e-20 * self.mean_square(self.scores) else -np.inf
+        return 1.0 - loss / self.spread
 
     def fitted(
         self,
@@ -87,12 +102,9 @@ class Problem:
         limit names the option that allows more iterations, note is what the fitter itself has to say.
         """
         loss = self.loss(model)
-        spread = self.mean_square(self.scores - np.average(self.scores, axis=0, weights=self.weights))
-        negligible = 1e-28 * self.mean_square(self.scores)
-        r2 = 1.0 - loss / spread if spread > negligible else (1.0 if loss <= 1e8 * negligible else -np.inf)
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined(), late, note) if part)
-        return Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+        return Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se, background_se)
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes)."""
