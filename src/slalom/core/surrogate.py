@@ -128,8 +128,19 @@ class Slalom:
         return centred(self.link(evidence)) if self.values.ndim == 2 else self.link(evidence)
 
     def evidence(self, counts: ArrayLike) -> Floats:
-        """Return S(c), the softmax-weighted mean before the link; the same shape as the call's result."""
-        units, rest = self._attention(counts)
+        """Return S(c), the softmax-weighted mean before the link; the same shape as the call's result.
+
+        Where no sum of weights leaves the numbers' range, as good as always, two products with the counts are all it takes.
+        """
+        c = count_matrix(counts, self.n_units)
+        value, s0 = (0.0, -np.inf) if self.background is None else self.background
+        top = max(self.importances.max(), s0)
+        weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
+        total = c @ weights + rest
+        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and np.abs(self.values).max() < 1e100:
+            top_line = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
+            return np.asarray((top_line / total).T)
+        units, rest = self._attention(c)
         if self.background is None:
             return np.asarray(units @ self.values)
         return np.asarray(units @ self.values + np.multiply.outer(rest, self.background.value))

@@ -21,14 +21,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.centred import SHARE, Blocks, Centred, Design, Step
+from slalom.core.fitting.centred import SHARE, Centred, Design, Step
+from slalom.core.fitting.marginal import volume
+from slalom.core.fitting.memory import Memory, plus, product
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
 _T_PRIOR = 1.0  # a priori the tightness is worth one unit with t^2 = 1
 _FLOOR = 1e-13  # relative, on H's diagonal: keeps a Cholesky factor where data and prior leave a direction open
 _DAMPING = 1e-3  # at the start
 _TRIES = 24  # dampings tried before a point counts as the best there is
-_POLISH = 4  # steps at the end, with the precisions fixed
+_POLISH = 3  # steps at the end, with the precisions fixed
+_COARSE = 1e5  # how far single precision may go: H's diagonal over the priors' precisions
+_SETTLE = 12  # quasi-Newton steps in a row
+_SETTLED = 0.005  # the gain of a step, per parameter, that is not worth making
 _PROBE = 0.1  # the part of a step at which its second derivative is taken
 _TURN = 0.75  # the acceleration may be this part of the step, or the step is too long
 
@@ -48,10 +53,11 @@ class Terms(NamedTuple):
     psi: float
     t: float
     scalars: float
+    tilt: float  # see Ascent.leaning
 
     def cost(self, hyper: Hyper) -> float:
         """Return the objective of a Gauss-Newton step."""
-        return hyper.precision * self.misfit + hyper.strength * self.psi + hyper.tightness * self.t + self.scalars
+        return hyper.precision * self.misfit + hyper.strength * self.psi + hyper.tightness * self.t + self.scalars + self.tilt
 
 
 class System(NamedTuple):
@@ -71,23 +77,36 @@ class Factors(NamedTuple):
     shape: Any
     schur: Any
 
+    def whitened(self, right: Step) -> Step:
+        """Return the inverse of H's own Cholesky factor, times right."""
+        inner = self.linear @ right.linear
+        return Step(inner, self.shape @ (right.shape - _total(half.T @ inner[:, k] for k, half in enumerate(self.half))))
+
     def solve(self, right: Step) -> Step:
         """Return H^-1 right."""
-        inner = self.linear @ right.linear
-        side = right.shape - _total(half.T @ inner[:, k] for k, half in enumerate(self.half))
-        shape = self.shape.T @ (self.shape @ side)
+        inner, outer = self.whitened(right)
+        shape = self.shape.T @ outer
         return Step(self.linear.T @ (inner - (self.half @ shape).T), shape)
+
+    def determined(self, hyper: Hyper, n: int) -> tuple[float, float]:
+        """Return how many of the psi and how many of the t the data determine, by the traces of their covariances."""
+        outputs = len(self.half)
+        open_psi = outputs * (self.linear[:, 1:] ** 2).sum()
+        for half in self.half:
+            open_psi = open_psi + ((self.shape @ (half.T @ self.linear))[:, 1:] ** 2).sum()
+        open_t = (self.shape[:, :n] ** 2).sum()
+        return max(n * outputs - hyper.strength * float(open_psi), 1e-3), max(n - hyper.tightness * float(open_t), 0.0)
 
 
 class Linearised(NamedTuple):
-    """A point with all that a step from it needs: roots of the rows' precisions (r,), Jacobian, normal equations, factors."""
+    """A point with all that a step from it needs: precisions of the rows (r,), normal equations, factors."""
 
     point: Centred
     hyper: Hyper
-    root: Any
-    blocks: Blocks
+    rows: Any
     system: System
     factors: Factors
+    exact: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,45 +119,55 @@ class Candidate:
     iterations: int
     converged: bool
     factors: Factors
+    polished: bool = False
 
 
 @dataclass(eq=False)
 class Ascent:
     """The data of a fit, and how a candidate is brought to its highest evidence.
 
-    scores (m, K) and weights (m,) are on the host; design and roots, those of the weights, on their device.
+    scores (m, K) and weights (m,) are on the host; the design is on its device.
     variance is that of the scores. A candidate is done when an iteration adds less than tolerance to the evidence, per row.
-    The last linearisation is kept: the score test for a link and the step after it are at the same point.
+    large: whether linearisations are what takes the time. coarse: whether Gram matrices may be of single precision.
+    tilt: a point and half the slope by the shape that is added to the cost there.
+    The last linearisation is kept: the score test for a link and the errors are at the same point.
     """
 
     design: Design
-    roots: Any
     scores: Floats
     weights: Floats
     variance: float
     tolerance: float
     max_iterations: int
+    large: bool = False
+    coarse: bool = False
+    tilt: tuple[Centred, Any] | None = None
     last: Linearised | None = None
 
     def climb(
-        self, point: Centred, hyper: Hyper, limit: int | None = None, target: float = -np.inf, gone: float = 0.0
+        self,
+        point: Centred,
+        hyper: Hyper,
+        limit: int | None = None,
+        target: float = -np.inf,
+        gone: float = 0.0,
+        evidence: float = -np.inf,
     ) -> Candidate:
-        """Return the candidate that a start leads to.
+        """Return the candidate that a start, of this evidence if known, leads to.
 
         Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `gone`.
         """
-        damping, evidence, converged, iteration = _DAMPING, -np.inf, False, 0
-        terms = self.terms(point)
+        damping, gain, converged, iteration = _DAMPING, np.inf, False, 0
         for iteration in range(1, min(limit or self.max_iterations, self.max_iterations) + 1):
             at = self.linearised(point, hyper)
-            moved, terms, damping = self.step(at, terms, damping)
+            moved, terms, damping = self.step(at, self.terms(point), damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
                 break
-            point, before = moved, evidence
+            point, before, last = moved, evidence, gain
             evidence, hyper = self.assess(point, hyper, at.factors, terms)
             gain = evidence - before
-            if self.exact(hyper) or (iteration > 3 and abs(gain) < 0.05 + self.tolerance * self.scores.size):
+            if self.exact(hyper) or self.done(iteration, gain, last):
                 converged = True
                 break
             if iteration > 3 and evidence + 10.0 * gain < target:
@@ -148,19 +177,47 @@ class Ascent:
         return Candidate(point, hyper, evidence, iteration, converged, at.factors)
 
     def polish(self, found: Candidate) -> Candidate:
-        """Return a candidate at the lowest cost for its precisions: what the evidence hardly sees, standard errors do."""
-        point, factors, damping = found.point, found.factors, _DAMPING
-        terms = self.terms(point)
+        """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).
+
+        It moves values and importances by a good part of a standard error. The precisions stay: found at this mode they are
+        unstable on saturated classifiers. A large problem stays at the joint mode: the way on costs a third of the fit.
+        """
+        point, hyper, factors, damping = found.point, found.hyper, found.factors, _DAMPING
+        if not self.large:
+            self.tilt = point, self.volume(point, hyper, factors)
+        point, _ = self.settle(factors, hyper, point)
         for _ in range(_POLISH):
-            at = self.linearised(point, found.hyper)
-            factors = at.factors
-            if _product(factors.solve(at.system.gradient), at.system.gradient) < 0.1:  # what a step would gain
+            at = self.linearised(point, hyper, exact=self.large)
+            if not self.large:
+                at = self.leaning(at)
+            factors, gradient = at.factors, at.system.gradient
+            if product(factors.solve(gradient), gradient) < self.little(point):
                 break
-            moved, terms, damping = self.step(at, terms, damping)
+            moved, _, damping = self.step(at, self.terms(point), damping)
             if moved is None:
                 break
-            point = moved
-        return replace(found, point=point, factors=factors)
+            point, _ = self.settle(factors, hyper, moved)
+        self.tilt = None
+        factors = self.linearised(point, hyper, exact=True).factors
+        return replace(found, point=point, factors=factors, polished=True)
+
+    def volume(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
+        """Return the force on the shape from integrating out the linear side."""
+        return volume(point, hyper.precision, hyper.strength, factors.linear, self.coarse)
+
+    def leaning(self, at: Linearised) -> Linearised:
+        """Add to the cost, as a slope at this point, what integrating out the linear side adds."""
+        force = self.volume(at.point, at.hyper, at.factors)
+        self.tilt = at.point, force
+        gradient = Step(at.system.gradient.linear, at.system.gradient.shape - force)
+        return at._replace(system=at.system._replace(gradient=gradient))
+
+    def done(self, iteration: int, gain: float, last: float) -> bool:
+        """Whether an iteration gains less than the tolerance, or all to come do if they go on shrinking as the last two did."""
+        enough = 0.05 + self.tolerance * self.scores.size
+        if iteration > 3 and abs(gain) < enough:
+            return True
+        return iteration > 2 and 0.0 < gain < min(3.0 * enough, last) and gain**2 < enough * (last - gain)
 
     def exact(self, hyper: Hyper) -> bool:
         """Whether the noise is at the level of rounding."""
@@ -193,45 +250,94 @@ class Ascent:
         psi = (point.psi**2).sum() + (0.0 if point.share is None else square[m:].sum())
         misfit, psi, t = point.on.floats((self.design.weights @ square[:m]).sum(), psi, (point.t**2).sum())
         precision, deviation = self.scalar_priors(point)
-        return Terms(misfit, psi, t, float(precision @ deviation**2))
+        tilt = 0.0
+        if self.tilt is not None:
+            start, force = self.tilt
+            tilt = 2.0 * float(force @ point.since(start).shape)
+        return Terms(misfit, psi, t, float(precision @ deviation**2), tilt)
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
-    def linearised(self, point: Centred, hyper: Hyper) -> Linearised:
-        """Return the linearisation at a point."""
-        if self.last is None or self.last.point is not point or self.last.hyper != hyper:
-            root = self.root(point, hyper)
-            blocks = point.blocks(root)
-            system = self.system(point, hyper, blocks)
-            self.last = Linearised(point, hyper, root, blocks, system, self.factorise(point, system))
-        return self.last
-
-    def root(self, point: Centred, hyper: Hyper) -> Any:
-        """Return the roots of the precisions of the rows (r,)."""
-        xp = point.on.xp
-        root = hyper.precision**0.5 * self.roots
-        return root if point.share is None else xp.concatenate((root, 0.0 * root[:1] + hyper.strength**0.5))
-
-    def system(self, point: Centred, hyper: Hyper, blocks: Blocks) -> System:
-        """Return the normal equations at a point; the share is left out where it rests on a bound."""
-        n, left, right = len(point.t), blocks.linear, blocks.shape
-        linear, cross, gradient = left.T @ left, left.T @ right, left.T @ blocks.residual
-        shape = _total(block.T @ block for block in right)
-        side = _total(block.T @ blocks.residual[:, k] for k, block in enumerate(right))
+    def flat(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper, float]:
+        """Return the best point of this shape, its precisions, and the evidence for the shape, but for a constant."""
+        rows, n = self.rows(point, hyper), len(point.t)
+        left = point.jacobian(self.coarse, linear_only=True).linear
+        linear = hyper.precision * point.on.cast(left.T @ left, False)
+        if point.share is not None:
+            across = point.rho_rows().linear
+            linear += hyper.strength * across[:, None] * across
         diagonal(linear)[1:] += hyper.strength
-        gradient[1:] -= hyper.strength * point.psi
-        side[:n] -= hyper.tightness * point.t
-        priors = self.scalar_priors(point)
-        for i, (precision, deviation) in enumerate(zip(*priors, strict=True), start=n):
-            side[i] -= float(precision * deviation)
+        lower = point.on.whiten(_lifted(linear, _FLOOR))
+        right = self.descent(point, hyper, rows)[0].linear
+        step = lower.T @ (lower @ right)
+        point = replace(point, level=point.level + step[0], psi=point.psi + step[1:])
+        terms, outputs = self.terms(point), point.psi.shape[1]
+        open_psi, log_det = point.on.floats((lower[:, 1:] ** 2).sum(), -point.on.xp.log(diagonal(lower)).sum())
+        evidence = outputs * (self.log_background(point) - log_det) - 0.5 * terms.cost(hyper)
+        fixed = max(n - hyper.strength * open_psi, 1e-3) * outputs
+        free = max(self.scores.size - outputs - fixed, 0.02 * self.scores.size)
+        strength = fixed / max(terms.psi, 1e-30 * self.variance)
+        return point, Hyper(strength, hyper.tightness, free / max(terms.misfit, 1e-24 * self.variance)), evidence
+
+    def linearised(self, point: Centred, hyper: Hyper, exact: bool = False) -> Linearised:
+        """Return the linearisation at a point; unless exact, its Gram matrices may be of single precision."""
+        last = self.last
+        if last is None or last.point is not point or last.hyper != hyper or (exact and not last.exact):
+            rows, self.tilt = self.rows(point, hyper), None
+            system = self.system(point, hyper, rows, exact)
+            factors = self.factorise(point, system)
+            self.last = last = Linearised(point, hyper, rows, system, factors, exact or not self.coarse)
+        return last
+
+    def rows(self, point: Centred, hyper: Hyper) -> Any:
+        """Return the precisions of the rows (r, 1)."""
+        rows = hyper.precision * self.design.weights[:, None]
+        return rows if point.share is None else point.on.xp.concatenate((rows, 0.0 * rows[:1] + hyper.strength), 0)
+
+    def system(self, point: Centred, hyper: Hyper, rows: Any, exact: bool) -> System:
+        """Return the normal equations at a point; the share is left out where it rests on a bound.
+
+        Gram matrices of single precision are good enough where rounding cannot hide the priors.
+        """
+        n, coarse = len(point.t), not exact and self.coarse
+        left, right = point.jacobian(coarse)
+        grams = left.T @ left, left.T @ right, _total(block.T @ block for block in right)
+        linear, cross, shape = (hyper.precision * point.on.cast(gram, False) for gram in grams)
+        if coarse:
+            most = point.on.floats(diagonal(linear)[1:].max() / hyper.strength, diagonal(shape)[:n].max() / hyper.tightness)
+            if not max(most) < _COARSE:
+                self.coarse = False
+                return self.system(point, hyper, rows, exact)
+        if point.share is not None:
+            across, along = point.rho_rows()
+            linear += hyper.strength * across[:, None] * across
+            cross += hyper.strength * across[:, None] * along[:, None, :]
+            shape += hyper.strength * (along.T @ along)
+        gradient, resting = self.descent(point, hyper, rows)
+        if resting:
+            cross[:, :, n], shape[n], shape[:, n] = 0.0, 0.0, 0.0
+        diagonal(linear)[1:] += hyper.strength
+        diagonal(shape)[:n] += hyper.tightness
+        for i, precision in enumerate(self.scalar_priors(point)[0], start=n):
+            shape[i, i] += float(precision)
+        return System(linear, cross, shape, gradient)
+
+    def descent(self, point: Centred, hyper: Hyper, rows: Any) -> tuple[Step, bool]:
+        """Return minus half the gradient of the cost, and whether the share rests on a bound beyond which the cost falls."""
+        n, (linear, shape) = len(point.t), point.pull(rows * point.residual)
+        linear[1:] -= hyper.strength * point.psi
+        shape[:n] -= hyper.tightness * point.t
+        for i, (precision, deviation) in enumerate(zip(*self.scalar_priors(point), strict=True), start=n):
+            shape[i] -= float(precision * deviation)
+        if self.tilt is not None:
+            shape -= self.tilt[1]
+        resting = False
         if point.share is not None and not SHARE[0] < point.share < SHARE[1]:
             outward = -1.0 if point.share <= SHARE[0] else 1.0
-            if float(side[n]) * outward > 0:  # at a bound, and the cost falls beyond it
-                cross[:, :, n], shape[n], shape[:, n], side[n] = 0.0, 0.0, 0.0, 0.0
-        diagonal(shape)[:n] += hyper.tightness
-        for i, precision in enumerate(priors[0], start=n):
-            shape[i, i] += float(precision)
-        return System(linear, cross, shape, Step(gradient, side))
+            resting = float(shape[n]) * outward > 0
+            if resting:
+                shape[n] = 0.0
+        return Step(linear, shape), resting
 
     def factorise(self, point: Centred, system: System, floor: float = _FLOOR) -> Factors:
         """Return the factors of H, its diagonal raised by a part that grows until they exist."""
@@ -260,27 +366,67 @@ class Ascent:
             moved, after = None, terms
             with suppress(ArithmeticError):
                 used = self.damped(at, damping)
-                step = used.solve(at.system.gradient)
+                step = self.within(at.point, used, used.solve(at.system.gradient))
                 moved = self.accelerated(at, used, step)
                 if moved is not None:
                     after = self.terms(moved)
             if moved is not None and after.cost(at.hyper) <= cost + 1e-12 * abs(cost):
-                ratio = (cost - after.cost(at.hyper)) / max(_product(step, at.system.gradient), 1e-300)
+                ratio = (cost - after.cost(at.hyper)) / max(product(step, at.system.gradient), 1e-300)
                 damping *= max(0.2, 1.0 - (2.0 * min(ratio, 1.0) - 1.0) ** 3)
                 return moved, after, max(damping, 1e-12)
             damping, growth = damping * growth, growth * 2.0
         return None, terms, damping
 
+    def within(self, point: Centred, factors: Factors, step: Step) -> Step:
+        """Return the best step that takes the share no further than its reach: x - H^-1 e (x_a - bound) / (e' H^-1 e)."""
+        if point.share is None:
+            return step
+        n, (low, high) = len(point.t), point.reach
+        wish = float(step.shape[n])
+        bound = min(max(wish, low - point.share), high - point.share)
+        if bound == wish:
+            return step
+        column = factors.shape.T @ factors.shape[:, n]
+        linear = -(factors.linear.T @ (factors.half @ column).T)
+        part = (wish - bound) / float(column[n])
+        return plus(step, -part, Step(linear, column))
+
+    def little(self, point: Centred) -> float:
+        """Return the gain of a step that takes the parameters a fourteenth of a standard error on average."""
+        n, outputs = point.psi.shape
+        return _SETTLED * float(n * (1 + outputs))
+
+    def settle(self, factors: Factors, hyper: Hyper, point: Centred) -> tuple[Centred, Terms]:
+        """Go on with factors of nearby, by quasi-Newton steps, until one promises little or does not keep what it promises."""
+        memory, rows, terms = Memory(factors.solve), self.rows(point, hyper), self.terms(point)
+        cost = terms.cost(hyper)
+        descent, _ = self.descent(point, hyper, rows)
+        for _ in range(_SETTLE):
+            step = self.within(point, factors, memory.direction(descent))
+            promise = product(step, descent)
+            if not promise > self.little(point):
+                break
+            start, before = point, descent
+            for part in (1.0, 0.3, 0.1):
+                moved = start.moved(Step(part * step.linear, part * step.shape))
+                after = self.terms(moved)
+                if after.cost(hyper) < cost - 0.1 * part * promise:
+                    break
+            else:
+                break
+            point, terms, cost = moved, after, after.cost(hyper)
+            descent, _ = self.descent(point, hyper, rows)
+            memory.learn(point.since(start), plus(before, -1.0, descent))
+        return point, terms
+
     def accelerated(self, at: Linearised, factors: Factors, step: Step) -> Centred | None:
         """Return the point after a step and its geodesic acceleration; None where the path turns too much for the step."""
-        point, blocks, system = at.point, at.blocks, at.system
+        point, system = at.point, at.system
         probe = point.moved(Step(_PROBE * step.linear, _PROBE * step.shape))
         if probe.share is not None and not SHARE[0] < probe.share < SHARE[1]:
             return point.moved(step)
-        along = blocks.linear @ step.linear + (blocks.shape @ step.shape).T
-        bend = ((blocks.residual - probe.residual * at.root[:, None]) / _PROBE - along) * (-1.0 / _PROBE)
-        side = _total(block.T @ bend[:, k] for k, block in enumerate(blocks.shape))
-        turn = factors.solve(Step(blocks.linear.T @ bend, side))
+        bend = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
+        turn = factors.solve(point.pull(at.rows * bend))
         sizes = [(diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)]
         straight, curved = point.on.floats(*sizes)
         if not 2.0 * curved**0.5 <= _TURN * straight**0.5:
@@ -293,22 +439,16 @@ class Ascent:
         """Return the evidence at a point, with H of the last linearisation, and the precisions that raise it."""
         xp, n = point.on.xp, len(point.t)
         m, outputs = self.scores.shape
-        open_psi = outputs * (factors.linear[:, 1:] ** 2).sum()  # trace of the posterior covariance of psi
-        for half in factors.half:
-            open_psi = open_psi + ((factors.shape @ (half.T @ factors.linear))[:, 1:] ** 2).sum()
-        open_t = (factors.shape[:, :n] ** 2).sum()
-        log_det = -outputs * xp.log(diagonal(factors.linear)).sum() - xp.log(diagonal(factors.shape)).sum()
-        open_psi, open_t, log_det = point.on.floats(open_psi, open_t, log_det)
+        fixed_psi, fixed_t = factors.determined(hyper, n)
+        log_det = float(-outputs * xp.log(diagonal(factors.linear)).sum() - xp.log(diagonal(factors.shape)).sum())
         evidence = (
             0.5 * n * (outputs * np.log(hyper.strength) + np.log(hyper.tightness))
             + 0.5 * np.log(self.scalar_priors(point)[0]).sum()
             + 0.5 * outputs * (m * np.log(hyper.precision) + np.log(self.weights).sum())
             + outputs * self.log_background(point)
-            - 0.5 * terms.cost(hyper)
+            - 0.5 * (terms.cost(hyper) - terms.tilt)
             - log_det
         )
-        fixed_psi = max(n * outputs - hyper.strength * open_psi, 1e-3)
-        fixed_t = max(n - hyper.tightness * open_t, 0.0)
         free = m * outputs - (outputs + fixed_psi + fixed_t + point.extras)
         return float(evidence), Hyper(
             fixed_psi / max(terms.psi, 1e-30 * self.variance),
@@ -328,16 +468,16 @@ class Ascent:
         The residuals are those after one more Newton step, so that what is left to converge does not count.
         """
         point, hyper, m = found.point, found.hyper, len(self.scores)
-        _, _, root, blocks, system, factors = self.linearised(point, hyper)
-        rest = factors.solve(system.gradient)
-        residual = (blocks.residual - blocks.linear @ rest.linear - (blocks.shape @ rest.shape).T)[:m]
+        _, _, rows, system, factors, _ = self.linearised(point, hyper, exact=True)
+        residual = point.residual - point.push(factors.solve(system.gradient))
         s = point.on.numpy(point.evidence)[:, 0]
         s = (s - s.mean()) / max(float(s.std()), 1e-300)
-        curve = point.on.asarray(np.stack([s**2, s**3], axis=1)) * root[:m, None]
-        inner = factors.linear @ (blocks.linear[:m].T @ curve)
-        outer = factors.shape @ (blocks.shape[0][:m].T @ curve - factors.half[0].T @ inner)
-        left = point.on.numpy(curve.T @ curve - inner.T @ inner - outer.T @ outer)
-        slope = point.on.numpy(curve.T @ residual)[:, 0]
+        curves = [point.on.asarray(np.concatenate((s**power, np.zeros(len(rows) - m)))[:, None]) for power in (2, 3)]
+        pulls = [point.pull(rows * curve) for curve in curves]
+        known = [factors.solve(pull) for pull in pulls]
+        left = np.array([[float((a * rows * b).sum()) for b in curves] for a in curves])
+        left -= np.array([[product(a, b) for b in known] for a in pulls])
+        slope = np.array([float((curve * rows * residual).sum()) for curve in curves])
         left = left + np.diag(1e-9 * np.diag(left) + 1e-300)
         return float(0.5 * slope @ np.linalg.solve(left, slope))
 
@@ -345,11 +485,6 @@ class Ascent:
 def _total(parts: Iterable[Any]) -> Any:
     """Return the sum of one or more arrays."""
     return reduce(add, parts)
-
-
-def _product(one: Step, other: Step) -> float:
-    """Return the inner product of two steps."""
-    return float((one.linear * other.linear).sum() + (one.shape * other.shape).sum())
 
 
 def _lifted(matrix: Any, part: float, scale: Any = None) -> Any:

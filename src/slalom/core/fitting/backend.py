@@ -29,8 +29,12 @@ class Backend(ABC):
         """Bring an array back."""
 
     @abstractmethod
-    def empty(self, *shape: int) -> Any:
-        """Return a float64 array on the device, not yet filled."""
+    def empty(self, *shape: int, coarse: bool) -> Any:
+        """Return an array on the device, not yet filled, of float64 or, where coarse, of float32."""
+
+    @abstractmethod
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Return an array of the device as float64 or, where coarse, as float32."""
 
     @abstractmethod
     def whiten(self, matrix: Any) -> Any:
@@ -63,9 +67,13 @@ class NumpyBackend(Backend):
         """Keep quiet where a step that is tried leaves the numbers' range: it costs NaN or infinity and is not taken."""
         return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
-    def empty(self, *shape: int) -> Floats:
+    def empty(self, *shape: int, coarse: bool) -> Any:
         """Allocate."""
-        return np.empty(shape)
+        return np.empty(shape, np.float32 if coarse else np.float64)
+
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Copy where the type is another."""
+        return array.astype(np.float32 if coarse else np.float64, copy=False)
 
     def whiten(self, matrix: Floats) -> Floats:
         """Factorise by LAPACK, invert by blocks.
@@ -115,9 +123,13 @@ class TorchBackend(Backend):
         """Copy to the host."""
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
-    def empty(self, *shape: int) -> Any:
+    def empty(self, *shape: int, coarse: bool) -> Any:
         """Allocate."""
-        return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+        return self.xp.empty(shape, dtype=self.xp.float32 if coarse else self.xp.float64, device=self.device)
+
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Copy where the type is another."""
+        return array.to(self.xp.float32 if coarse else self.xp.float64)
 
     def whiten(self, matrix: Any) -> Any:
         """Factorise and invert on the device."""

@@ -28,29 +28,18 @@ SHARE = (1e-4, 1.0 - 1e-4)  # the background's share stays in here; its ends are
 
 
 class Design(NamedTuple):
-    """The rows of a fit on their device: counts (m, n), counts - mean, mean counts (n,), scores (m, K), weights (m,)."""
+    """The rows of a fit on their device: counts (m, n), counts - mean, mean (n,), scores (m, K), weights (m,), roots (m,)."""
 
     counts: Any
     offsets: Any
     mean: Any
     scores: Any
     weights: Any
-
-
-class Blocks(NamedTuple):
-    """Residuals and the Jacobian, each row times the root of its precision, split in linear side (F, psi) and shape side.
-
-    residual (r, K) is scores - prediction; linear (r, 1 + n) is shared by the K outputs; shape (K, r, n + extras) is not.
-    r = m rows, and with a background one more for the observation rho = 0.
-    """
-
-    residual: Any
-    linear: Any
-    shape: Any
+    roots: Any
 
 
 class Step(NamedTuple):
-    """A move in parameter space: (1 + n, K) of the linear side, (n + extras,) of the shape side."""
+    """A move in parameter space: (1 + n, K) of the linear side (F, psi), (n + extras,) of the shape side."""
 
     linear: Any
     shape: Any
@@ -107,16 +96,29 @@ class Centred:
         return self.level + (self.x @ (p[:, None] * self.psi)) / d[:, None]
 
     @cached_property
+    def linked(self) -> tuple[Any, Any, Any, Any]:
+        """With a link: F (m, 1) and its derivatives by S, by the link's m and by log k (m,)."""
+        middle, curve = self.link or (0.0, 0.0)
+        k = float(np.exp(curve))
+        off = self.evidence - middle
+        bent = self.on.xp.tanh(k * off)
+        slope = 1.0 - bent[:, 0] ** 2
+        return middle + bent / k, slope, 1.0 - slope, off[:, 0] * slope - bent[:, 0] / k
+
+    @cached_property
     def residual(self) -> Any:
         """Scores - F (m, K), and with a background the row -rho under it."""
-        f = self.evidence
-        if self.link is not None:
-            middle, k = self.link[0], float(np.exp(self.link[1]))
-            f = middle + self.on.xp.tanh(k * (f - middle)) / k
+        f = self.evidence if self.link is None else self.linked[0]
         if self.share is None:
             return self.design.scores - f
         rho = self.rest / self.share * (self.weight @ self.psi)
         return self.on.xp.concatenate((self.design.scores - f, -rho[None, :]), 0)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Where the share may be after one step."""
+        share = self.share or 0.0
+        return max(SHARE[0], 0.3 * share), min(SHARE[1], 1.0 - 0.3 * (1.0 - share))
 
     def moved(self, step: Step) -> "Centred":
         """Return the point after a step; share and link move a bounded way at a time."""
@@ -125,48 +127,99 @@ class Centred:
         if self.extras:
             scalars = [float(x) for x in self.on.numpy(step.shape[n:])]
             if share is not None:
-                low, high = max(SHARE[0], 0.3 * share), min(SHARE[1], 1.0 - 0.3 * (1.0 - share))
-                share = float(np.clip(share + scalars[0], low, high))
+                share = float(np.clip(share + scalars[0], *self.reach))
             if link is not None:
                 link = (link[0] + scalars[-2], link[1] + float(np.clip(scalars[-1], -2.0, 2.0)))
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
         return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], share=share, link=link)
 
-    def blocks(self, root: Any) -> Blocks:
-        """Return residuals and Jacobian at this point; root (r,) are the roots of the rows' precisions."""
-        xp, a = self.on.xp, self.share
-        m, n = self.x.shape
+    def since(self, start: "Centred") -> Step:
+        """Return the step that led here from a start."""
+        scalars = []
+        if self.share is not None and start.share is not None:
+            scalars.append(self.share - start.share)
+        if self.link is not None and start.link is not None:
+            scalars += [here - there for here, there in zip(self.link, start.link, strict=True)]
+        xp, t = self.on.xp, self.t - start.t
+        linear = xp.concatenate(((self.level - start.level)[None], self.psi - start.psi), 0)
+        return Step(linear, t if not scalars else xp.concatenate((t, self.on.asarray(np.array(scalars)))))
+
+    # -- derivatives ----------------------------------------------------------------------------------------------------
+
+    def push(self, step: Step) -> Any:
+        """Return J step (r, K), how the predictions and rho move, without forming J."""
+        xp, n, (p, q, d) = self.on.xp, len(self.t), self.attention
+        effect, by_t = self.evidence - self.level, (p * step.shape[:n])[:, None]
+        along = self.x @ xp.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
+        fall = self.rest * along[:, -1]
+        if self.share is not None:
+            fall = fall + self.weight @ step.shape[:n] - q * step.shape[n]
+        moved = step.linear[0] + (along[:, :-1] - effect * fall[:, None]) / d[:, None]
+        if self.link is not None:
+            _, slope, by_middle, by_curve = self.linked
+            moved = moved * slope[:, None] + (by_middle * step.shape[-2] + by_curve * step.shape[-1])[:, None]
+        if self.share is None:
+            return moved
+        z = self.weight @ self.psi
+        rho = self.weight @ step.linear[1:] + (self.weight * step.shape[:n]) @ (self.psi - z)
+        rho = self.rest / self.share * rho - step.shape[n] / self.share**2 * z
+        return xp.concatenate((moved, rho[None]), 0)
+
+    def pull(self, force: Any) -> Step:
+        """Return J' force, force (r, K), without forming J: a hundredth of the work of the normal equations."""
+        xp, a, m = self.on.xp, self.share, len(self.x)
         p, q, d = self.attention
-        effect = self.evidence - self.level
-        lead = root[:m]
-        if self.link is not None:  # one output only: F = m + tanh(k (S - m)) / k
-            middle, curve = self.link[0], float(np.exp(self.link[1]))
-            off = self.evidence[:, 0] - middle
-            bent = xp.tanh(curve * off)
-            slope = 1.0 - bent**2
-            bends = (root[:m] * bent**2, root[:m] * (off * slope - bent / curve))
-            lead = lead * slope
+        data, scalars = force[:m], []
+        if self.link is not None:
+            _, slope, by_middle, by_curve = self.linked
+            scalars = [by_middle @ data, by_curve @ data]
+            data = data * slope[:, None]
+        scaled = data / d[:, None]
+        drawn = (scaled * (self.evidence - self.level)).sum(1)
+        along = self.x.T @ xp.concatenate((scaled, drawn[:, None]), 1)
+        linear = p[:, None] * along[:, :-1]
+        shape = (linear * self.psi).sum(1) - self.rest * p * along[:, -1]
+        if a is not None:
+            z, pulled = self.weight @ self.psi, self.rest / a * force[m]
+            linear = linear + self.weight[:, None] * pulled
+            shape = shape + self.weight * ((self.psi - z) @ pulled - drawn.sum())
+            scalars = [(q @ drawn - z @ force[m] / a**2)[None], *scalars]
+        return Step(xp.concatenate((data.sum(0)[None], linear), 0), xp.concatenate((shape, *scalars)))
+
+    def jacobian(self, coarse: bool, linear_only: bool = False) -> Step:
+        """Return J of the data, rows times the roots of their weights, split in linear side (F, psi) and shape side.
+
+        linear (m, 1 + n) is shared by the K outputs; shape (K, m, n + extras) is not. coarse: in single precision.
+        """
+        xp = self.on.xp
+        x, p, q, d, psi, effect, root, weight = (
+            self.on.cast(array, coarse)
+            for array in (self.x, *self.attention, self.psi, self.evidence - self.level, self.design.roots, self.weight)
+        )
+        m, n = x.shape
+        lead = root if self.link is None else root * self.on.cast(self.linked[1], coarse)
         scale = lead / d
-        linear = self.on.empty(len(root), 1 + n)
-        linear[:m, 0] = lead
-        units = linear[:m, 1:]
-        xp.multiply(self.x, p, out=units)
+        linear = self.on.empty(m, 1 + n, coarse=coarse)
+        linear[:, 0] = lead
+        units = linear[:, 1:]
+        xp.multiply(x, p, out=units)
         units *= scale[:, None]
-        shape = self.on.empty(self.psi.shape[1], len(root), n + self.extras)
+        if linear_only:
+            return Step(linear, None)
+        shape = self.on.empty(psi.shape[1], m, n + self.extras, coarse=coarse)
         for k, block in enumerate(shape):
             drawn = effect[:, k]
-            xp.multiply(units, self.psi[:, k] - self.rest * drawn[:, None], out=block[:m, :n])
-            if a is not None:
-                block[:m, :n] -= xp.outer(drawn * scale, self.weight)
-                block[:m, n] = drawn * q * scale
+            xp.multiply(units, psi[:, k] - self.rest * drawn[:, None], out=block[:, :n])
+            if self.share is not None:
+                block[:, :n] -= xp.outer(drawn * scale, weight)
+                block[:, n] = drawn * q * scale
             if self.link is not None:
-                block[:m, -2], block[:m, -1] = bends
-        if a is not None:
-            z, odds = self.weight @ self.psi, self.rest / a
-            linear[m, 0] = 0.0
-            linear[m, 1:] = odds * root[m] * self.weight
-            for k, block in enumerate(shape):
-                block[m, :n] = linear[m, 1:] * (self.psi[:, k] - z[k])
-                block[m, n] = -z[k] * root[m] / a**2
-                block[m, n + 1 :] = 0.0
-        return Blocks(self.residual * root[:, None], linear, shape)
+                block[:, -2], block[:, -1] = (root * self.on.cast(by, coarse) for by in self.linked[2:])
+        return Step(linear, shape)
+
+    def rho_rows(self) -> Step:
+        """Return the derivatives of rho = (1 - a) z / a: by the linear side (1 + n,), and by the shape side (K, n + extras)."""
+        xp, a = self.on.xp, self.share or 1.0
+        z, row = self.weight @ self.psi, self.rest / a * self.weight
+        shape = [(row[:, None] * (self.psi - z)).T, -z[:, None] / a**2, *[0.0 * z[:, None]] * (self.extras - 1)]
+        return Step(xp.concatenate((0.0 * row[:1], row)), xp.concatenate(shape, 1))

@@ -18,6 +18,7 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
 from slalom.core.fitting.backend import Backend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
+from slalom.core.fitting.errors import standard_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.surrogate import Slalom
@@ -27,6 +28,8 @@ _FIRST_LOOK = 10  # iterations after which it is asked whether the scores satura
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
 _FAINT = 0.1  # a background with a smaller share than this may be none at all
+_LARGE = 50_000  # elements of counts from which single precision saves more than it costs
+_SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _GONE = 0.01  # and with a smaller share than this the question is asked at once
 _LINEAR = (
     "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
@@ -92,17 +95,23 @@ class _Search:
         counts = self.on.asarray(self.counts)
         self.line = ridge(counts, self.scores, self.weights, self.on)
         mean = self.on.asarray(self.line.centre)
-        design = Design(counts, counts - mean, mean, self.on.asarray(self.scores), self.on.asarray(self.weights))
+        scores, weights, roots = (self.on.asarray(x) for x in (self.scores, self.weights, np.sqrt(self.weights)))
+        design = Design(counts, counts - mean, mean, scores, weights, roots)
         variance = self.seen.spread
-        roots = self.on.asarray(np.sqrt(self.weights))
-        self.ascent = Ascent(design, roots, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
+        self.ascent = Ascent(design, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
+        self.ascent.large = self.ascent.coarse = self.counts.size >= _LARGE
         self.iterations = 0
 
     def climb(
-        self, start: tuple[Centred, Hyper], limit: int | None = None, target: float = -np.inf, gone: float = 0.0
+        self,
+        start: tuple[Centred, Hyper],
+        limit: int | None = None,
+        target: float = -np.inf,
+        gone: float = 0.0,
+        evidence: float = -np.inf,
     ) -> Candidate:
         """Climb from a start and count the iterations."""
-        found = self.ascent.climb(*start, limit, target, gone)
+        found = self.ascent.climb(*start, limit, target, gone, evidence)
         self.iterations += found.iterations
         return found
 
@@ -125,14 +134,19 @@ class _Search:
     def plain_or_linked(self, with_background: bool) -> Candidate:
         """Return the better of the models without and, where the residuals ask for it, with a link."""
         gone = _GONE if self.may_drop else 0.0
-        plain = self.or_bare(self.climb(self.start(self.line, with_background), limit=_FIRST_LOOK, gone=gone))
+        start = self.start(self.line, with_background)
+        if with_background:
+            start = self.best_share(*start)
+        plain = self.or_bare(self.climb(start, limit=_FIRST_LOOK, gone=gone))
+        if plain.converged:
+            plain = self.ascent.polish(plain)  # its linearisation serves the test for a link too
         linked = None
         if self.options.link is None and self.scores.shape[1] == 1 and self.ascent.bends(plain) > _BENT:
             start = self.linked_start(with_background)
             linked = self.or_bare(self.climb(start, target=plain.evidence))
         if not plain.converged:
             target = -np.inf if linked is None else linked.evidence
-            plain = self.or_bare(self.climb((plain.point, plain.hyper), target=target))
+            plain = self.or_bare(self.climb((plain.point, plain.hyper), target=target, evidence=plain.evidence))
         return plain if linked is None else max(plain, linked, key=_evidence)
 
     def or_bare(self, found: Candidate) -> Candidate:
@@ -141,7 +155,7 @@ class _Search:
         if not self.may_drop or share is None or share > _FAINT:
             return found
         point = replace(found.point, psi=found.point.psi / (1.0 - share), share=None)
-        return max(found, self.climb((point, found.hyper), target=found.evidence), key=_evidence)
+        return max(found, self.climb((point, found.hyper), target=found.evidence, evidence=found.evidence), key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
         """Return the point that agrees with a ridge regression at the mean input: equal weights, half of them outside."""
@@ -157,7 +171,18 @@ class _Search:
             residual = self.on.numpy(point.residual)[: len(self.scores)]
             noise = self.seen.mean_square(residual)
         size = max(float((psi**2).mean()), 1e-30 * variance)
-        return point, Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
+        hyper = Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
+        return point, hyper
+
+    def best_share(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper]:
+        """Return the start whose share makes equal weights most probable."""
+        best = self.ascent.flat(point, hyper)
+        for share in _SHARES:
+            tried = self.ascent.flat(replace(point, share=share), hyper)
+            if not tried[2] > best[2]:
+                break
+            best = tried
+        return best[:2]
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return a point whose link just holds the scores, by a ridge regression on the scores taken back through it."""
@@ -177,24 +202,24 @@ class _Search:
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
             point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
         hyper = hyper._replace(tightness=1.0)
-        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper).factors)
+        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper, exact=True).factors)
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
     def finish(self, best: Candidate) -> Fit:
         """Turn the best candidate into a Slalom with standard errors."""
         linear = best.iterations == 0
-        if not linear:
+        if not (linear or best.polished):
             best = self.ascent.polish(best)
-        values_se, importances_se, background_se = self.standard_errors(best)
+        errors = standard_errors(best, self.basis)
         return self.problem.fitted(
             self.model(best.point),
             converged=best.converged,
             iterations=self.iterations,
             note=_LINEAR if linear else "",
-            values_se=values_se,
-            importances_se=importances_se,
-            background_se=background_se,
+            values_se=errors.values,
+            importances_se=errors.importances,
+            background_se=errors.background,
         )
 
     def model(self, point: Centred) -> Slalom:
@@ -214,49 +239,6 @@ class _Search:
     def classes(self, outputs: Floats) -> Floats:
         """Return outputs (..., K) as a single number, or as centred scores of the classes."""
         return outputs[..., 0] if self.basis is None else outputs @ self.basis.T
-
-    def standard_errors(self, best: Candidate) -> tuple[Floats, Floats, tuple[float | Floats, float] | None]:
-        """Return the errors of values, importances and background by the delta method from H^-1.
-
-        A quantity g with derivative l by the linear side of one output and h by the shape side has the variance
-        |L_M^-1 l|^2 + |L_S^-1 (h - B' M^-1 l)|^2. For several classes l and h are mixed by the basis.
-        """
-        point, n = best.point, len(best.point.t)
-        lower, half, shape = (self.on.numpy(x) for x in best.factors[:3])
-        psi, outputs = self.on.numpy(point.psi), range(len(half))
-        share, rest = point.share, point.rest
-
-        def errors(linear: Floats, by_shape: list[Floats]) -> Floats:
-            """Errors of g_jk, j the quantity and k the output: linear (j, 1 + n), by_shape[k] (j, q)."""
-            own = linear @ lower.T
-            through = np.stack([(by_shape[k] - own @ half[k]) @ shape.T for k in outputs], axis=-1)
-            alone = (own**2).sum(axis=1)
-            if self.basis is None:
-                return np.asarray(np.sqrt(alone + (through[..., 0] ** 2).sum(axis=1)))
-            mixed = through @ self.basis.T
-            return np.asarray(np.sqrt(np.outer(alone, (self.basis**2).sum(axis=1)) + (mixed**2).sum(axis=1)))
-
-        to_values = np.hstack([np.ones((n, 1)), np.eye(n) / rest])
-        by_share = np.zeros((len(outputs), n, n + point.extras))
-        if share is not None:
-            by_share[:, :, n] = psi.T / rest**2
-        values_se = errors(to_values, list(by_share))
-        importances_se = np.sqrt((((np.eye(n) - 1.0 / n) @ shape[:, :n].T) ** 2).sum(axis=1))
-        if share is None:
-            return values_se, importances_se, None
-        weight = self.on.numpy(point.weight)
-        z = weight @ psi
-        to_value = np.concatenate([[1.0], -weight / share])[None]
-        tail = np.zeros(point.extras - 1)
-        by_all = [np.concatenate([-weight * (psi[:, k] - z[k]) / share, [z[k] / share**2], tail])[None] for k in outputs]
-        value_se = errors(to_value, by_all)[0]
-        to_importance = np.concatenate([weight - 1.0 / n, [1.0 / (share * rest)], tail])
-        importance_se = float(np.sqrt(((shape @ to_importance) ** 2).sum()))
-        return (
-            values_se,
-            importances_se,
-            (float(value_se) if np.ndim(value_se) == 0 else value_se, importance_se),
-        )
 
 
 def _evidence(candidate: Candidate) -> float:

@@ -70,9 +70,14 @@ class Problem:
         return self.spread <= 1e-28 * self.mean_square(self.scores)
 
     @property
+    def seen(self) -> Floats:
+        """The rows of counts that have a weight."""
+        return self.counts if self.weights.all() else self.counts[self.weights > 0]
+
+    @property
     def rows_alike(self) -> bool:
         """Whether all rows with a weight show the same counts."""
-        seen = self.counts[self.weights > 0]
+        seen = self.seen
         return np.array_equal(seen[0], seen[-1]) and bool((seen == seen[0]).all())
 
     def loss(self, model: Slalom) -> float:
@@ -113,13 +118,13 @@ class Problem:
 
     def undetermined(self) -> str:
         """Say in plain words why no fitter could determine the parameters from these data; empty where one might."""
-        seen = self.counts[self.weights > 0]
         if self.rows_alike:
             return "All rows of counts are alike, so nothing can be said about single units; vary the queries."
         if self.steady:
             return "The scores are the same for every row: the model is constant on these queries, importances are arbitrary."
-        never = np.flatnonzero(~seen.any(axis=0))
-        always = np.flatnonzero((seen == seen[0]).all(axis=0) & seen.any(axis=0))
+        least, most = self.seen.min(axis=0), self.seen.max(axis=0)
+        never = np.flatnonzero(most == 0)
+        always = np.flatnonzero((least == most) & (most > 0))
         found = []
         if len(never):
             found.append(f"{_named(never)} never present")
@@ -141,8 +146,8 @@ class Fit:
 
     loss: weighted mean squared error on the data. r2: share of the scores' variance explained on the data.
     values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
-    background_se: the same for the pair (value, importance). Errors are those of a Gaussian at the mode: with a strong
-    background and few or noisy rows they come out too small (docs/results/core.md has the figures).
+    background_se: the same for the pair (value, importance). With a strong background and
+    few or noisy rows those of the values come out a little too small (docs/results/core.md has the figures).
     diagnosis: plain words where the data cannot determine the parameters or the fit did not converge; empty otherwise.
     """
 
