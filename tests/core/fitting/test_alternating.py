@@ -2,9 +2,19 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, nnls
 
-from slalom.core.fitting.alternating import Alternating
+from slalom.core.fitting import alternating
+from slalom.core.fitting.alternating import (
+    Alternating,
+    _Counts,
+    _Data,
+    _Orthogonal,
+    _pivoted,
+    _Products,
+    _value_step_by_products,
+    _value_step_by_svd,
+)
 from slalom.core.fitting.problem import Problem
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
@@ -265,3 +275,100 @@ def test_the_solver_giving_up_is_survived(monkeypatch):
     truth = planted(rng, 10)
     counts = pairs(rng, 120, 10)
     assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6
+
+
+def tied_deletions(rng, m, n):
+    """Equal tokens share a column: counts above one."""
+    times = rng.integers(1, 4, n)
+    gone = np.stack([rng.choice(n, 5) for _ in range(m)])
+    return np.maximum(times - (gone[:, :, None] == np.arange(n)).sum(axis=1), 0.0)
+
+
+@pytest.mark.parametrize(("design", "sparse"), [(subsets, False), (pairs, True), (tied_deletions, True)])
+def test_products_of_columns(design, sparse):
+    rng = np.random.default_rng(14)
+    counts, weights, table = design(rng, 50, 120), rng.normal(size=50), rng.normal(size=(120, 2))
+    parts = _Counts.of(counts)
+    assert (parts.pairs is not None) == sparse
+    np.testing.assert_allclose(parts.forth(table), counts @ table, atol=1e-12)
+    np.testing.assert_allclose(parts.back(weights[:, None]), counts.T @ weights[:, None], atol=1e-12)
+    np.testing.assert_allclose(parts.products(weights), counts.T @ (weights[:, None] * counts), atol=1e-11)
+
+
+def real_like(rng, n, m, classes=None):
+    """Deletions scored by a model with noise and interactions that no SLALOM has; random weights."""
+    counts = tied_deletions(rng, m, n)
+    effect = rng.normal(size=(n, classes or 1)) ** 3
+    scores = np.tanh((counts - counts.max(axis=0)) @ effect) + 0.1 * rng.normal(size=(m, classes or 1))
+    return Problem.of(counts, scores[:, 0] if classes is None else scores, rng.gamma(2.0, 1.0, m))
+
+
+@pytest.mark.parametrize("classes", [None, 2])
+def test_products_and_orthogonal_columns_lead_to_the_same_steps(classes):
+    rng = np.random.default_rng(15)
+    data = _Data.of(real_like(rng, 40, 600, classes))
+    w = np.exp(rng.normal(size=40))
+    quick, exact = (step(data, w / w.mean()) for step in (_value_step_by_products, _value_step_by_svd))
+    assert isinstance(quick.columns, _Products)
+    assert isinstance(exact.columns, _Orthogonal)
+    assert quick.loss == pytest.approx(exact.loss, rel=1e-12)
+    np.testing.assert_allclose(quick.values, exact.values, rtol=1e-8, atol=1e-8)
+    for step in (alternating._paper_step, alternating._newton_step):
+        np.testing.assert_allclose(step(data, quick, 1e-4), step(data, exact, 1e-4), rtol=1e-6, atol=1e-8)
+
+
+def test_products_end_where_orthogonal_columns_do(monkeypatch):
+    problem = real_like(np.random.default_rng(16), 40, 600)
+    quick = Alternating().solve(problem)
+    monkeypatch.setattr(alternating, "_pivoted", lambda *_: None)
+    by_nnls = Alternating().solve(problem)
+    monkeypatch.setattr(alternating, "_value_step_by_products", lambda *_: None)
+    exact = Alternating(tolerance=1e-8).solve(problem)
+    assert "at the floor" in quick.diagnosis
+    assert by_nnls.loss == pytest.approx(quick.loss, rel=1e-6)
+    assert quick.loss == pytest.approx(exact.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("spoil", ["never seen", "never apart", "few rows", "tiny rests"])
+def test_products_are_refused_where_they_are_not_safe(spoil):
+    rng = np.random.default_rng(17)
+    counts, w = deletions(rng, 800, 200), np.ones(200)
+    if spoil == "never seen":
+        counts[:, 3] = 0.0
+    elif spoil == "never apart":
+        counts[:, 3] = counts[:, 4]
+    elif spoil == "few rows":
+        counts = counts[:150]
+    else:
+        counts[0], w[0] = np.eye(200)[0], 1e-6
+    data = _Data.of(Problem.of(counts, rng.normal(size=len(counts)), None))
+    assert data.parts.pairs is not None
+    assert _value_step_by_products(data, w / w.mean()) is None
+
+
+def test_a_unit_seen_once_has_no_say_about_importances(monkeypatch):
+    """Its value repairs all that its importance could: products of columns leave nothing but rounding of it."""
+    rng = np.random.default_rng(18)
+    counts = pairs(rng, 300, 30)
+    counts[1:, 7], counts[0] = 0.0, np.isin(np.arange(30), (7, 8))
+    counts[~counts.any(axis=1), 0] = 1.0
+    problem = Problem.of(counts, planted(rng, 30)(counts) + 0.1 * rng.normal(size=300), None)
+    assert isinstance(alternating._value_step(_Data.of(problem), np.ones(30)).columns, _Products)
+    fit = Alternating().solve(problem)
+    monkeypatch.setattr(alternating, "_value_step_by_products", lambda *_: None)
+    exact = Alternating().solve(problem)
+    assert fit.loss == pytest.approx(exact.loss, rel=1e-6)
+    np.testing.assert_allclose(fit.model.importances, exact.model.importances, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_block_pivoting_is_bounded_least_squares(seed):
+    rng = np.random.default_rng(seed)
+    matrix, aim = rng.normal(size=(60, 30)) * np.exp(rng.normal(size=30)), rng.normal(size=60)
+    for free in (np.zeros(30, dtype=bool), np.ones(30, dtype=bool), rng.random(30) < 0.5):
+        got = _pivoted(matrix.T @ matrix, matrix.T @ aim, free)
+        np.testing.assert_allclose(got, nnls(matrix, aim)[0], atol=1e-9)
+
+
+def test_block_pivoting_gives_up_on_what_is_no_gram_matrix():
+    assert _pivoted(np.array([[1.0, 2.0], [2.0, 1.0]]), np.ones(2), np.ones(2, dtype=bool)) is None

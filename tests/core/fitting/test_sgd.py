@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slalom.core.fitting.problem import Problem
-from slalom.core.fitting.sgd import Sgd, _Data
+from slalom.core.fitting.sgd import Sgd, _Data, _Full, _Listed
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -74,7 +74,7 @@ def test_the_gradient_is_that_of_the_loss(classes):
     counts = subsets(rng, 30, 6)
     scores = rng.normal(size=30 if classes is None else (30, classes))
     data = _Data.of(Problem.of(counts, scores, rng.random(30)))
-    at = rng.normal(size=(6, 1 + (classes or 1)))
+    at = rng.normal(size=(1 + (classes or 1), 6))
     got = data.gradient(at, np.arange(30))
     for where in np.ndindex(at.shape):
         step = np.zeros_like(at)
@@ -82,12 +82,28 @@ def test_the_gradient_is_that_of_the_loss(classes):
         assert got[where] == pytest.approx((data.loss(at + step) - data.loss(at - step)) / 2e-6, abs=1e-8)
 
 
+@pytest.mark.parametrize("classes", [None, 3])
+def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
+    """Rows of one to three units, some of them repeated, beside rows of weight zero."""
+    rng = np.random.default_rng(16)
+    counts = np.zeros((50, 30))
+    for row in counts:
+        row[rng.choice(30, rng.integers(1, 4), replace=False)] = rng.integers(1, 4)
+    scores = rng.normal(size=50 if classes is None else (50, classes))
+    listed = _Data.of(Problem.of(counts, scores, rng.integers(0, 3, 50)))
+    full = listed._replace(counts=_Full(counts))
+    assert isinstance(listed.counts, _Listed)
+    at, rows = rng.normal(size=(1 + (classes or 1), 30)), rng.permutation(50)[:20]
+    assert listed.loss(at) == pytest.approx(full.loss(at), rel=1e-12)
+    np.testing.assert_allclose(listed.gradient(at, rows), full.gradient(at, rows), rtol=1e-9, atol=1e-14)
+
+
 def test_the_loss_is_that_of_the_model():
     rng = np.random.default_rng(4)
     counts = subsets(rng, 30, 6)
     problem = Problem.of(counts, rng.normal(size=30), rng.random(30))
-    data, at = _Data.of(problem), rng.normal(size=(6, 2))
-    model = Slalom(at[:, 0] * data.scale + data.mean, at[:, 1])
+    data, at = _Data.of(problem), rng.normal(size=(2, 6))
+    model = Slalom(at[0] * data.scale + data.mean, at[1])
     assert data.loss(at) * data.scale**2 == pytest.approx(problem.loss(model))
 
 
@@ -142,6 +158,25 @@ def test_a_divergence_is_noticed_at_once_and_halves_the_learning_rate():
     problem = Problem.of(counts, planted(rng, 8)(counts), None)
     fit = Sgd(optimizer="sgd", learning_rate=500.0, patience=1000, max_steps=6000).solve(problem)
     assert fit.r2 > 0.99
+
+
+def test_adam_recovers_from_a_divergence():
+    """Nothing of the steps that led to infinity is remembered; what comes next is still rough, but no standstill."""
+    rng = np.random.default_rng(7)
+    counts = pairs(rng, 128, 8)
+    problem = Problem.of(counts, planted(rng, 8)(counts), None)
+    assert Sgd(learning_rate=1e4, halvings=30).solve(problem).r2 > 0.5
+
+
+def test_noise_ends_soon_where_rows_are_pairs():
+    rng = np.random.default_rng(17)
+    counts = pairs(rng, 3000, 100)
+    truth = planted(rng, 100)
+    problem = Problem.of(counts, truth(counts) + 0.3 * rng.normal(size=3000), None)
+    soon, late = Sgd().solve(problem), Sgd(batch_size=64, learning_rate=0.05, patience=300).solve(problem)
+    assert soon.converged
+    assert soon.iterations < 1000
+    assert soon.loss < 1.01 * late.loss
 
 
 def test_the_best_iterate_is_returned():

@@ -14,6 +14,10 @@ y are the scores and D_k = sum_j c_kj w_j with the w before the step. What depar
   steps on the true residual follow: the same bounded least squares, with the fitted F_k in the place of y_k.
 - A step counts only if the true loss after the v step falls; else Gauss-Newton steps are cut, and given up at
   last. So the model returned is the best one seen.
+- Both steps are solved from products of columns, A'A (n, n), which are quick to have: where most rows differ
+  from the usual one in a few units (deletions, pairs), only these are visited. Where the products are too
+  nearly singular, or where the residual is so small that its last digits matter, the columns themselves are
+  made orthogonal instead, which is exact and slow.
 - Its constraint 79, |w|_1 >= n, is there to exclude w = 0. A factor on w cancels, so the mean of w is held
   at one.
 - The scores are centred first: a constant added to them moves all values alike. Where the data leave values
@@ -25,10 +29,13 @@ has the same score alone and repeated (`Joint` has both).
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import nnls
+from scipy.sparse import csr_array
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Fit, Fitter, Problem
@@ -37,6 +44,14 @@ from slalom.errors import InputError
 
 # How much an s step prefers not to move, relative to the size of its matrix.
 _INERTIA = 1e-7
+# Products of columns will do where a column of norm one keeps more than this (squared) beside the others ...
+_INDEPENDENT = 1e-9
+# ... and where more than this share of the scores' variance is left.
+_CLEAN = 1e-6
+# Less than this share of the usual row would be lost in the rounding of a difference.
+_REST = 1e-6
+# The largest share of entries unlike the usual row for which it pays to keep these entries only.
+_SPARSE = 0.05
 
 
 @final
@@ -44,9 +59,8 @@ _INERTIA = 1e-7
 class Alternating(Fitter):
     """Alternate v steps and s steps until the loss stops falling.
 
-    max_iterations: at most so many s steps. tolerance: a step must lower the loss by more than this fraction,
-    and the fit has converged when none does. floor: the least exp(s) of a unit, relative to the mean of
-    exp(s).
+    max_iterations: at most so many s steps. tolerance: the fit has converged when a step lowers the loss by
+    less than this fraction. floor: the least exp(s) of a unit, relative to the mean of exp(s).
 
     >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
     >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
@@ -56,7 +70,7 @@ class Alternating(Fitter):
     """
 
     max_iterations: int = 100
-    tolerance: float = 1e-6
+    tolerance: float = 1e-5
     floor: float = 1e-4
 
     def __post_init__(self) -> None:
@@ -75,21 +89,13 @@ class Alternating(Fitter):
         for step, cuts in ((_paper_step, 1), (_newton_step, 6)):
             converged = state.loss <= data.rounding
             while not converged and iterations < self.max_iterations:
-                better = self._improved(data, state, step(data, state, self.floor), cuts)
-                converged = better is None or better.loss <= data.rounding
-                state, iterations = better or state, iterations + 1
+                before = state.loss
+                state = _improved(data, state, step(data, state, self.floor), cuts)
+                converged = state.loss >= (1.0 - self.tolerance) * before or state.loss <= data.rounding
+                iterations += 1
         values = state.values + data.mean
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
         return problem.fitted(model, converged=converged, iterations=iterations, note=self._remark(state))
-
-    def _improved(self, data: "_Data", state: "_State", goal: Floats, cuts: int) -> "_State | None":
-        """Return the first state on the way back from the goal that lowers the true loss, if any."""
-        for k in range(cuts):
-            w = state.w + 0.25**k * (goal - state.w)
-            trial = _value_step(data, w / w.mean())
-            if trial.loss < (1.0 - self.tolerance) * state.loss:
-                return trial
-        return None
 
     def _remark(self, state: "_State") -> str:
         """Say how many units are pressed against the floor, if any."""
@@ -102,23 +108,86 @@ class Alternating(Fitter):
         )
 
 
+class _Counts(NamedTuple):
+    """A matrix c (m, n) as 1 usual^T + other."""
+
+    usual: Floats  # (n,)
+    other: Any  # (m, n), sparse where few entries are unlike the usual ones
+    pairs: Any  # (m, n n), sparse: the outer product of each row of `other` with itself; None where it is not sparse
+
+    @classmethod
+    def of(cls, counts: Floats) -> "_Counts":
+        """Look for a row, all there is or nothing, that few entries differ from."""
+        m, n = counts.shape
+        for usual in (counts.max(axis=0), np.zeros(n)):
+            lengths = np.count_nonzero(counts != usual, axis=1)
+            if (lengths**2).sum() <= _SPARSE**2 * m * n * n:
+                other = csr_array(counts - usual)
+                times = np.repeat(lengths, lengths)  # an entry meets as many as its row has
+                left = np.repeat(np.arange(other.nnz), times)
+                right = np.arange(len(left)) + np.repeat(
+                    np.repeat(other.indptr[:-1], lengths) - np.cumsum(times) + times, times
+                )
+                where = other.indices[left].astype(np.int64) * n + other.indices[right]
+                starts = np.concatenate([[0], np.cumsum(lengths**2)])
+                return cls(usual, other, csr_array((other.data[left] * other.data[right], where, starts), shape=(m, n * n)))
+        return cls(usual, counts, None)
+
+    def forth(self, table: Floats) -> Floats:
+        """Return c @ table."""
+        return np.asarray(self.usual @ table + self.other @ table)
+
+    def back(self, table: Floats) -> Floats:
+        """Return c^T @ table."""
+        return np.asarray(np.outer(self.usual, table.sum(axis=0)) + self.other.T @ table)
+
+    def products(self, weights: Floats) -> Floats:
+        """Return c^T diag(weights) c."""
+        if self.pairs is None:
+            return np.asarray((weights[:, None] * self.other).T @ self.other)
+        sums = np.outer(self.usual, self.other.T @ weights + weights.sum() / 2 * self.usual)
+        return np.asarray(sums + sums.T + (self.pairs.T @ weights).reshape(sums.shape))
+
+
 class _Data(NamedTuple):
     """Counts (m, n), centred scores (m, n_classes), root of the weights (m, 1), mean of the scores."""
 
     counts: Floats
+    parts: _Counts
     scores: Floats
     root: Floats
     mean: Floats
+    spread: float
     rounding: float
 
     @classmethod
     def of(cls, problem: Problem) -> "_Data":
         """Centre the scores; a loss below `rounding` is zero but for the rounding of the scores."""
         problem.refuse_empty_rows("Alternating")
-        y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights
-        mean = np.average(y, axis=0, weights=weights)
-        rounding = float((64 * np.finfo(float).eps) ** 2 * (weights[:, None] * y**2).sum())
-        return cls(problem.counts, y - mean, np.sqrt(weights)[:, None], mean, rounding)
+        y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights[:, None]
+        mean = np.average(y, axis=0, weights=problem.weights)
+        spread = float((weights * (y - mean) ** 2).sum())
+        rounding = float((64 * np.finfo(float).eps) ** 2 * (weights * y**2).sum())
+        return cls(problem.counts, _Counts.of(problem.counts), y - mean, np.sqrt(weights), mean, spread, rounding)
+
+
+class _Orthogonal(NamedTuple):
+    """The columns of a v step made orthogonal."""
+
+    attention: Floats  # (m, n), each row times the root of its weight
+    basis: Floats  # orthonormal columns that span those of `attention`
+
+
+class _Products(NamedTuple):
+    """The columns of a v step by their products."""
+
+    pull: Floats  # (m, 1), the root of the weight over the sum D of each row
+    size: Floats  # (n,), the norms of the columns pull c
+    triangle: Floats  # (n, n), lower, times its transpose: the products of the columns at norm one
+
+    def solve(self, table: Floats) -> Floats:
+        """Solve with the products of the columns pull c."""
+        return np.asarray(cho_solve((self.triangle, True), table / self.size[:, None]) / self.size[:, None])
 
 
 class _State(NamedTuple):
@@ -126,15 +195,55 @@ class _State(NamedTuple):
 
     w: Floats  # (n,)
     values: Floats  # (n, n_classes)
-    attention: Floats  # (m, n), each row times the root of its weight
-    basis: Floats  # orthonormal columns that span those of `attention`
+    columns: _Orthogonal | _Products
     fitted: Floats  # (m, n_classes)
     residual: Floats  # (m, n_classes), each row times the root of its weight
     loss: float
 
 
+def _improved(data: _Data, state: _State, goal: Floats, cuts: int) -> _State:
+    """Return the first state on the way back from the goal that lowers the true loss; else the old one."""
+    for k in range(cuts):
+        w = state.w + 0.25**k * (goal - state.w)
+        trial = _value_step(data, w / w.mean())
+        if trial.loss < state.loss:
+            return trial
+    return state
+
+
 def _value_step(data: _Data, w: Floats) -> _State:
-    """Fix s and fit v by least squares of minimum norm."""
+    """Fix s and fit v by least squares."""
+    state = _value_step_by_products(data, w)
+    return state if state and state.loss > _CLEAN * data.spread else _value_step_by_svd(data, w)
+
+
+def _value_step_by_products(data: _Data, w: Floats) -> _State | None:
+    """Solve the normal equations for w v, and once more for what is left; None where they are nearly singular."""
+    totals = data.parts.forth(w)[:, None]
+    if len(totals) < len(w) or totals.min() <= _REST * (data.parts.usual @ w):
+        return None
+    pull = data.root / totals
+    products = data.parts.products(pull[:, 0] ** 2)
+    size = np.sqrt(products.diagonal().clip(0.0))
+    if not size.all():
+        return None
+    try:
+        triangle = np.linalg.cholesky(products / size / size[:, None])
+    except LinAlgError:
+        return None
+    if triangle.diagonal().min() ** 2 < _INDEPENDENT:
+        return None
+    columns = _Products(pull, size, triangle)
+    table = columns.solve(data.parts.back(pull * data.root * data.scores))
+    residual = data.root * data.scores - pull * data.parts.forth(table)
+    table += columns.solve(data.parts.back(pull * residual))
+    fitted = data.parts.forth(table) / totals
+    residual = data.root * (fitted - data.scores)
+    return _State(w, table / w[:, None], columns, fitted, residual, float((residual**2).sum()))
+
+
+def _value_step_by_svd(data: _Data, w: Floats) -> _State:
+    """Return the values of minimum norm."""
     shares = data.counts * w
     shares /= shares.sum(axis=1, keepdims=True)
     attention = data.root * shares
@@ -144,35 +253,103 @@ def _value_step(data: _Data, w: Floats) -> _State:
     values = right[:rank].T @ (basis.T @ (data.root * data.scores) / size[:rank, None])
     fitted = shares @ values
     residual = data.root * (fitted - data.scores)
-    return _State(w, values, attention, basis, fitted, residual, float((residual**2).sum()))
+    return _State(w, values, _Orthogonal(attention, basis), fitted, residual, float((residual**2).sum()))
 
 
 def _paper_step(data: _Data, state: _State, floor: float) -> Floats:
     """Return the w that minimises the linearised residual of equation 76."""
-    return _bounded_step(state, data.scores, np.zeros_like(state.residual), floor)
+    return _bounded_step(data, state, data.scores, np.zeros_like(state.residual), floor)
 
 
-def _newton_step(_: _Data, state: _State, floor: float) -> Floats:
+def _newton_step(data: _Data, state: _State, floor: float) -> Floats:
     """Return the w that minimises the true residual to first order."""
-    return _bounded_step(state, state.fitted, state.residual, floor)
+    return _bounded_step(data, state, state.fitted, state.residual, floor)
 
 
-def _bounded_step(state: _State, target: Floats, offset: Floats, floor: float) -> Floats:
+def _bounded_step(data: _Data, state: _State, target: Floats, offset: Floats, floor: float) -> Floats:
     """Minimise |P diag(target) attention u - offset|^2 over w u >= floor, P taking off what v can repair."""
-    n, rows = len(state.w), []
+    least = floor / state.w
+    if isinstance(state.columns, _Orthogonal):
+        return state.w * _factors_by_qr(state.columns, state.w, target, offset, least)
+    factors = _factors_by_products(data.parts, state.columns, state.w, target, offset, least)
+    if factors is None:
+        return _bounded_step(data, _value_step_by_svd(data, state.w), target, offset, floor)
+    return state.w * factors
+
+
+def _factors_by_qr(columns: _Orthogonal, w: Floats, target: Floats, offset: Floats, least: Floats) -> Floats:
+    """Bring the rows down to n + 1 by QR."""
+    n, rows = len(w), []
     for aim, rest in zip(target.T, offset.T, strict=True):
-        matrix = aim[:, None] * state.attention
-        matrix -= state.basis @ (state.basis.T @ matrix)
+        matrix = aim[:, None] * columns.attention
+        matrix -= columns.basis @ (columns.basis.T @ matrix)
         rows.append(np.column_stack([matrix, rest]))
     triangle = np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
     size = np.linalg.norm(triangle[:, :n])
     if size == 0.0:
-        return state.w
-    matrix = np.concatenate([triangle[:, :n] / size, [state.w / n], _INERTIA * np.eye(n)])
-    aim = np.concatenate([triangle[:, n] / size, [1.0], np.full(n, _INERTIA)])
-    least = floor / state.w
+        return np.ones(n)
+    matrix = np.concatenate([triangle[:, :n] / size, [w / n], _INERTIA * np.eye(n)])
+    return _bounded(matrix, np.concatenate([triangle[:, n] / size, [1.0], np.full(n, _INERTIA)]), least)
+
+
+def _factors_by_products(
+    counts: _Counts, columns: _Products, w: Floats, target: Floats, offset: Floats, least: Floats
+) -> Floats | None:
+    """Set up the same least squares by its normal equations, gram u = aim; None where little but rounding is left."""
+    n = len(w)
+    gram, aim, whole = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+    for t, rest in zip(target.T, offset.T, strict=True):
+        mixed = counts.products(columns.pull[:, 0] ** 2 * t) / columns.size[:, None]
+        mixed = solve_triangular(columns.triangle, mixed, lower=True)
+        squares = counts.products((columns.pull[:, 0] * t) ** 2)
+        gram += squares - mixed.T @ mixed
+        whole += squares.diagonal()
+        aim += counts.back(columns.pull * (t * rest)[:, None])[:, 0]
+    rounding = 1000 * np.finfo(float).eps / columns.triangle.diagonal().min() ** 2
+    if (gram.diagonal() <= rounding * whole).any():
+        return None
+    gram *= w * w[:, None]
+    size = gram.trace()
+    gram = gram / size + np.outer(w, w) / n**2
+    gram[np.diag_indices(n)] += _INERTIA**2
+    aim = w * aim / size + w / n + _INERTIA**2
+    above = _pivoted(gram, aim - gram @ least, least < 1.0)
+    if above is not None:
+        return least + above
+    sizes, vectors = np.linalg.eigh(gram)
+    roots = np.sqrt(sizes.clip(n * np.finfo(float).eps * sizes[-1]))
+    return _bounded(roots[:, None] * vectors.T, vectors.T @ aim / roots, least)
+
+
+def _pivoted(gram: Floats, aim: Floats, free: NDArray[np.bool_]) -> Floats | None:
+    """Minimise x^T gram x / 2 - aim^T x over x >= 0 by block principal pivoting; None where it finds no end.
+
+    All units that break x >= 0 (free ones) or gram x >= aim (those at 0) change sides at once; only the last of
+    them once that has not helped three times. `free` is the first guess.
+    """
+    size = np.sqrt(gram.diagonal())
+    gram, aim, fewest, lives = gram / size / size[:, None], aim / size, len(aim) + 1, 3
+    slack = 1e-12 * np.abs(aim).max()
+    for _ in range(100):
+        x = np.zeros_like(aim)
+        try:
+            x[free] = cho_solve(cho_factor(gram[np.ix_(free, free)], lower=True), aim[free])
+        except LinAlgError:
+            return None
+        wrong = np.where(free, x, gram @ x - aim) < -slack
+        n_wrong = int(wrong.sum())
+        if not n_wrong:
+            return np.asarray(x.clip(0.0) / size)
+        fewest, lives = (n_wrong, 3) if n_wrong < fewest else (fewest, lives - 1)
+        if lives < 0:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        free = free ^ wrong
+    return None
+
+
+def _bounded(matrix: Floats, aim: Floats, least: Floats) -> Floats:
+    """Minimise |matrix x - aim|^2 over x >= least."""
     try:
-        factors = least + nnls(matrix, aim - matrix @ least, maxiter=10 * n)[0]
+        return np.asarray(least + nnls(matrix, aim - matrix @ least, maxiter=10 * len(least))[0])
     except RuntimeError:  # too many iterations: the clipped free solution still points the way
-        factors = np.linalg.lstsq(matrix, aim)[0].clip(least)
-    return np.asarray(state.w * factors)
+        return np.asarray(np.linalg.lstsq(matrix, aim)[0].clip(least))
