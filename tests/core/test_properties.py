@@ -244,7 +244,7 @@ def test_a_weighted_row_costs_as_much_as_its_repetitions(data, case):
     one, two = Problem.of(counts, scores, weights), Problem.of(counts[rows], scores[rows], None)
     np.testing.assert_allclose(one.loss(model), two.loss(model), rtol=1e-12)
     r2 = [p.fitted(model, converged=True, iterations=1).r2 for p in (one, two)]
-    np.testing.assert_allclose(*r2, rtol=1e-11)
+    np.testing.assert_allclose(*r2, rtol=1e-11, atol=1e-11)  # r2 is a difference from one
 
 
 @EASY

@@ -1,6 +1,7 @@
 """The exact core: arrays in, arrays out; no text, no models."""
 
 from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Sgd, fit
+from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.recovery import recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
 from slalom.core.surrogate import Background, Link, Slalom
@@ -11,11 +12,13 @@ __all__ = [
     "Fit",
     "Fitter",
     "Joint",
+    "Lengths",
     "Link",
     "Sgd",
     "Slalom",
     "banzhaf",
     "fit",
+    "fit_lengths",
     "interactions",
     "leave_one_out",
     "recover",

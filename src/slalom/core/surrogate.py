@@ -86,7 +86,7 @@ class Slalom:
             )
         if v.ndim == 2 and v.shape[1] < 2:
             raise InputError(f"values of several classes need >= 2 columns; got shape {v.shape} (pass a vector)")
-        shift = (total - s.sum()) / len(s)
+        shift = float(_beyond_rounding(np.asarray((total - s.sum()) / len(s)), s))
         parts: dict[str, object] = {
             "values": centred(v) if v.ndim == 2 else v,
             "importances": s + shift,
@@ -178,7 +178,12 @@ class Slalom:
 
 def centred(scores: Floats) -> Floats:
     """Take the mean over the classes (the last axis) off."""
-    return np.asarray(scores - scores.mean(axis=-1, keepdims=True))
+    return np.asarray(scores - _beyond_rounding(scores.mean(axis=-1, keepdims=True), scores))
+
+
+def _beyond_rounding(mean: Floats, of: Floats) -> Floats:
+    """Return a mean, but 0 where it is the rounding of numbers that were centred before: centring twice changes no bit."""
+    return np.where(np.abs(mean) <= 4 * np.finfo(float).eps * np.abs(of).max(initial=0.0), 0.0, mean)
 
 
 def _pair(name: str, form: str, given: Sequence[ArrayLike]) -> Sequence[ArrayLike]:

@@ -318,3 +318,13 @@ def test_what_cannot_be_is_refused():
         fit(counts, np.arange(3.0), Joint(background=False))
     with pytest.raises(InputError, match="one score a row"):
         fit(counts, np.ones((3, 2)) * np.arange(3)[:, None], Joint(link=True))
+
+
+@pytest.mark.parametrize("count", [1.0, 3.0])
+def test_one_unit_is_fitted_exactly(count):
+    counts = np.array([[0.0], [count], [count]])
+    found = fit(counts, [0.5, 2.0, 3.0], Joint(), weights=[1.0, 3.0, 1.0])
+    assert found.model(np.array([[0.0], [count]])).tolist() == pytest.approx([0.5, 2.25])
+    assert "cannot be told" in found.diagnosis
+    several = fit([[0], [1]], [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]], Joint())
+    assert np.allclose(several.model(np.array([[0.0], [1.0]])), [[-1, 0, 1], [2, -1, -1]])

@@ -68,9 +68,23 @@ class Joint(Fitter):
             raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
         if problem.steady or problem.rows_alike:
             return _constant(problem)
+        if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
+            return _single(problem)
         on = backend(self.device)
         with on.session():
             return _Search(self, problem, on).fit()
+
+
+def _single(problem: Problem) -> Fit:
+    """Return the fit of one unit, there or not: background and unit of equal importance take the two mean scores.
+
+    F(0) = v_0 and F(c) = (v_0 + c v) / (1 + c), so v = F(c) + (F(c) - v_0) / c.
+    """
+    there = problem.counts[:, 0] > 0
+    empty, full = (np.average(problem.scores[x], axis=0, weights=problem.weights[x]) for x in (~there, there))
+    values = (full + (full - empty) / problem.counts.max())[None]
+    note = "With one unit its value cannot be told from its importance; they are taken as equal."
+    return problem.fitted(Slalom(values, [0.0], (empty, 0.0)), converged=True, iterations=0, note=note)
 
 
 def _constant(problem: Problem) -> Fit:

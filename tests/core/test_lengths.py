@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from slalom.core import fit_lengths
+
+
+def data(effect, m=600, n=60, noise=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(20, n, m)
+    return lengths, effect(lengths) + noise * rng.normal(size=m)
+
+
+@pytest.mark.parametrize("effect", [lambda x: np.sin(x / 3.0), lambda x: 0.02 * x - 0.8, lambda x: (x % 2) * 0.5 - 0.25])
+def test_a_planted_effect_of_the_length_is_found(effect):
+    lengths, residual = data(effect)
+    found = fit_lengths(lengths, residual, 60)
+    seen = np.unique(lengths)
+    assert found.offsets.shape == (61,)
+    assert np.sqrt(np.mean((found(seen) - effect(seen)) ** 2)) < 0.05
+
+
+def test_noise_has_none():
+    none = sum(fit_lengths(*data(lambda x: 0.0 * x, seed=seed), 60) is None for seed in range(40))
+    assert none >= 36
+
+
+def test_several_classes_each_have_their_own():
+    lengths, first = data(lambda x: np.sin(x / 3.0))
+    both = np.stack([first, -2.0 * first], axis=1)
+    found = fit_lengths(lengths, both, 60)
+    assert found.offsets.shape == (61, 2)
+    assert np.allclose(found.offsets[:, 1], -2.0 * found.offsets[:, 0])
+
+
+def test_far_from_all_lengths_there_is_no_effect():
+    found = fit_lengths(*data(lambda x: np.sin(x / 2.0)), 400)
+    assert abs(found(np.array([400]))[0]) < 1e-3
+
+
+@pytest.mark.parametrize("lengths", [np.full(50, 7), np.arange(50), np.array([3, 4])])
+def test_too_little_data_give_none(lengths):
+    assert fit_lengths(lengths, np.ones(len(lengths)), 60) is None
+    assert fit_lengths(np.arange(60) % 6, np.zeros(60), 60) is None
