@@ -1,0 +1,19 @@
+"""What a unit of a text is, and which parts of a text to ask a model about."""
+
+from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales
+from slalom.text.segment import sentences, words
+from slalom.text.units import KINDS, Unit, Units, units
+
+__all__ = [
+    "KINDS",
+    "Asked",
+    "Deletions",
+    "Pairs",
+    "Sampler",
+    "Scales",
+    "Unit",
+    "Units",
+    "sentences",
+    "units",
+    "words",
+]

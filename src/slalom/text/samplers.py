@@ -1,0 +1,204 @@
+"""Which parts of a text to ask the model about.
+
+    Pairs       two units and nothing else: the paper's SLALOM-eff
+    Deletions   the text less 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
+    Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
+
+A sampler knows no text and asks no model: it turns a number of units into presence (m, n) and row weights (m,). No row comes
+twice, so where there are fewer distinct rows than the budget allows, there are fewer rows. The same generator state gives the
+same rows.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.errors import InputError
+
+Keep = NDArray[np.bool_]
+
+
+class Asked(NamedTuple):
+    """Presence of units (m, n) and how much each row counts in the fit (m,)."""
+
+    keep: Keep
+    weights: NDArray[np.float64]
+
+
+class Sampler(ABC):
+    """A strategy: hyper-parameters in the constructor, sizes in `draw`. Concrete samplers are final frozen dataclasses."""
+
+    @abstractmethod
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+        """Return at most `budget` distinct rows for units with these parameters (n,), n >= 1.
+
+        empty: whether the model can be asked about nothing at all. Units of one type look alike to the model.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class Pairs(Sampler):
+    """Sequences of two units, in the order of the text; all of them where the budget allows.
+
+    Units of one type are the same token, so one occurrence stands for all. A text of one unit is asked about as it is.
+    """
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+        """Return at most `budget` distinct pairs."""
+        place = np.unique(types, return_index=True)[1]
+        n, full = len(place), comb(len(place), 2)
+        if n == 1:
+            return _asked(np.arange(len(types))[None] == place[0])
+        chosen = np.arange(full) if full <= budget else np.sort(rng.choice(full, budget, replace=False))
+        # Pair number p lies in row i of the upper triangle, whose first pair has the number i (2n - i - 1) / 2.
+        starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2
+        first = np.searchsorted(starts, chosen, side="right") - 1
+        second = chosen - starts[first] + first + 1
+        keep = np.zeros((len(chosen), len(types)), dtype=bool)
+        rows = np.arange(len(chosen))
+        keep[rows, place[first]] = keep[rows, place[second]] = True
+        return _asked(keep)
+
+
+@final
+@dataclass(frozen=True)
+class Deletions(Sampler):
+    """The text less 1..most units (each number equally often), and the text itself.
+
+    anchor: how much the text itself counts, as a share of all the deletions together. A prediction is a change from there,
+    so an error there is in all of them. repeats: draw with replacement from 0..most deletions, as the paper does; a row that
+    comes r times is asked once and counts r times (and there is no anchor).
+    """
+
+    most: int = 10
+    anchor: float = 1.0
+    repeats: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not self.most >= 1 or not self.anchor > 0:
+            raise InputError(f"Deletions needs most >= 1 and anchor > 0; got {self.most!r} and {self.anchor!r}")
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+        """Return at most `budget` distinct deletions; at most half of the text is deleted."""
+        n = len(types)
+        most = min(self.most, max(n // 2, 1), n if empty and not self.repeats else n - 1)
+        if self.repeats:
+            keep = removed(n, rng.integers(0, most + 1, budget), rng)
+            keep, times = distinct(keep)
+            return Asked(keep, times.astype(np.float64))
+        if most == 0:
+            return _asked(np.ones((1, n), dtype=bool))
+        keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
+        return _with_ends(keep, empty=False, anchor=self.anchor)
+
+
+@final
+@dataclass(frozen=True)
+class Scales(Sampler):
+    """Subsets of every size, the text itself, and the empty text where it can be asked.
+
+    anchor: how much the text itself counts, as a share of all the subsets together. levels: how many different sizes are asked
+    at most, evenly spread over 1..n-1. Inputs of one length share a batch, so fewer sizes make better use of the hardware;
+    beyond a few dozen nothing is learnt from more.
+    """
+
+    levels: int = 48
+    anchor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not self.levels >= 2 or not self.anchor > 0:
+            raise InputError(f"Scales needs levels >= 2 and anchor > 0; got {self.levels!r} and {self.anchor!r}")
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+        """Return at most `budget` distinct subsets."""
+        n = len(types)
+        if n == 1:
+            return _with_ends(np.zeros((0, 1), dtype=bool), empty, self.anchor)
+        sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(budget // 4, 2))).round().astype(np.int64))[::-1]
+        keep = spread(n, sizes, budget - 1 - int(empty), rng)
+        return _with_ends(keep, empty, self.anchor)
+
+
+def spread(n: int, sizes: NDArray[np.int64], budget: int, rng: np.random.Generator) -> Keep:
+    """Return distinct subsets of n units, the budget shared evenly between sizes; where a size has too few, others get more.
+
+    Within a size, units are taken from shuffled decks, so that each is kept about equally often.
+    """
+    limit = np.array([min(comb(n, int(k)), budget) for k in sizes], dtype=np.int64)
+    share = np.zeros(len(sizes), dtype=np.int64)
+    left = max(budget, 0)
+    while left and (open_ := np.flatnonzero(share < limit)).size:
+        more = np.zeros(len(sizes), dtype=np.int64)
+        more[open_] = left // len(open_)
+        more[open_[: left % len(open_)]] += 1
+        more = np.minimum(more, limit - share)
+        share, left = share + more, left - int(more.sum())
+    return np.concatenate(
+        [np.zeros((0, n), dtype=bool), *(_subsets(n, int(k), int(m), rng) for k, m in zip(sizes, share, strict=True) if m)]
+    )
+
+
+def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Keep:
+    """Return one random row (n,) for each number of units removed, the same numbers side by side."""
+    return np.concatenate([_without(n, _blocks(n, int(k), int(m), rng)) for k, m in enumerate(np.bincount(numbers)) if m])
+
+
+def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
+    """Return the rows that differ, in the order of their first coming, and how often each came."""
+    packed = np.packbits(keep, axis=1)
+    rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, times = np.unique(rows, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return keep[first[order]], times[order].astype(np.int64)
+
+
+def _subsets(n: int, k: int, m: int, rng: np.random.Generator) -> Keep:
+    """Return m distinct subsets of k of n units, m <= comb(n, k)."""
+    few = min(k, n - k)
+    if (total := comb(n, few)) <= max(4 * m, 64):
+        every = np.array(list(combinations(range(n), few)), dtype=np.int64).reshape(total, few)
+        chosen = _without(n, every[rng.permutation(total)[:m]])
+    else:
+        chosen = np.zeros((0, n), dtype=bool)
+        while len(chosen) < m:
+            more = _without(n, _blocks(n, few, m - len(chosen) + 4, rng))
+            chosen = distinct(np.concatenate([chosen, more]))[0][:m]
+    return chosen if few == n - k else ~chosen
+
+
+def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return m rows of k different units each: shuffled decks of all n units, dealt out k at a time."""
+    if k == 0:
+        return np.zeros((m, 0), dtype=np.int64)
+    hands = n // k
+    decks = rng.permuted(np.tile(np.arange(n), (-(-m // hands), 1)), axis=1)
+    return np.asarray(decks[:, : hands * k].reshape(-1, k)[:m])
+
+
+def _without(n: int, gone: NDArray[np.int64]) -> Keep:
+    """Return presence (m, n) less the units named in each row (m, k)."""
+    keep = np.ones((len(gone), n), dtype=bool)
+    np.put_along_axis(keep, gone, False, axis=1)
+    return keep
+
+
+def _asked(keep: Keep) -> Asked:
+    """Return the rows, each of the same weight."""
+    return Asked(keep, np.ones(len(keep)))
+
+
+def _with_ends(keep: Keep, empty: bool, anchor: float) -> Asked:
+    """Return the rows with the whole text before them, and the empty one after them where it can be asked."""
+    n = keep.shape[1]
+    ends = [np.ones((1, n), dtype=bool), keep] + ([np.zeros((1, n), dtype=bool)] if empty else [])
+    weights = np.ones(1 + len(keep) + int(empty))
+    weights[0] = max(anchor * len(keep), 1.0)
+    return Asked(np.concatenate(ends), weights)

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from slalom.errors import InputError
+from slalom.text import units
+
+TEXT = "the film, the unwatchable film"
+NAMES = ("the", "film", ",", "the", "un", "watch", "able", "film")
+SPANS = np.array([[0, 3], [4, 8], [8, 9], [10, 13], [14, 16], [16, 21], [21, 25], [26, 30]])
+IDS = np.array([5, 9, 2, 5, 7, 11, 3, 9])
+
+
+def made(kind):
+    return units(TEXT, kind, NAMES, SPANS, IDS)
+
+
+def test_every_occurrence_is_a_token_of_its_own():
+    u = made("token")
+    assert u.names == NAMES
+    assert u.n_types == len(u) == 8
+    keep = np.eye(8, dtype=bool)
+    assert (u.atoms(keep) == keep).all()
+    assert (u.counts(keep) == np.eye(8)).all()
+
+
+def test_equal_tokens_share_parameters_but_none_vanishes():
+    u = made("type")
+    assert len(u) == 8
+    assert u.n_types == 6
+    assert u.type_of_unit[0] == u.type_of_unit[3]
+    assert u.type_of_unit[1] == u.type_of_unit[7]
+    counts = u.counts(np.ones((1, 8), dtype=bool))
+    assert sorted(counts[0].tolist()) == [1, 1, 1, 1, 2, 2]
+    without = np.ones((1, 8), dtype=bool)
+    without[0, 3] = False
+    assert u.counts(without)[0, u.type_of_unit[0]] == 1
+
+
+def test_words_join_their_pieces():
+    u = made("word")
+    assert u.names == ("the", "film", ",", "the", "unwatchable", "film")
+    assert u.unit_of_atom.tolist() == [0, 1, 2, 3, 4, 4, 4, 5]
+    keep = np.array([[True, True, True, True, False, True]])
+    assert u.atoms(keep)[0].tolist() == [True, True, True, True, False, False, False, True]
+
+
+def test_sentences_join_their_words():
+    text = "Good film. Bad end"
+    spans = np.array([[0, 4], [5, 9], [9, 10], [11, 14], [15, 18]])
+    u = units(text, "sentence", ("good", "film", ".", "bad", "end"), spans, np.arange(5))
+    assert u.names == ("Good film.", "Bad end")
+    assert u.unit_of_atom.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_spans_lose_the_white_space_of_byte_level_tokenizers():
+    u = units("a  cat", "token", ("a", "cat"), np.array([[0, 1], [1, 6]]), np.arange(2))
+    assert u.spans.tolist() == [[0, 1], [3, 6]]
+
+
+def test_a_token_that_spans_two_words_joins_them():
+    u = units("New York is big", "word", ("New York", "is", "big"), np.array([[0, 8], [9, 11], [12, 15]]), np.arange(3))
+    assert u.names == ("New York", "is", "big")
+
+
+def test_tokens_without_a_place_stay_with_the_word_before():
+    spans = np.array([[0, 2], [2, 2], [3, 5]])
+    u = units("ab cd", "word", ("ab", "x", "cd"), spans, np.arange(3))
+    assert u.unit_of_atom.tolist() == [0, 0, 1]
+
+
+def test_no_atoms_make_no_units():
+    for kind in ("token", "type", "word", "sentence"):
+        assert len(units("", kind, (), np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
+
+
+def test_an_unknown_kind_is_refused_with_the_choices():
+    with pytest.raises(InputError, match="'token', 'type', 'word', 'sentence'; got 'line'"):
+        made("line")
