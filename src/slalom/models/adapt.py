@@ -1,0 +1,94 @@
+"""From what the user has to a Model.
+
+    transformers pipeline, classifier + tokenizer, path of one     HuggingFace
+    scikit-learn classifier or pipeline                            scikit_learn
+    any callable with output=                                      Function
+
+Nothing heavy is imported to find out: the classes of an object know their names.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from slalom.errors import InputError, MissingExtra
+from slalom.models.function import Function, Output, scikit_learn
+from slalom.models.model import Model
+
+
+def model_of(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    output: Output | None = None,
+    labels: Any = None,
+    precision: Literal["bfloat16"] | None = None,
+    device: str | None = None,
+) -> Model:
+    """Return the adapter of a model.
+
+    output, labels: for callables. precision: for Hugging Face models. device: where a model given by its path is put.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, (str, Path)):
+        return _loaded(str(model), precision, device)
+    if _is(model, "transformers", "Pipeline"):
+        if not _is(model, "transformers", "TextClassificationPipeline"):
+            raise InputError(f"a pipeline must be for text classification; got {type(model).__name__}")
+        return _hugging_face(model.model, model.tokenizer, precision)
+    if _is(model, "torch", "Module"):
+        if tokenizer is None:
+            raise InputError(
+                f"{type(model).__name__} reads tokens, so it needs its tokenizer as the second argument"
+                " (AutoTokenizer.from_pretrained, or give a text-classification pipeline)"
+            )
+        return _hugging_face(model, tokenizer, precision)
+    if precision is not None:
+        raise InputError(f"precision is for Hugging Face models; got a {type(model).__name__}")
+    if _is(model, "sklearn", "BaseEstimator"):
+        return scikit_learn(model)
+    if callable(model):
+        if output is None:
+            raise InputError('a callable needs output=, what it returns: "logits", "probabilities" or "log_odds"')
+        return Function(model, output, labels)
+    raise InputError(
+        "model must be a Hugging Face classifier with its tokenizer, a pipeline, a path, a scikit-learn classifier or a"
+        f" callable; got {type(model).__name__}"
+    )
+
+
+def _is(thing: Any, package: str, name: str) -> bool:
+    """Whether a thing is of a class of a package that need not be installed."""
+    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(thing).__mro__)
+
+
+def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | None) -> Model:
+    try:
+        from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtra("this model needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+    return HuggingFace(model, tokenizer, precision)
+
+
+def _loaded(path: str, precision: Literal["bfloat16"] | None, device: str | None) -> Model:
+    """Load a classifier and its tokenizer from a folder or by its name on the hub."""
+    try:
+        import torch  # noqa: PLC0415
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtra("a model path needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model, loading = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, output_loading_info=True)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
+    if loading["missing_keys"]:
+        raise InputError(
+            f"{path!r} holds no sequence classifier, {sorted(loading['missing_keys'])[0]} is missing; fine-tune it first"
+        )
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return _hugging_face(model.to(place), tokenizer, precision)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"the model could not be put on device {place!r}: {str(error).splitlines()[0]}") from error

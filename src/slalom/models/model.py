@@ -1,0 +1,166 @@
+"""What is explained: a model that answers a batch of inputs with one row of scores each.
+
+    inputs -> outputs (n_inputs, n_outputs)
+
+`Head` says what the outputs mean and turns them into what a surrogate is fitted to:
+
+    head        outputs                         target                    score
+    classes     logits of exclusive classes     class c                   log p_c - log(1 - p_c)
+                                                "all"                     logits less their mean, one column a class
+    labels      one logit a label (sigmoid)     label c                   its logit
+    score       one number                                                the number
+
+With two classes the score of class 1 is its logit less that of class 0. A model with one logit answers with log odds, so it has
+two classes, one output, and the score of class 0 is minus the output.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from slalom.errors import InputError, ModelError
+
+Floats: TypeAlias = NDArray[np.float64]
+Target: TypeAlias = int | str | None
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the outputs of a model mean: exclusive classes, independent labels, or one log odds."""
+
+    kind: Literal["classes", "labels", "score"]
+    labels: tuple[str, ...]
+
+    @property
+    def n_outputs(self) -> int:
+        """How many columns the outputs have."""
+        return 1 if self.kind == "score" else len(self.labels)
+
+    def resolve(self, target: Target, outputs: Floats) -> int | Literal["all"]:
+        """Return the index of a target given by index or label, or "all".
+
+        Without a target it is class 1 of two classes, else the class with the highest of these outputs (n_outputs,).
+        """
+        if target is None:
+            return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
+        if target == "all":
+            if self.kind == "labels":
+                raise InputError(f'target="all" needs exclusive classes, these labels are independent; {self._choices()}')
+            return "all" if len(self.labels) > 2 else 1
+        if isinstance(target, str) and target in self.labels:
+            return self.labels.index(target)
+        if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and 0 <= target < len(self.labels):
+            return int(target)
+        raise InputError(f"target {target!r} is no class of this model; {self._choices()}")
+
+    def _choices(self) -> str:
+        shown = [f"{i} ({label})" for i, label in enumerate(self.labels[:20])]
+        more = f" and {len(self.labels) - 20} more" if len(self.labels) > 20 else ""
+        every = ', or "all"' if self.kind == "classes" and len(self.labels) > 2 else ""
+        return f"choose one of {', '.join(shown)}{more}{every}"
+
+    def scores(self, outputs: Floats, target: int | Literal["all"]) -> Floats:
+        """Return the scores (n,) of one target, or (n, n_classes) of all, for outputs (n, n_outputs)."""
+        if self.kind == "score":
+            return outputs[:, 0] if target == 1 else -outputs[:, 0]
+        if target == "all":
+            return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
+        if self.kind == "labels":
+            return outputs[:, target]
+        if len(self.labels) == 2:
+            return np.asarray(outputs[:, target] - outputs[:, 1 - target])
+        return np.asarray(outputs[:, target] - logsumexp(np.delete(outputs, target, axis=1), axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Inputs of one length: which rows (k,) they answer, and the inputs, an array (k, length) or a list of strings."""
+
+    rows: NDArray[np.int64]
+    inputs: Any
+    keys: list[bytes]
+    length: int
+
+
+class Reading(ABC):
+    """A text as a model reads it: atoms that can be taken away, with names and character spans (n_atoms, 2).
+
+    types (n_atoms,): equal numbers where the model sees the same thing. cut: tokens that the model cannot see.
+    empty: whether the model can be asked about no atom at all.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    spans: NDArray[np.int64]
+    types: NDArray[np.int64]
+    cut: int
+    empty: bool
+
+    @abstractmethod
+    def parts(self, keep: NDArray[np.bool_]) -> "list[list[Group]]":
+        """Return the inputs for presence of atoms (m, n_atoms): one list of groups a window; most texts have one window.
+
+        The answer to a row is the mean over the windows that have it in a group.
+        """
+
+
+class Model(ABC):
+    """A batch callable with what the engine must know about it. Concrete models are final."""
+
+    head: Head
+    name: str
+    tokenized: bool = False
+
+    @abstractmethod
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
+        """Return a text as atoms; `spans` (n, 2) are those of the units, for a model that reads strings."""
+
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Return a name that changes whenever the answers may; None where nothing is known about that."""
+
+    @abstractmethod
+    def session(self) -> AbstractContextManager[None]:
+        """Bring the model into the state in which it is asked, and back."""
+
+    @abstractmethod
+    def rows(self, length: int) -> int:
+        """Return how many inputs of one length go into a batch."""
+
+    @abstractmethod
+    def shrink(self) -> bool:
+        """Halve the batches after memory ran out; False where they cannot be smaller."""
+
+    @abstractmethod
+    def start(self, inputs: Any) -> Any:
+        """Begin to answer a batch; what is returned goes to `finish`. MemoryError where the batch is too large."""
+
+    @abstractmethod
+    def finish(self, started: Any) -> NDArray[Any]:
+        """Return the answers (n_inputs, n_outputs) as an array in the memory of the host."""
+
+    def checked(self, outputs: Any, n_inputs: int) -> Floats:
+        """Return answers as floats (n_inputs, n_outputs); ModelError where they are not that, or not finite."""
+        answers = np.asarray(outputs, dtype=np.float64)
+        if answers.shape != (n_inputs, self.head.n_outputs):
+            raise ModelError(
+                f"{self.name} must answer {n_inputs} inputs with an array of shape {(n_inputs, self.head.n_outputs)};"
+                f" got {answers.shape}"
+            )
+        if not np.isfinite(answers).all():
+            row = int(np.flatnonzero(~np.isfinite(answers).all(axis=1))[0])
+            raise ModelError(
+                f"{self.name} answered with {answers[row].tolist()} (NaN or infinite); check its weights and its precision"
+            )
+        return answers
+
+
+def label_names(given: Sequence[object]) -> tuple[str, ...]:
+    """Return class labels as strings."""
+    return tuple(str(label) for label in given)

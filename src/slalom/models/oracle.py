@@ -1,0 +1,63 @@
+"""Models with a known answer, for tests of explainers: an exact SLALOM of words, and one that fails.
+
+log odds(text) = (w_0 v_0 + sum_words w v) / (w_0 + sum_words w),    w = exp(s)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slalom.core import Slalom
+
+
+@dataclass
+class Oracle:
+    """A callable list[str] -> log odds (n,) that is exactly a SLALOM of the words between blanks.
+
+    values, importances: of each word; words that are not named have the value 0 and the importance 0. asked: every string that
+    it was given, in order.
+
+    >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
+    >>> [round(x, 3) for x in oracle(["good", "a good film", ""])]
+    [2.924, 1.901, 0.0]
+    """
+
+    values: Mapping[str, float]
+    importances: Mapping[str, float]
+    background: tuple[float, float] | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def surrogate(self, words: list[str]) -> Slalom:
+        """Return the SLALOM of these words."""
+        values = [self.values.get(word, 0.0) for word in words]
+        return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
+
+    def __call__(self, texts: list[str]) -> list[float]:
+        """Answer, and remember what was asked."""
+        self.asked += texts
+        answers = []
+        for text in texts:
+            words = text.split()
+            if words:
+                answers.append(float(self.surrogate(words)(np.ones((1, len(words))))[0]))
+            else:
+                answers.append(0.0 if self.background is None else float(self.background[0]))
+        return answers
+
+
+@dataclass
+class Failing:
+    """A callable that answers as another one does, until it has answered `after` strings; then it raises."""
+
+    function: Oracle
+    after: int
+    error: BaseException
+    answered: int = 0
+
+    def __call__(self, texts: list[str]) -> list[float]:
+        """Answer or raise."""
+        if self.answered + len(texts) > self.after:
+            raise self.error
+        self.answered += len(texts)
+        return self.function(texts)

@@ -1,0 +1,222 @@
+"""The engine asks everything once, in batches of one length, and loses nothing."""
+
+import sqlite3
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from slalom.errors import InputError, ModelError
+from slalom.models import Engine, Function, Group, Head, Model, Question, Reading
+from slalom.models.function import StringReading
+from slalom.models.oracle import Failing, Oracle
+from slalom.text import words
+
+
+class Atoms(Reading):
+    """A text whose atoms are numbers; an input is the row of numbers that are kept."""
+
+    def __init__(self, numbers):
+        self.numbers = np.array(numbers)
+        self.names = tuple(map(str, numbers))
+
+    def parts(self, keep):
+        groups = []
+        for length in np.unique(keep.sum(axis=1)):
+            rows = np.flatnonzero(keep.sum(axis=1) == length)
+            inputs = np.array([self.numbers[keep[r]] for r in rows]).reshape(len(rows), length)
+            groups.append(Group(rows, inputs, [i.tobytes() for i in inputs], int(length)))
+        return [groups]
+
+
+class Summing(Model):
+    """Answers with the sum and the length of an input; at most `room` numbers fit into its memory."""
+
+    name, tokenized = "Summing", True
+    head = Head("classes", ("sum", "length"))
+
+    def __init__(self, budget=64, room=10**9):
+        self.budget, self.room = budget, room
+        self.batches, self.sessions, self.who = [], 0, "summing"
+
+    def read(self, text, long, spans):
+        raise NotImplementedError
+
+    def identity(self):
+        return self.who
+
+    @contextmanager
+    def session(self):
+        self.sessions += 1
+        yield
+
+    def rows(self, length):
+        return max(self.budget // max(length, 1), 1)
+
+    def shrink(self):
+        self.budget //= 2
+        return True
+
+    def start(self, inputs):
+        if inputs.size > self.room:
+            raise MemoryError("too much")
+        self.batches.append(inputs)
+        return inputs
+
+    def finish(self, started):
+        return np.stack([started.sum(axis=1), np.full(len(started), started.shape[1])], axis=1)
+
+
+def subsets(n, m, seed=0):
+    return np.random.default_rng(seed).random((m, n)) < 0.5
+
+
+def expected(reading, keep):
+    return np.stack([keep @ reading.numbers, keep.sum(axis=1)], axis=1)
+
+
+def test_answers_are_those_of_the_model_in_the_order_of_the_questions():
+    model, a, b = Summing(), Atoms([3, 1, 4, 1, 5]), Atoms([9, 2, 6])
+    keeps = subsets(5, 40), subsets(3, 9)
+    found = Engine(model)([Question(a, keeps[0]), Question(b, keeps[1])])
+    assert (found[0].outputs == expected(a, keeps[0])).all()
+    assert (found[1].outputs == expected(b, keeps[1])).all()
+    assert model.sessions == 1
+
+
+def test_duplicates_are_asked_once_across_texts_and_calls():
+    model, engine = Summing(), None
+    engine = Engine(model)
+    a, b = Atoms([3, 1, 4]), Atoms([4, 3, 1])
+    keep = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=bool)
+    found = engine([Question(a, keep), Question(b, keep)])
+    assert engine.spent.inputs == 3  # [3], [1], [4]
+    assert found[0].inputs == found[1].inputs == 3
+    assert (found[1].outputs == expected(b, keep)).all()
+    engine([Question(a, keep[::-1])])
+    assert engine.spent.inputs == 3
+    assert engine.spent.tokens == 3
+
+
+def test_batches_have_one_length_and_stay_within_the_budget():
+    model, reading = Summing(budget=24), Atoms(list(range(10, 22)))
+    Engine(model)([Question(reading, subsets(12, 200))])
+    assert all(batch.size <= 24 for batch in model.batches)
+    lengths = [batch.shape[1] for batch in model.batches]
+    assert lengths == sorted(lengths, reverse=True)
+    for length in set(lengths):
+        sizes = [len(b) for b in model.batches if b.shape[1] == length]
+        assert all(size == 24 // max(length, 1) for size in sizes[:-1]), "only the last batch of a length may be smaller"
+
+
+def test_running_out_of_memory_halves_the_batches_and_goes_on():
+    model, reading = Summing(budget=1000, room=30), Atoms(list(range(10, 22)))
+    keep = subsets(12, 200)
+    found = Engine(model)([Question(reading, keep)])
+    assert (found[0].outputs == expected(reading, keep)).all()
+    assert max(batch.size for batch in model.batches) <= 30
+
+
+def test_an_input_that_does_not_fit_alone_is_reported():
+    with pytest.raises(ModelError, match="one input of 12 tokens does not fit into the memory of Summing"):
+        Engine(Summing(room=5))([Question(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])
+
+
+def test_a_changed_model_is_asked_again():
+    model = Summing()
+    engine, question = Engine(model), Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    engine([question])
+    model.who = "another"
+    engine([question])
+    assert engine.spent.inputs == 2
+
+
+def test_answers_of_a_nameless_model_are_not_kept_between_calls():
+    model = Summing()
+    model.who = None
+    engine, question = Engine(model), Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    engine([question])
+    engine([question])
+    assert engine.spent.inputs == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_answers_that_are_no_numbers_are_refused(bad):
+    class Bad(Summing):
+        def finish(self, started):
+            return np.full((len(started), 2), bad)
+
+    with pytest.raises(ModelError, match="NaN or infinite"):
+        Engine(Bad())([Question(Atoms([1]), np.ones((1, 1), dtype=bool))])
+
+
+def test_answers_of_a_wrong_shape_are_refused():
+    class Bad(Summing):
+        def finish(self, started):
+            return np.zeros((len(started), 3))
+
+    with pytest.raises(ModelError, match=r"shape \(1, 2\); got \(1, 3\)"):
+        Engine(Bad())([Question(Atoms([1]), np.ones((1, 1), dtype=bool))])
+
+
+TEXT = "a good film with a bad end"
+
+
+def question(m=60):
+    return Question(StringReading(TEXT, words(TEXT), True), subsets(7, m, seed=3))
+
+
+def oracle():
+    return Oracle({"good": 3.0, "bad": -4.0}, {"good": 1.0, "bad": 0.5}, background=(0.2, 0.0))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("network down")])
+def test_an_interruption_loses_nothing(tmp_path, error):
+    asked = oracle()
+    failing = Failing(asked, after=21, error=error)
+    engine = Engine(Function(failing, "log_odds", batch=10), cache=tmp_path / "answers.sqlite", identity="oracle")
+    with pytest.raises((KeyboardInterrupt, ModelError)):
+        engine([question()])
+    failing.after = 10**9
+    before = len(asked.asked)
+    assert before == 21  # the first question of Function, two batches of ten
+    for run in (engine, Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite", identity="oracle")):
+        found = run([question()])[0]
+        fresh = Engine(Function(oracle(), "log_odds"))([question()])[0]
+        assert (found.outputs == fresh.outputs).all()
+        assert found.inputs == fresh.inputs
+    assert len(asked.asked[1:]) == len(set(asked.asked[1:])), "nothing is asked twice"
+
+
+def test_the_file_answers_in_the_next_process(tmp_path):
+    file, first, second = tmp_path / "answers.sqlite", oracle(), oracle()
+    one = Engine(Function(first, "log_odds"), cache=file, identity="oracle")([question()])[0]
+    engine = Engine(Function(second, "log_odds"), cache=file, identity="oracle")
+    two = engine([question()])[0]
+    assert (one.outputs == two.outputs).all()
+    assert engine.spent.inputs == 0
+    assert second.asked == ["a"]
+    other = Engine(Function(oracle(), "log_odds"), cache=file, identity="another")
+    other([question()])
+    assert other.spent.inputs == one.inputs
+    with sqlite3.connect(file) as base:
+        assert base.execute("SELECT count(DISTINCT model) FROM answers").fetchone() == (2,)
+
+
+def test_a_cache_needs_a_name_for_the_model(tmp_path):
+    with pytest.raises(InputError, match="pass identity="):
+        Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite")
+
+
+def test_a_cache_that_is_no_sqlite_file_is_refused(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("these are my notes, and they are long enough to be no database" * 20)
+    with pytest.raises(InputError, match="must be an SQLite file"):
+        Engine(Function(oracle(), "log_odds"), cache=file, identity="x")([question()])
+    assert file.read_text().startswith("these are my notes")
+
+
+def test_progress_is_shown_when_asked_for_and_only_then(capsys):
+    for progress, shown in ((True, True), (False, False), (None, False)):
+        Engine(Summing(), progress=progress)([Question(Atoms([1, 2, 3]), subsets(3, 8))])
+        assert ("asking" in capsys.readouterr().err) in (shown, False)

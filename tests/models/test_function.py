@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, LinearSVC
+
+from slalom import Explainer
+from slalom.errors import InputError, ModelError
+from slalom.models import Engine, Function, Question, model_of
+from slalom.models.function import StringReading
+from slalom.text import words
+
+TEXTS = ["good film", "a good one", "bad film", "so bad", "it is fine", "fine by me", "good good", "bad bad bad", "just fine"]
+TWO = [1, 1, 0, 0, 1, 1, 1, 0, 1]
+THREE = ["pos", "pos", "neg", "neg", "ok", "ok", "pos", "neg", "ok"]
+
+
+def outputs(model, texts):
+    reading = [Question(StringReading(t, words(t), True), np.ones((1, len(words(t))), dtype=bool)) for t in texts]
+    return np.concatenate([a.outputs for a in Engine(model)(reading)])
+
+
+def test_removing_a_piece_takes_its_white_space_along():
+    text = "  Not  good,\r\nbad 👍🏽!"
+    reading = StringReading(text, words(text), True)
+    strings = reading.parts(
+        np.array([[1] * 6, [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0] * 6], dtype=bool)
+    )
+    assert strings[0][0].inputs == [text, "Not  goodbad", "good,\r\nbad", "👍🏽!", ""]
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_logits_and_probabilities_give_the_same_log_odds(n):
+    rng = np.random.default_rng(0)
+    table = {}
+
+    def logits(texts):
+        return np.array([table.setdefault(t, rng.normal(size=n)) for t in texts])
+
+    def probabilities(texts):
+        z = np.exp(logits(texts))
+        return z / z.sum(axis=1, keepdims=True)
+
+    one, two = Function(logits, "logits"), Function(probabilities, "probabilities")
+    for target in range(n):
+        a, b = (m.head.scores(outputs(m, ["x", "y z"]), target) for m in (one, two))
+        assert np.allclose(a, b, atol=1e-12)
+
+
+def test_one_probability_is_that_of_class_1():
+    model = Function(lambda texts: [0.8] * len(texts), "probabilities")
+    assert model.head.kind == "score"
+    assert outputs(model, ["x"]) == pytest.approx(np.log(4.0))
+
+
+def test_saturated_probabilities_are_clipped_with_a_warning():
+    model = Function(lambda texts: [[0.0, 1.0] if "x" in t else [0.5, 0.5] for t in texts], "probabilities")
+    with pytest.warns(UserWarning, match="clipped"):
+        assert outputs(model, ["x"])[0, 1] - outputs(model, ["x"])[0, 0] == pytest.approx(9 * np.log(10))
+
+
+BAD = [
+    (lambda t: np.zeros((len(t) + 1, 2)), "logits", "one row for each of 1 strings"),
+    (lambda t: np.zeros((len(t), 1)), "logits", 'output="log_odds"'),
+    (lambda t: np.zeros((len(t), 2)), "log_odds", "one log odds"),
+    (lambda t: np.full((len(t), 2), 0.9), "probabilities", "must sum to 1"),
+    (lambda t: np.full((len(t), 2), 3.0), "probabilities", r"in \[0, 1\]"),
+    (lambda t: np.full((len(t), 2), np.nan), "probabilities", r"in \[0, 1\]"),
+    (lambda t: ["yes"] * len(t), "logits", "array of numbers"),
+    (lambda t: t.upper(), "logits", "must take a list of strings"),
+]
+
+
+@pytest.mark.parametrize(("function", "output", "message"), BAD)
+def test_wrong_answers_are_refused_in_one_line(function, output, message):
+    with pytest.raises(ModelError, match=message) as caught:
+        Function(function, output)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_must_fit_the_classes():
+    with pytest.raises(InputError, match="labels must name the 3 classes"):
+        Function(lambda t: np.zeros((len(t), 3)), "logits", labels=["a", "b"])
+
+
+@pytest.mark.parametrize("classifier", [LogisticRegression(), LinearSVC(), MultinomialNB()], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
+def test_scikit_learn_pipelines(classifier, labels):
+    pipeline = make_pipeline(TfidfVectorizer(token_pattern=r"\S+"), classifier).fit(TEXTS, labels)
+    model = model_of(pipeline)
+    assert model.head.labels == tuple(str(c) for c in pipeline.classes_)
+    answers = outputs(model, ["good", "so bad it is fine"])
+    if isinstance(classifier, MultinomialNB):
+        assert np.allclose(np.exp(answers), pipeline.predict_proba(["good", "so bad it is fine"]))
+    else:
+        assert np.allclose(np.squeeze(answers), pipeline.decision_function(["good", "so bad it is fine"]))
+    e = Explainer(pipeline)("so bad but the end is good", target="pos" if labels is THREE else None)
+    assert e.units[e.strongest(2)[0]] in ("bad", "good")
+    assert e.removal[e.units.index("good")] > 0
+    assert e.fidelity.near is None or e.fidelity.near.r2 > 0.5
+
+
+def test_a_linear_model_is_explained_exactly():
+    pipeline = make_pipeline(TfidfVectorizer(token_pattern=r"\S+", use_idf=False, norm=None), LogisticRegression()).fit(
+        TEXTS, TWO
+    )
+    vocabulary, weights = pipeline[0].vocabulary_, pipeline[1].coef_[0]
+    e = Explainer(pipeline)("it is a good film with a bad end so it is fine by me")
+    truth = [weights[vocabulary[u]] if u in vocabulary else 0.0 for u in e.units]
+    assert np.allclose(e.removal, truth, atol=0.02)
+
+
+def test_what_scikit_learn_cannot_answer_is_refused():
+    with pytest.raises(InputError, match="is no classifier"):
+        model_of(LinearRegression())
+    with pytest.raises(InputError, match="is not fitted"):
+        model_of(make_pipeline(TfidfVectorizer(), LogisticRegression()))
+    numbers = LogisticRegression().fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ModelError, match="after a vectorizer"):
+        model_of(numbers)
+
+
+def test_a_multiclass_svm_with_pairwise_votes_falls_back_to_its_probabilities():
+    pipeline = make_pipeline(TfidfVectorizer(), SVC(decision_function_shape="ovo")).fit(TEXTS * 3, THREE * 3)
+    assert model_of(pipeline).head.n_outputs == 3
+
+
+def test_what_no_adapter_takes_is_refused_with_the_choices():
+    with pytest.raises(InputError, match="a callable needs output="):
+        model_of(len)
+    with pytest.raises(InputError, match="got int"):
+        model_of(3)

@@ -1,0 +1,286 @@
+"""Every architecture: the right special tokens, the right answers, and the model left as it was."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+from slalom import Explainer
+from slalom.errors import InputError, ModelError
+from slalom.models import Engine, Question, model_of
+from slalom.models.huggingface import HuggingFace
+from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+
+TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
+# DeBERTa's own code and torch's half precision on old processors warn about themselves.
+pytestmark = [pytest.mark.filterwarnings("ignore:.*torch.jit"), pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
+
+
+def ask(model, text, keep):
+    return Engine(model)([Question(model.read(text, "cut", None), keep)])[0].outputs
+
+
+def by_hand(model, words, ids):
+    """Answer one input as a user would."""
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    with torch.no_grad():
+        given = {"input_ids": torch.tensor([ids])}
+        if isinstance(model, hf.XLNetForSequenceClassification):
+            given["token_type_ids"] = torch.tensor([[0] * (len(ids) - 1) + [2]])
+        answer = model(**{k: v.to(next(model.parameters()).device) for k, v in given.items()})
+    for module, flag in flags:
+        module.training = flag
+    return (answer if isinstance(answer, torch.Tensor) else answer.logits)[0].cpu().numpy()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_answers_are_the_models_own(name, device):
+    made, words = classifier(name)
+    made.to(device).train()
+    if isinstance(made, hf.PreTrainedModel):
+        made.get_input_embeddings().training = False  # one part frozen by the user
+    before = copy.deepcopy(made.state_dict())
+    flags = [module.training for module in made.modules()]
+    config = None if name == "mamba" else made.config.to_dict()
+    model = model_of(made, words)
+    reading = model.read(TEXT, "cut", None)
+    n = len(reading.names)
+    keep = np.random.default_rng(0).random((25, n)) < 0.6
+    keep[0], keep[:, 0] = True, True
+    found = ask(model, TEXT, keep)
+    ids = words(TEXT)["input_ids"]
+    special = words(TEXT, return_special_tokens_mask=True)["special_tokens_mask"]
+    body = [i for i, s in enumerate(special) if not s]
+    for row, outputs in zip(keep, found, strict=True):
+        gone = {body[j] for j in np.flatnonzero(~row)}
+        expected = by_hand(made, words, [t for i, t in enumerate(ids) if i not in gone])
+        assert np.allclose(outputs, expected, atol=2e-4), name
+    assert np.ptp(found[:, 1] - found[:, 0]) > 0.01, "the model reacts to what is removed"
+    assert [module.training for module in made.modules()] == flags
+    assert all((before[key] == value).all() for key, value in made.state_dict().items())
+    assert config is None or made.config.to_dict() == config
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_is_explained(name):
+    made, words = classifier(name)
+    e = Explainer(made, words, queries=80)(TEXT)
+    assert len(e.units) == len(e.values) == len(e.spans)
+    assert not any(mark in unit for unit in e.units for mark in ("##", "Ġ", "▁", "[CLS]", "</s>"))
+    assert np.isfinite(e.values).all()
+    given = words(TEXT, return_tensors="pt")
+    given.pop("token_type_ids") if name not in ("xlnet", "bert") and "token_type_ids" in given else None
+    with torch.no_grad():
+        answer = made.eval()(**given)
+    logits = (answer if isinstance(answer, torch.Tensor) else answer.logits)[0]
+    assert e.score == pytest.approx(float(logits[1] - logits[0]), abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"), [("bert", 1, 1), ("roberta", 1, 1), ("gpt2", 0, 0), ("t5", 0, 1), ("xlnet", 0, 2)]
+)
+def test_special_tokens_are_those_of_the_tokenizer(kind, before, after):
+    name = {"xlnet": "xlnet", "t5": "t5"}.get(kind, kind)
+    reading = model_of(*classifier(name)).read("a good film", "cut", None)
+    assert reading.before.shape[1] == before
+    assert reading.after.shape[1] == after
+    assert reading.empty == (before + after > 0)
+    assert "".join(reading.names).replace(" ", "") == "agoodfilm"
+
+
+def test_units_are_slices_of_the_text():
+    for kind in ("bert", "gpt2", "t5"):
+        name = {"t5": "t5"}.get(kind, kind)
+        e = Explainer(*classifier(name), queries=60)(TEXT)
+        for unit, (a, b) in zip(e.units, e.spans, strict=True):
+            assert TEXT[a:b] == unit or a == b
+        covered = "".join(TEXT[a:b] for a, b in e.spans)
+        assert set("Theactingood") <= set(covered)
+
+
+def test_a_literal_special_token_in_the_text_is_a_unit():
+    made, words = classifier("bert")
+    e = Explainer(made, words, queries=40)("good [SEP] film")
+    assert "[SEP]" in e.units
+    only = Explainer(made, words, queries=40)("[CLS] [SEP]")
+    assert only.units == ("[CLS]", "[SEP]")
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_a_single_token_and_an_empty_text(name):
+    made, words = classifier(name)
+    explainer = Explainer(made, words)
+    e = explainer("a")
+    assert len(e) == 1
+    assert e.predict([1]) == pytest.approx(e.score, abs=1e-6)
+    for text in ("", " \n"):
+        if not words(text, add_special_tokens=False)["input_ids"]:
+            with pytest.raises(InputError, match="at least one token"):
+                explainer(text)
+
+
+def test_one_logit_is_a_log_odds():
+    made, words = classifier("bert", n=1)
+    model = model_of(made, words)
+    assert model.head.kind == "score"
+    one, zero = (Explainer(made, words, queries=60, target=t)(TEXT) for t in (1, 0))
+    assert one.score == -zero.score == pytest.approx(float(by_hand(made, words, words(TEXT)["input_ids"])[0]), abs=1e-5)
+    assert np.allclose(one.removal, -zero.removal, atol=1e-6)
+
+
+def test_many_labels_and_all_of_them():
+    made, words = classifier("distilbert", n=4, id2label={0: "a", 1: "b", 2: "c", 3: "d"})
+    explainer = Explainer(made, words, queries=120)
+    logits = by_hand(made, words, words(TEXT)["input_ids"]).astype(float)
+    e = explainer(TEXT)
+    best = int(logits.argmax())
+    assert e.target == "abcd"[best]
+    rest = np.log(np.exp(np.delete(logits, best)).sum())
+    assert e.score == pytest.approx(logits[best] - rest, abs=1e-4)
+    assert explainer(TEXT, target="c").target == explainer(TEXT, target=2).target == "c"
+    every = explainer(TEXT, target="all")
+    assert every.values.shape == (len(every), 4)
+    assert np.allclose(every.score, logits - logits.mean(), atol=1e-4)
+    with pytest.raises(InputError, match=r'choose one of 0 \(a\), 1 \(b\), 2 \(c\), 3 \(d\), or "all"'):
+        explainer(TEXT, target="e")
+    with pytest.raises(InputError, match="target 7 is no class"):
+        explainer(TEXT, target=7)
+
+
+def test_independent_labels_keep_their_own_logits():
+    made, words = classifier("bert", n=3, problem_type="multi_label_classification")
+    logits = by_hand(made, words, words(TEXT)["input_ids"])
+    e = Explainer(made, words, queries=60, target=2)(TEXT)
+    assert e.score == pytest.approx(float(logits[2]), abs=1e-5)
+    with pytest.raises(InputError, match="independent"):
+        Explainer(made, words, queries=60, target="all")(TEXT)
+
+
+def test_pipelines_bring_their_tokenizer():
+    made, words = classifier("bert")
+    pipeline = hf.pipeline("text-classification", model=made, tokenizer=words, device="cpu")
+    assert Explainer(pipeline, queries=60)(TEXT).score == Explainer(made, words, queries=60)(TEXT).score
+
+
+def test_what_is_no_classifier_is_refused():
+    made, words = classifier("bert")
+    with pytest.raises(InputError, match="needs its tokenizer as the second argument"):
+        Explainer(made)
+    with pytest.raises(InputError, match="its tokenizer"):
+        Explainer(made, "bert-base-uncased")
+    with pytest.raises(ModelError, match="AutoModelForSequenceClassification"):
+        Explainer(made.bert, words)
+    with pytest.raises(InputError, match="precision must be"):
+        Explainer(made, words, precision="int4")
+
+
+def test_paths_are_loaded_and_wrong_ones_refused(tmp_path):
+    made, words = classifier("bert")
+    made.save_pretrained(tmp_path / "classifier")
+    words.save_pretrained(tmp_path / "classifier")
+    e = Explainer(tmp_path / "classifier", queries=60, device="cpu")(TEXT)
+    assert e.score == pytest.approx(Explainer(made, words, queries=60)(TEXT).score, abs=1e-5)
+    made.bert.save_pretrained(tmp_path / "encoder")
+    words.save_pretrained(tmp_path / "encoder")
+    with pytest.raises(InputError, match="holds no sequence classifier"):
+        Explainer(tmp_path / "encoder")
+    with pytest.raises(InputError, match="could be loaded from"):
+        Explainer(str(tmp_path / "nothing"))
+
+
+def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows():
+    made, words = classifier("bert")
+    text = " ".join(["a good film with a bad end"] * 12)
+    n = len(words(text)["input_ids"]) - 2
+    with pytest.warns(UserWarning, match=f"the last {n - 62} tokens"):
+        e = Explainer(made, words, queries=60)(text)
+    assert e.cut == n - 62
+    assert len(e) == 62
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = Explainer(made, words, queries=60, long="window")(text)
+    assert whole.cut == 0
+    assert len(whole) == n
+    ids = words(text, add_special_tokens=False)["input_ids"]
+    starts = [*range(0, n - 62, 31), n - 62]
+    each = [by_hand(made, words, [2, *ids[a : a + 62], 3]) for a in starts]
+    assert whole.score == pytest.approx(float(np.mean([x[1] - x[0] for x in each])), abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "room"), [("bert", 64), ("roberta", 64), ("gpt2", 64), ("llama", 64), ("bloom", None)])
+def test_the_context_is_what_the_position_table_allows(name, room):
+    made, words = classifier(name)
+    model = HuggingFace(made, words)
+    assert model.context == room
+    if room:
+        longest = [5] * room
+        by_hand(made, words, longest)  # the model takes it
+
+
+def test_a_tokenizer_may_set_a_lower_limit():
+    made, words = classifier("bert")
+    short = copy.deepcopy(words)
+    short.model_max_length = 10
+    assert HuggingFace(made, short).context == 10
+
+
+def test_changed_weights_change_the_identity():
+    made, words = classifier("bert")
+    model = HuggingFace(made, words)
+    first = model.identity()
+    assert model.identity() == first == HuggingFace(*classifier("bert")).identity()
+    with torch.no_grad():
+        made.classifier.weight[0, 0] += 1.0
+    assert model.identity() != first
+    assert HuggingFace(made, words, precision="bfloat16").identity() != model.identity()
+
+
+def test_half_precision_is_near_and_leaves_the_weights():
+    made, words = classifier("bert")
+    exact, half = (Explainer(made, words, queries=60, precision=p)(TEXT) for p in (None, "bfloat16"))
+    assert exact.score != half.score
+    assert exact.score == pytest.approx(half.score, abs=0.2)
+    assert made.dtype == torch.float32
+    assert Explainer(made.bfloat16(), words, queries=60)(TEXT).score == pytest.approx(exact.score, abs=0.3)
+    assert made.dtype == torch.bfloat16
+
+
+def test_a_tokenizer_without_offsets_still_gives_spans():
+    class Slow(hf.PythonBackend):
+        def __init__(self, **more):
+            self.table = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "a", "good", "film", "un", "##like", "##ly"])}
+            super().__init__(unk_token="[UNK]", pad_token="[PAD]", **more)
+
+        @property
+        def vocab_size(self):
+            return len(self.table)
+
+        def get_vocab(self):
+            return dict(self.table)
+
+        def _tokenize(self, text, **_):
+            return text.lower().replace("unlikely", "un ##like ##ly").split()
+
+        def _convert_token_to_id(self, token):
+            return self.table.get(token, 1)
+
+        def _convert_id_to_token(self, index):
+            return list(self.table)[index]
+
+    words = Slow()
+    made = hf.BertForSequenceClassification(
+        hf.BertConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    )
+    e = Explainer(made, words, queries=30)("An unlikely good film")
+    assert [tuple(span) for span in e.spans[-3:].tolist()][1:] == [(12, 16), (17, 21)]
+    assert e.units[-2:] == ("good", "film")
+
+
+def test_tokenizers_made_here_differ():
+    assert len({len(tokenizer(kind)) for kind in ("bert", "gpt2", "t5")}) == 3
