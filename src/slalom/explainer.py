@@ -1,0 +1,374 @@
+"""The Explainer: the one place where text, model and surrogate meet.
+
+    text -> units -> which parts to ask about (sampler) -> answers (engine) -> surrogate (fitter) -> Explanation
+
+A method is a sampler and a fitter:
+
+    joint   Scales + Joint        subsets of every size, background, link (ours, the default)
+    local   Deletions + Joint     1 to 10 units removed, background (ours): most faithful near the text
+    eff     Pairs + Sgd           the paper's SLALOM-eff, equal tokens share their parameters
+    fidel   Deletions + Alternating   the paper's SLALOM-fidel, likewise
+"""
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, fit, fit_lengths
+from slalom.core.fitting.problem import Problem
+from slalom.errors import InputError
+from slalom.explanation import Explanation, Explanations, Fidelity, Floats, Quality, versions
+from slalom.models import Answer, Engine, Model, Output, Question, Reading, Target, model_of
+from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
+from slalom.text.samplers import spread
+
+_CELLS = 40_000_000  # presence of atoms held at once
+_PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn")
+
+
+@final
+@dataclass(frozen=True)
+class Method:
+    """A way to explain: what is asked, how it is fitted, and the units that it takes unless told otherwise.
+
+    lengths: whether the effect of the mere length of the input is fitted besides the units.
+    """
+
+    name: str
+    sampler: Sampler
+    fitter: Fitter
+    unit: str = "token"
+    lengths: bool = False
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("joint", Scales(), Joint(), lengths=True),
+        Method("local", Deletions(), Joint(), lengths=True),
+        Method("eff", Pairs(), Sgd(), unit="type"),
+        Method("fidel", Deletions(most=5, repeats=True), Alternating(), unit="type"),
+    )
+}
+
+
+class _Unset:
+    """Stands for an argument that was not given, where None means something."""
+
+    def __repr__(self) -> str:
+        return "as the Explainer was told"
+
+
+_UNSET = _Unset()
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How to explain a text."""
+
+    method: Method
+    unit: str
+    queries: int | None
+    check: int | None
+    target: Target
+    seed: int
+    long: str
+
+
+class _Task(NamedTuple):
+    """One text on its way: its units and what is asked about them."""
+
+    reading: Reading
+    units: Units
+    asked: Asked
+    keep: NDArray[np.bool_]  # all rows: those of the fit, the whole text, near ones, far ones
+    near: int
+    far: int
+
+
+@final
+class Explainer:
+    """Explains the decisions of one model.
+
+    model, tokenizer: a Hugging Face classifier and its tokenizer, a text-classification pipeline, the path of a saved
+    classifier, a fitted scikit-learn classifier, or any callable list[str] -> scores (then `output` says what the scores are:
+    "logits", "probabilities" or "log_odds", and `labels` may name the classes).
+
+    method: "joint", "local", "eff", "fidel" or a Method. unit: "token", "type", "word" or "sentence"; None takes the
+    method's own. queries: how many parts of the text are asked about at most; None takes five a unit, at least 200, at most
+    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100. target: index or label of
+    the class to explain, "all" for every class; None takes class 1 of two, else the class that the model predicts. seed: of the
+    queries and the fit. long: "cut" explains what the model can see of a text that is too long, with a warning; "window"
+    explains the mean of the scores of overlapping windows. precision: "bfloat16" asks a Hugging Face model in half precision.
+    device: for a model given by its path. cache: an SQLite file that keeps the answers; identity: what to call the model in it,
+    where it is a callable. progress: whether to show a bar; None shows one in a terminal where it takes long.
+
+    >>> shouts = Explainer(lambda texts: [text.count("!") - 1.0 for text in texts], output="log_odds")
+    >>> shouts("Stop! Now!").strongest(2)
+    [1, 3]
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        method: str | Method = "joint",
+        unit: str | None = None,
+        queries: int | None = None,
+        check: int | None = None,
+        target: Target = None,
+        seed: int = 0,
+        long: Literal["cut", "window"] = "cut",
+        output: Output | None = None,
+        labels: Sequence[object] | None = None,
+        precision: Literal["bfloat16"] | None = None,
+        device: str | None = None,
+        cache: str | Path | None = None,
+        identity: str | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.options = _checked(_Options(_method(method), unit or "", queries, check, target, seed, long))
+        self.model: Model = model_of(model, tokenizer, output=output, labels=labels, precision=precision, device=device)
+        self.engine = Engine(self.model, cache, identity, progress)
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        text: str,
+        /,
+        *,
+        method: str | Method | None = ...,
+        unit: str | None = ...,
+        queries: int | None = ...,
+        check: int | None = ...,
+        target: Target | _Unset = ...,
+        seed: int | None = ...,
+    ) -> Explanation: ...
+    @overload
+    def __call__(
+        self,
+        text: Iterable[str],
+        /,
+        *,
+        method: str | Method | None = ...,
+        unit: str | None = ...,
+        queries: int | None = ...,
+        check: int | None = ...,
+        target: Target | _Unset = ...,
+        seed: int | None = ...,
+    ) -> Explanations: ...
+    def __call__(
+        self,
+        text: str | Iterable[str],
+        /,
+        *,
+        method: str | Method | None = None,
+        unit: str | None = None,
+        queries: int | None = None,
+        check: int | None = None,
+        target: Target | _Unset = _UNSET,
+        seed: int | None = None,
+    ) -> Explanation | Explanations:
+        """Explain one text, or several at once, which share batches. Options given here replace those of the Explainer."""
+        base = self.options
+        chosen = base.method if method is None else _method(method)
+        options = _checked(
+            replace(
+                base,
+                method=chosen,
+                unit=unit or (base.unit if method is None else ""),
+                queries=base.queries if queries is None else queries,
+                check=base.check if check is None else check,
+                target=base.target if isinstance(target, _Unset) else target,
+                seed=base.seed if seed is None else seed,
+            )
+        )
+        if isinstance(text, str):
+            return next(self._explained([text], options))
+        return Explanations(self._explained(list(text), options))
+
+    def _explained(self, texts: list[Any], options: _Options) -> Iterator[Explanation]:
+        """Explain texts, as many at a time as fit into memory."""
+        tasks: list[_Task] = []
+        for number, text in enumerate(texts):
+            where = "" if len(texts) == 1 else f" (text {number})"
+            tasks.append(self._task(text, options, where))
+            if number == len(texts) - 1 or sum(task.keep.size for task in tasks) > _CELLS:
+                yield from self._solved(tasks, options)
+                tasks = []
+
+    def _task(self, text: Any, options: _Options, where: str) -> _Task:
+        """Read a text and choose the queries."""
+        if not isinstance(text, str):
+            raise InputError(f"a text must be a string; got {type(text).__name__}{where}")
+        reading, made = self._read(text, options)
+        n = len(made)
+        if n == 0:
+            raise InputError(f"a text must have at least one {options.unit}; got {text[:40]!r}{where}")
+        if reading.cut:
+            warnings.warn(
+                f"the last {reading.cut} tokens of the text are beyond what {self.model.name} can see and were cut{where};"
+                ' long="window" explains overlapping windows',
+                UserWarning,
+                stacklevel=4,
+            )
+        budget = min(max(5 * n, 200), 1000) if options.queries is None else options.queries
+        check = min(max(budget // 10, 20), 100) if options.check is None else options.check
+        asked = options.method.sampler.draw(made.type_of_unit, budget, np.random.default_rng(options.seed), reading.empty)
+        near, far = _held_out(asked.keep, check, np.random.default_rng([options.seed, 1]))
+        keep = np.concatenate([asked.keep, np.ones((1, n), dtype=bool), near, far])
+        return _Task(reading, made, asked, keep, len(near), len(far))
+
+    def _read(self, text: str, options: _Options) -> tuple[Reading, Units]:
+        """Return the text as the model reads it, and its units."""
+        kind = options.unit
+        if self.model.tokenized:
+            reading = self.model.read(text, options.long, None)
+        else:
+            reading = self.model.read(text, options.long, sentences(text) if kind == "sentence" else words(text))
+            kind = "type" if kind == "type" else "token"
+        return reading, units(text, kind, reading.names, reading.spans, reading.types)
+
+    def _solved(self, tasks: list[_Task], options: _Options) -> Iterator[Explanation]:
+        """Ask the model about all tasks at once and fit each."""
+        began = perf_counter()
+        answers = self.engine([Question(task.reading, task.units.atoms(task.keep)) for task in tasks])
+        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in tasks), 1)
+        for task, answer in zip(tasks, answers, strict=True):
+            yield self._fitted(task, answer, options, asking * len(task.keep))
+
+    def _fitted(self, task: _Task, answer: Answer, options: _Options, asking: float) -> Explanation:
+        """Fit the surrogate of one text and test it."""
+        began = perf_counter()
+        head, m, n = self.model.head, len(task.asked.keep), len(task.units)
+        target = head.resolve(options.target, answer.outputs[m])
+        scores = head.scores(answer.outputs, target)
+        found, length = _surrogate(task, scores[:m], options.method)
+        own = task.units.type_of_unit
+        surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
+        guess = surrogate(task.keep.astype(np.float64))
+        if length is not None:
+            guess = guess + length(task.keep @ task.units.sizes)
+        return Explanation(
+            text=task.reading.text,
+            units=task.units.names,
+            spans=task.units.spans,
+            surrogate=surrogate,
+            score=float(scores[m]) if scores.ndim == 1 else scores[m],
+            target="all" if target == "all" else head.labels[target],
+            labels=head.labels,
+            fidelity=_fidelity(guess[m:], scores[m:], task.near),
+            fit_r2=_r2(guess[:m], scores[:m], task.asked.weights),
+            unit=options.unit,
+            sizes=task.units.sizes,
+            method=options.method.name,
+            seed=options.seed,
+            queries=answer.inputs,
+            tokens=answer.tokens,
+            seconds=asking + perf_counter() - began,
+            values_se=None if found.values_se is None else found.values_se[own],
+            importances_se=None if found.importances_se is None else found.importances_se[own],
+            background_se=found.background_se,
+            lengths=length,
+            cut=task.reading.cut,
+            diagnosis=found.diagnosis,
+            model=self.model.name,
+            versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
+        )
+
+
+def _method(given: str | Method) -> Method:
+    if isinstance(given, Method):
+        return given
+    if given not in METHODS:
+        raise InputError(f"method must be one of {', '.join(map(repr, METHODS))}, or a Method; got {given!r}")
+    return METHODS[given]
+
+
+def _checked(options: _Options) -> _Options:
+    """Check the options; an empty unit becomes that of the method, and fitters with a seed get it."""
+    unit = options.unit or options.method.unit
+    if unit not in KINDS:
+        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {unit!r}")
+    if options.long not in ("cut", "window"):
+        raise InputError(f"long must be 'cut' or 'window'; got {options.long!r}")
+    wanted: tuple[tuple[str, Any, int], ...] = (
+        ("queries", options.queries, 2),
+        ("check", options.check, 0),
+        ("seed", options.seed, 0),
+    )
+    for name, number, least in wanted:
+        if number is not None and (type(number) is bool or not isinstance(number, (int, np.integer)) or number < least):
+            raise InputError(f"{name} must be an integer of at least {least}; got {number!r}")
+    method = options.method
+    if isinstance(method.fitter, Sgd):
+        method = replace(method, fitter=replace(method.fitter, seed=options.seed))
+    return replace(options, unit=unit, method=method)
+
+
+def _held_out(fitted: NDArray[np.bool_], check: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return rows that are not in the fit: 1..10 units removed, and subsets of all sizes."""
+    n = fitted.shape[1]
+    used = {row.tobytes() for row in np.packbits(fitted, axis=1)}
+    most = min(10, n // 2)
+    sizes = np.unique(np.linspace(1, n - 1, min(24, n - 1)).round().astype(np.int64)) if n > 1 else np.zeros(0, dtype=np.int64)
+    found = []
+    for each, budget in ((n - np.arange(1, most + 1), check // 2), (sizes, check - check // 2)):
+        drawn = spread(n, each, 2 * budget, rng) if len(each) and budget else np.zeros((0, n), dtype=bool)
+        fresh = np.array([row.tobytes() not in used for row in np.packbits(drawn, axis=1)], dtype=bool)
+        left = drawn[fresh]
+        # `spread` gives the sizes one after the other: thin out evenly, so that all sizes stay.
+        found.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
+        used |= {row.tobytes() for row in np.packbits(found[-1], axis=1)}
+    return found[0], found[1]
+
+
+def _surrogate(task: _Task, scores: Floats, method: Method) -> tuple[Fit, Lengths | None]:
+    """Fit the surrogate to the scores (m,) or (m, n_classes); with lengths, each once more without what the other explains."""
+    asked, units_ = task.asked, task.units
+    counts, sizes = units_.counts(asked.keep), asked.keep @ units_.sizes
+    found = fit(counts, scores, method.fitter, weights=asked.weights)
+    if not method.lengths:
+        return found, None
+    longest = int(units_.sizes.sum())
+    length = fit_lengths(sizes, scores - found.model(counts), longest)
+    if length is not None:
+        found = fit(counts, scores - length(sizes), method.fitter, weights=asked.weights)
+        length = fit_lengths(sizes, scores - found.model(counts), longest)
+    return found, length
+
+
+def _untied(model: Slalom, own: NDArray[np.int64]) -> Slalom:
+    """Return the model with one unit an occurrence, from one with a unit a type."""
+    return Slalom(model.values[own], model.importances[own], model.background, model.link)
+
+
+def _fidelity(guess: Floats, scores: Floats, near: int) -> Fidelity:
+    """Compare predictions and answers: row 0 is the whole text, then come the near rows, then the far ones."""
+    close, wide = slice(1, 1 + near), slice(1 + near, None)
+    return Fidelity(
+        _quality(guess[close] - guess[0], scores[close] - scores[0]),
+        _quality(guess[wide], scores[wide]),
+    )
+
+
+def _r2(guess: Floats, scores: Floats, weights: Floats) -> float:
+    """Return the share of the variance that is explained, rows weighted; 1 where there is none and nothing is left over."""
+    problem = Problem.of(np.ones((len(scores), 1)), scores, weights)
+    return problem.r2(problem.mean_square(guess - problem.scores))
+
+
+def _quality(guess: Floats, truth: Floats) -> Quality | None:
+    if not len(truth):
+        return None
+    mse = float(((guess - truth) ** 2).sum() / len(truth))
+    spread_ = float(((truth - truth.mean(axis=0)) ** 2).sum() / len(truth))
+    return Quality(1.0 - mse / spread_ if spread_ > 1e-20 * float((truth**2).sum() + 1e-300) else None, mse, len(truth))

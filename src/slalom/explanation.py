@@ -1,0 +1,459 @@
+"""What comes out: an explanation of one text, or of several, frozen, with everything needed to judge and to repeat it.
+
+Arrays are aligned: entry i of values, importances, linear, removal, ... belongs to units[i], which is text[spans[i, 0] :
+spans[i, 1]]. An explanation is saved as JSON; numbers come back bit by bit.
+"""
+
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple, final, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slalom.core import Background, Lengths, Link, Slalom, shapley
+from slalom.core.scores import gradient, linear, merge, removal
+from slalom.errors import InputError, MissingExtra
+from slalom.text import KINDS, units
+
+Floats = NDArray[np.float64]
+_FORMAT = "slalom explanation"
+_BATCH = "slalom explanations"
+_VERSION = 1
+
+
+class Quality(NamedTuple):
+    """How well the surrogate predicts queries that it was not fitted on.
+
+    r2: share of their variance explained (None where the model's answers do not vary). mse: mean squared error of the log odds.
+    """
+
+    r2: float | None
+    mse: float
+    queries: int
+
+
+class Fidelity(NamedTuple):
+    """Held-out quality near the text (1 to 10 units removed; change of the score) and on subsets of all sizes (score itself).
+
+    None where every such query had been used in the fit (very short texts).
+    """
+
+    near: Quality | None
+    far: Quality | None
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        parts = [f"{name} {_quality(q)}" for name, q in (("near the text", self.near), ("all sizes", self.far))]
+        return ", ".join(parts)
+
+
+def _quality(quality: Quality | None) -> str:
+    if quality is None:
+        return "not known (every query was used in the fit)"
+    r2 = "R2 undefined" if quality.r2 is None else f"R2 = {quality.r2:.3f}"
+    return f"{r2} (MSE {quality.mse:.3g}, {quality.queries} queries)"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a model gave a text its score: one value and one importance a unit.
+
+    text, units, spans (n, 2): what was explained, the names of its units and where they are. surrogate: the fitted Slalom.
+    lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing.
+    sizes (n,): tokens of each unit.
+    values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
+    the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
+    fidelity: on queries not used in the fit; fit_r2: on those used. queries, tokens, seconds: what it took. cut: tokens at the
+    end of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
+    """
+
+    text: str
+    units: tuple[str, ...]
+    spans: NDArray[np.int64]
+    surrogate: Slalom
+    score: float | Floats
+    target: str
+    labels: tuple[str, ...]
+    fidelity: Fidelity
+    fit_r2: float
+    unit: str
+    sizes: NDArray[np.int64]
+    method: str
+    seed: int
+    queries: int
+    tokens: int
+    seconds: float
+    values_se: Floats | None = None
+    importances_se: Floats | None = None
+    background_se: tuple[float | Floats, float] | None = None
+    lengths: Lengths | None = None
+    cut: int = 0
+    diagnosis: str = ""
+    model: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Floats:
+        """What each unit says: v (n,), or (n, n_classes)."""
+        return self.surrogate.values
+
+    @property
+    def importances(self) -> Floats:
+        """How loudly each unit says it: s (n,), mean zero."""
+        return self.surrogate.importances
+
+    @property
+    def background(self) -> Background | None:
+        """Value and importance of what every query sees besides the units; None where there is none."""
+        return self.surrogate.background
+
+    @property
+    def link(self) -> Link | None:
+        """The saturating link; None where there is none."""
+        return self.surrogate.link
+
+    @property
+    def linear(self) -> Floats:
+        """The paper's linearised scores v exp(s)."""
+        return linear(self.surrogate)
+
+    @property
+    def gradient(self) -> Floats:
+        """The derivative of the score by the presence of each unit."""
+        return gradient(self.surrogate)
+
+    @property
+    def removal(self) -> Floats:
+        """By how much the score falls when one unit is taken away, as the surrogate sees it."""
+        return removal(self.surrogate)
+
+    @property
+    def weights(self) -> Floats:
+        """The share of attention of each unit in the whole text (n,)."""
+        return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
+
+    def shapley(self) -> Floats:
+        """Return exact Shapley values of the evidence, the surrogate before its link."""
+        return shapley(self.surrogate)
+
+    def predict(self, keep: ArrayLike) -> Floats:
+        """Return the predicted scores for presence of units (m, n) or (n,): ones where a unit is kept.
+
+        That is the surrogate's score, and the effect of the length of what is kept.
+        """
+        mask = np.asarray(keep)
+        if mask.ndim not in (1, 2) or mask.shape[-1] != len(self.units):
+            raise InputError(f"keep must have shape (m, {len(self.units)}), one column for each unit; got {mask.shape}")
+        rows = np.atleast_2d(mask).astype(np.float64)
+        scores = self.surrogate(rows)
+        if self.lengths is not None:
+            scores = scores + self.lengths(np.rint(rows @ self.sizes).astype(np.int64).clip(max=len(self.lengths.offsets) - 1))
+        return scores if mask.ndim == 2 else scores[0]
+
+    def merge(self, unit: str) -> "Explanation":
+        """Return the explanation in larger units ("word" or "sentence"); its predictions for whole units stay the same.
+
+        Standard errors and fidelity are those of the small units, so the merged explanation has none.
+        """
+        if unit not in KINDS[2:]:
+            raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
+        made = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
+        return replace(
+            self,
+            units=made.names,
+            spans=made.spans,
+            surrogate=merge(self.surrogate, made.unit_of_atom),
+            unit=unit,
+            sizes=np.bincount(made.unit_of_atom, self.sizes).astype(np.int64),
+            fidelity=Fidelity(None, None),
+            values_se=None,
+            importances_se=None,
+            background_se=None,
+        )
+
+    def strongest(self, k: int = 10) -> list[int]:
+        """Return the k units with the largest effect of removal, strongest first."""
+        effect = np.abs(self.removal)
+        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:k]]
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        """Say what it is about in a few lines."""
+        lines = [
+            f"Explanation of {self.target!r}: score {_number(self.score)}, {len(self)} {self.unit}s, {self.method},"
+            f" {self.queries} queries, {self.seconds:.2g} s",
+            f"fidelity: {self.fidelity}",
+        ]
+        effect = self.removal
+        for i in self.strongest(5):
+            lines.append(
+                f"  {self.units[i]!r}: removal {_number(effect[i])}, value {_number(self.values[i])},"
+                f" importance {self.importances[i]:+.2f}"
+            )
+        return "\n".join([*lines, self.diagnosis] if self.diagnosis else lines)
+
+    def _repr_html_(self) -> str:
+        """Show the text with its units coloured by their effect: blue speaks for the target, orange against it."""
+        effect = self.removal if self.removal.ndim == 1 else self.removal[:, self._leading()]
+        top = float(np.abs(effect).max(initial=0.0)) or 1.0
+        parts, at = [], 0
+        for i, (a, b) in enumerate(self.spans.tolist()):
+            if a < at or b <= a:
+                continue
+            colour = "33,102,172" if effect[i] > 0 else "217,95,2"
+            shade = 0.75 * abs(float(effect[i])) / top
+            said = f"removal {_number(self.removal[i])}, value {_number(self.values[i])}, importance {self.importances[i]:+.2f}"
+            parts.append(html.escape(self.text[at:a]))
+            parts.append(
+                f'<span style="background:rgba({colour},{shade:.3f})" title="{html.escape(said)}">'
+                f"{html.escape(self.text[a:b])}</span>"
+            )
+            at = b
+        parts.append(html.escape(self.text[at:]))
+        head = f"<b>{html.escape(self.target)}</b> {_number(self.score)} &middot; {html.escape(str(self.fidelity))}"
+        note = f"<p>{html.escape(self.diagnosis)}</p>" if self.diagnosis else ""
+        return f'<div><p>{head}</p><p style="line-height:1.8;white-space:pre-wrap">{"".join(parts)}</p>{note}</div>'
+
+    def _leading(self) -> int:
+        return int(np.argmax(self.score))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as lists, numbers and strings."""
+        model = self.surrogate
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "text": self.text,
+            "units": list(self.units),
+            "spans": self.spans.tolist(),
+            "values": model.values.tolist(),
+            "importances": model.importances.tolist(),
+            "background": None if model.background is None else [_plain(part) for part in model.background],
+            "link": None if model.link is None else [_plain(part) for part in model.link],
+            "gamma": model.gamma,
+            "lengths": None if self.lengths is None else self.lengths.offsets.tolist(),
+            "sizes": self.sizes.tolist(),
+            "values_se": _plain(self.values_se),
+            "importances_se": _plain(self.importances_se),
+            "background_se": None if self.background_se is None else [_plain(part) for part in self.background_se],
+            "score": _plain(self.score),
+            "target": self.target,
+            "labels": list(self.labels),
+            "fidelity": {name: None if q is None else q._asdict() for name, q in self.fidelity._asdict().items()},
+            "fit_r2": self.fit_r2,
+            "unit": self.unit,
+            "method": self.method,
+            "seed": self.seed,
+            "queries": self.queries,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "cut": self.cut,
+            "diagnosis": self.diagnosis,
+            "model": self.model,
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Explanation":
+        """Return the explanation of a dictionary made by `to_dict`."""
+        _check_format(given, _FORMAT)
+        try:
+            errors = given["background_se"]
+            return cls(
+                text=given["text"],
+                units=tuple(given["units"]),
+                spans=np.array(given["spans"], dtype=np.int64).reshape(-1, 2),
+                surrogate=Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"]),
+                score=_array(given["score"]),
+                target=given["target"],
+                labels=tuple(given["labels"]),
+                fidelity=Fidelity(*(None if q is None else Quality(**q) for q in given["fidelity"].values())),
+                fit_r2=given["fit_r2"],
+                unit=given["unit"],
+                sizes=np.array(given["sizes"], dtype=np.int64),
+                method=given["method"],
+                seed=given["seed"],
+                queries=given["queries"],
+                tokens=given["tokens"],
+                seconds=given["seconds"],
+                values_se=_array(given["values_se"]),
+                importances_se=_array(given["importances_se"]),
+                background_se=None if errors is None else (_array(errors[0]), errors[1]),
+                lengths=None if given["lengths"] is None else Lengths(_array(given["lengths"])),
+                cut=given["cut"],
+                diagnosis=given["diagnosis"],
+                model=given["model"],
+                versions=given["versions"],
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    def save(self, path: str | Path) -> None:
+        """Write the explanation to a JSON file; `slalom.load` reads it."""
+        _write(path, self.to_json())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame, one row a unit."""
+        return _frame(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {"unit": list(self.units), "start": self.spans[:, 0], "end": self.spans[:, 1]}
+        scores = {"value": self.values, "value_se": self.values_se, "removal": self.removal, "linear": self.linear}
+        for name, score in scores.items():
+            if score is None or score.ndim == 1:
+                columns[name] = score
+            else:
+                columns |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(self.labels)}
+        return columns | {"importance": self.importances, "importance_se": self.importances_se, "weight": self.weights}
+
+
+@final
+class Explanations(Sequence[Explanation]):
+    """Explanations of several texts, in their order."""
+
+    def __init__(self, explanations: Iterable[Explanation]) -> None:
+        self._all = tuple(explanations)
+
+    @overload
+    def __getitem__(self, index: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Explanations": ...
+    def __getitem__(self, index: int | slice) -> "Explanation | Explanations":
+        """Return one explanation, or some of them."""
+        return Explanations(self._all[index]) if isinstance(index, slice) else self._all[index]
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        """Go through the explanations."""
+        return iter(self._all)
+
+    def __repr__(self) -> str:
+        """Say what it is in one line."""
+        return f"Explanations of {len(self)} texts: {self.queries} queries, {self.seconds:.2g} s"
+
+    def _repr_html_(self) -> str:
+        """Show one text after the other."""
+        return "<hr/>".join(one._repr_html_() for one in self)
+
+    @property
+    def queries(self) -> int:
+        """How many queries were asked in all."""
+        return sum(one.queries for one in self)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens they had."""
+        return sum(one.tokens for one in self)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return sum(one.seconds for one in self)
+
+    @property
+    def fidelity(self) -> tuple[Fidelity, ...]:
+        """The held-out quality of each."""
+        return tuple(one.fidelity for one in self)
+
+    def merge(self, unit: str) -> "Explanations":
+        """Return the explanations in larger units."""
+        return Explanations(one.merge(unit) for one in self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as lists, numbers and strings."""
+        return {"format": _BATCH, "version": _VERSION, "explanations": [one.to_dict() for one in self]}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    def save(self, path: str | Path) -> None:
+        """Write the explanations to a JSON file; `slalom.load` reads it."""
+        _write(path, self.to_json())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame, one row a unit; the column `text` is the number of the text."""
+        frames = [_frame({"text": np.full(len(one), i)} | one._columns()) for i, one in enumerate(self)]
+        return _pandas().concat(frames, ignore_index=True)
+
+
+def load(path: str | Path) -> Explanation | Explanations:
+    """Return what `save` wrote: an Explanation, or Explanations."""
+    try:
+        given = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(path)!r}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:
+        raise InputError(f"{str(path)!r} must be a JSON file written by save(); {error}") from error
+    if isinstance(given, dict) and given.get("format") == _BATCH:
+        _check_format(given, _BATCH)
+        return Explanations(Explanation.from_dict(one) for one in given["explanations"])
+    return Explanation.from_dict(given)
+
+
+@cache
+def versions(*packages: str) -> Mapping[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _check_format(given: Any, expected: str) -> None:
+    if not isinstance(given, Mapping) or given.get("format") != expected:
+        raise InputError(f"expected a saved {expected.removeprefix('slalom ')}; this is something else")
+    if given.get("version") != _VERSION:
+        raise InputError(f"this file has format version {given.get('version')!r}, this slalom reads {_VERSION}; update slalom")
+
+
+def _write(path: str | Path, content: str) -> None:
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
+
+
+def _plain(part: Any) -> Any:
+    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
+
+
+def _array(part: Any) -> Any:
+    return np.array(part, dtype=np.float64) if isinstance(part, list) else part
+
+
+def _number(value: Any) -> str:
+    numbers = np.atleast_1d(value)
+    return f"{numbers[0]:+.3f}" if len(numbers) == 1 else "(" + ", ".join(f"{x:+.2f}" for x in numbers) + ")"
+
+
+def _pandas() -> Any:
+    try:
+        import pandas  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtra("to_pandas needs pandas; install it with: pip install 'slalom[pandas]'") from error
+    return pandas
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    return _pandas().DataFrame({name: column for name, column in columns.items() if column is not None})

@@ -1,0 +1,201 @@
+"""From a model and a text to an explanation that predicts the model."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom import Explainer, Explanations, Method
+from slalom.core import Joint, Sgd
+from slalom.errors import InputError
+from slalom.models.oracle import Failing, Oracle
+from slalom.text import Deletions, Pairs, Scales
+
+TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
+VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
+LOUD = {"good": 1.0, "bad": 1.5, "great": 1.2, "flaws": 0.7, "a": -1.0}
+
+
+def oracle(background=(0.3, 1.0)):
+    return Oracle(VALUES, LOUD, background)
+
+
+def explainer(**options):
+    return Explainer(oracle(), output="log_odds", **options)
+
+
+@pytest.mark.parametrize("method", ["joint", "local"])
+def test_an_exact_slalom_is_found(method):
+    e = explainer(method=method, queries=600)(TEXT)
+    truth = oracle().surrogate(list(e.units))
+    keep = np.random.default_rng(5).random((50, len(e))) < 0.5
+    spread = truth(keep.astype(float)).std()
+    if method == "joint":
+        assert np.abs(e.predict(keep) - truth(keep.astype(float))).max() < 0.01 * spread
+        assert np.allclose(e.shapley().sum(), truth(np.ones((1, len(e))))[0] - 0.3, atol=0.02)
+        assert e.fidelity.far.r2 > 0.999
+    assert e.fidelity.near.r2 > 0.999
+    assert e.score == pytest.approx(float(truth(np.ones((1, len(e))))[0]))
+    removed = [truth(np.ones((1, len(e))))[0] - truth(1.0 - np.eye(len(e))[[i]])[0] for i in range(len(e))]
+    assert np.allclose(e.removal, removed, atol=0.01)
+
+
+@pytest.mark.parametrize("method", ["eff", "fidel"])
+def test_the_papers_presets_find_a_slalom_without_background(method):
+    e = Explainer(oracle(background=None), output="log_odds", method=method, queries=2000)(TEXT)
+    truth = oracle(background=None).surrogate(list(e.units))
+    assert np.allclose(e.values, truth.values, atol=0.05)
+    assert np.allclose(e.importances, truth.importances, atol=0.1)
+    assert e.background is None
+
+
+def test_presets_are_the_papers_samplers_and_fitters():
+    eff, fidel = slalom.METHODS["eff"], slalom.METHODS["fidel"]
+    assert eff.sampler == Pairs()
+    assert isinstance(eff.fitter, Sgd)
+    assert fidel.sampler == Deletions(most=5, repeats=True)
+    assert type(fidel.fitter).__name__ == "Alternating"
+    assert eff.unit == fidel.unit == "type"
+    asked = oracle(None)
+    Explainer(asked, output="log_odds", method="eff", check=0)(TEXT)
+    lengths = {len(text.split()) for text in asked.asked[1:]}
+    assert lengths == {2, len(TEXT.split())}, "pairs, and the text itself"
+
+
+def test_equal_tokens_share_parameters_in_type_units_only():
+    e, t = (explainer(unit=unit)(TEXT) for unit in ("token", "type"))
+    first, last = [i for i, u in enumerate(t.units) if u == "a"][:2]
+    assert t.values[first] == t.values[last]
+    assert t.importances[first] == t.importances[last]
+    assert t.values_se[first] == t.values_se[last]
+    assert e.units == t.units
+    assert e.values[first] != e.values[last]
+
+
+def test_words_and_sentences():
+    text = "A good film. The end was bad! Great cast."
+    s = explainer(unit="sentence")(text)
+    assert s.units == ("A good film.", "The end was bad!", "Great cast.")
+    w = explainer(unit="word")(text)
+    assert w.units[:4] == ("A", "good", "film", ".")
+    merged = w.merge("sentence")
+    assert merged.units == s.units
+    keep = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]])
+    spread = np.repeat(keep, [4, 5, 3], axis=1)
+    assert np.allclose(merged.predict(keep), w.predict(spread))
+    assert merged.fidelity.near is None
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_does_not():
+    for method in slalom.METHODS:
+        one, two = (explainer(method=method, queries=100, seed=3)(TEXT) for _ in range(2))
+        assert (one.values == two.values).all()
+        assert (one.importances == two.importances).all()
+        assert one.fidelity == two.fidelity
+    assert (explainer(queries=100, seed=4)(TEXT).values != explainer(queries=100, seed=3)(TEXT).values).any()
+
+
+def test_a_text_is_explained_alike_alone_and_among_others():
+    texts = [TEXT, "good", "a bad film and a good cast", TEXT]
+    together = explainer(queries=120)(texts)
+    assert isinstance(together, Explanations)
+    for text, e in zip(texts, together, strict=True):
+        alone = explainer(queries=120)(text)
+        assert (alone.values == e.values).all()
+        assert alone.queries == e.queries
+        assert alone.fidelity == e.fidelity
+
+
+def test_nothing_is_asked_twice_and_the_budget_holds():
+    asked = oracle()
+    e = Explainer(asked, output="log_odds", queries=150, check=30)(TEXT)
+    questions = asked.asked[1:]
+    assert len(questions) == len(set(questions)) == e.queries
+    assert e.queries <= 150 + 30 + 1
+
+
+def test_held_out_queries_are_not_in_the_fit():
+    e = explainer(queries=150, check=40)(TEXT)
+    assert e.fidelity.near.queries == e.fidelity.far.queries == 20
+    assert e.fidelity.near.queries + e.fidelity.far.queries + 150 == e.queries
+
+
+@pytest.mark.parametrize("text", ["good", "good bad", "a good film"])
+@pytest.mark.parametrize("method", ["joint", "local", "eff", "fidel"])
+def test_short_texts(method, text):
+    e = explainer(method=method)(text)
+    assert len(e) == len(text.split())
+    assert np.isfinite(e.values).all()
+    assert np.isfinite(e.importances).all()
+    if method == "joint":
+        assert e.fidelity.far is None, "every subset was used"
+        assert e.predict(np.ones(len(e))) == pytest.approx(e.score, abs=1e-6 if len(e) == 1 else 0.1)
+
+
+def test_options_of_a_call_replace_those_of_the_explainer():
+    base = explainer(queries=100, unit="word")
+    e = base(TEXT, method="eff", seed=7, queries=50)
+    assert (e.method, e.seed, e.unit) == ("eff", 7, "type")
+    assert base(TEXT).method == "joint"
+    mine = Method("mine", Scales(levels=4), Joint(link=False))
+    assert base(TEXT, method=mine).method == "mine"
+
+
+def test_a_constant_model_is_said_to_be_one():
+    e = Explainer(lambda texts: [1.5] * len(texts), output="log_odds")(TEXT)
+    assert "constant" in e.diagnosis
+    assert e.fidelity.far.r2 is None
+    assert e.fidelity.far.mse < 1e-20
+    assert np.allclose(e.removal, 0.0)
+
+
+def test_after_an_interruption_the_rest_is_asked_only():
+    asked = oracle()
+    failing = Failing(asked, after=100, error=KeyboardInterrupt())
+    e = Explainer(failing, output="log_odds", queries=300, identity="oracle")
+    e.model.batch = 32
+    with pytest.raises(KeyboardInterrupt):
+        e(TEXT)
+    failing.after = 10**9
+    found = e(TEXT)
+    assert len(asked.asked[1:]) == len(set(asked.asked[1:]))
+    assert (found.values == explainer(queries=300)(TEXT).values).all()
+
+
+BAD = [
+    ({"method": "shap"}, "method must be one of 'joint', 'local', 'eff', 'fidel'"),
+    ({"unit": "line"}, "unit must be one of 'token', 'type', 'word', 'sentence'; got 'line'"),
+    ({"queries": 1}, "queries must be an integer of at least 2; got 1"),
+    ({"queries": 10.5}, "queries must be an integer"),
+    ({"seed": -1}, "seed must be an integer of at least 0; got -1"),
+    ({"check": True}, "check must be an integer"),
+    ({"long": "split"}, "long must be 'cut' or 'window'"),
+    ({"target": 2}, r"target 2 is no class of this model; choose one of 0 \(0\), 1 \(1\)"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_options_are_refused_in_one_line(options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        explainer(**options)(TEXT)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_texts_are_refused():
+    with pytest.raises(InputError, match="at least one token; got ''"):
+        explainer()("")
+    with pytest.raises(InputError, match=r"must be a string; got int \(text 1\)"):
+        explainer()(["good", 3])
+    with pytest.raises(InputError, match=r"at least one token; got '  ' \(text 1\)"):
+        explainer()(["good", "  "])
+
+
+def test_no_texts_give_no_explanations():
+    assert len(explainer()([])) == 0
+
+
+def test_nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explainer()(TEXT)

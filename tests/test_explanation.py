@@ -1,0 +1,138 @@
+import json
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom import Explainer, Explanation, Explanations
+from slalom.errors import InputError, MissingExtra
+from slalom.models.oracle import Oracle
+
+TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
+
+
+def one(**options):
+    oracle = Oracle({"good": 3.0, "bad": -5.0, "film,": 2.0}, {"bad": 1.0}, (0.1, 0.5))
+    return Explainer(oracle, output="log_odds", queries=120, **options)(TEXT)
+
+
+def three():
+    def logits(texts):
+        return np.array([[t.count("o"), t.count("a"), 0.1 * len(t)] for t in texts], dtype=float)
+
+    return Explainer(logits, output="logits", labels=["o", "a", "long"], queries=120, target="all")(TEXT)
+
+
+@pytest.mark.parametrize("make", [one, three, lambda: one(method="eff"), lambda: one().merge("sentence")])
+def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
+    e = make()
+    e.save(tmp_path / "e.json")
+    back = slalom.load(tmp_path / "e.json")
+    assert isinstance(back, Explanation)
+    assert back.to_dict() == e.to_dict()
+    for name in ("values", "importances", "spans", "removal", "linear", "gradient", "values_se", "importances_se"):
+        mine, theirs = getattr(e, name), getattr(back, name)
+        assert (mine is None and theirs is None) or (np.array_equal(mine, theirs) and mine.dtype == theirs.dtype)
+    keep = np.random.default_rng(0).random((20, len(e))) < 0.7
+    assert (e.predict(keep | (keep.sum(axis=1) == 0)[:, None]) == back.predict(keep | (keep.sum(axis=1) == 0)[:, None])).all()
+    assert back.fidelity == e.fidelity
+    assert back.units == e.units
+    json.loads(e.to_json(indent=1))
+
+
+def test_batches_are_saved_and_loaded(tmp_path):
+    both = Explanations([one(), one(seed=2)])
+    both.save(tmp_path / "both.json")
+    back = slalom.load(tmp_path / "both.json")
+    assert isinstance(back, Explanations)
+    assert back.to_json() == both.to_json()
+    assert both.queries == sum(e.queries for e in both)
+    assert isinstance(both[:1], Explanations)
+    assert both[-1] is both._all[1]
+    assert len(both.to_pandas()) == 2 * len(both[0])
+
+
+def test_files_that_are_no_explanations_are_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no file"):
+        slalom.load(tmp_path / "nothing.json")
+    file = tmp_path / "x.json"
+    for content, message in (("{", "must be a JSON file"), ("{}", "something else"), ("[1]", "something else")):
+        file.write_text(content)
+        with pytest.raises(InputError, match=message):
+            slalom.load(file)
+    future = one().to_dict() | {"version": 2}
+    file.write_text(json.dumps(future))
+    with pytest.raises(InputError, match="format version 2, this slalom reads 1"):
+        slalom.load(file)
+    broken = one().to_dict()
+    del broken["spans"]
+    file.write_text(json.dumps(broken))
+    with pytest.raises(InputError, match="lacks a part"):
+        slalom.load(file)
+    with pytest.raises(InputError, match="could not write"):
+        one().save(tmp_path / "no" / "such" / "folder.json")
+
+
+def test_everything_is_aligned_with_the_units():
+    e = one()
+    n = len(e.units)
+    assert all(TEXT[a:b] == unit for unit, (a, b) in zip(e.units, e.spans, strict=True))
+    for part in (
+        e.values,
+        e.importances,
+        e.linear,
+        e.gradient,
+        e.removal,
+        e.shapley(),
+        e.values_se,
+        e.importances_se,
+        e.weights,
+    ):
+        assert part.shape == (n,)
+    assert e.predict(np.ones(n)).shape == ()
+    assert e.predict(np.ones((3, n), dtype=bool)).shape == (3,)
+    with pytest.raises(InputError, match=rf"keep must have shape \(m, {n}\)"):
+        e.predict(np.ones(n + 1))
+    with pytest.raises(AttributeError):
+        e.score = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        e.values[0] = 1.0
+
+
+def test_several_classes_are_aligned_too():
+    e = three()
+    assert e.values.shape == e.removal.shape == (len(e), 3)
+    assert np.allclose(e.values.sum(axis=1), 0)
+    frame = e.to_pandas()
+    assert list(frame["unit"]) == list(e.units)
+    assert {"value[o]", "removal[long]", "importance"} <= set(frame.columns)
+
+
+def test_the_page_shows_the_text_escaped_and_complete():
+    page = one()._repr_html_()
+    assert "<b>good" not in page
+    assert "good" in page
+    assert "&amp;" in page
+    assert "👍🏽" in page
+    assert page.count("<span") == len(one().units)
+    assert three()._repr_html_().startswith("<div>")
+    assert Explanations([one(), three()])._repr_html_().count("<hr/>") == 1
+
+
+def test_it_reads_well_in_a_terminal():
+    text = repr(one())
+    assert "score" in text
+    assert "R2 = " in text
+    assert "'bad'" in text
+    assert "3 texts" in repr(Explanations([one()] * 3))
+
+
+def test_without_pandas_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"slalom\[pandas\]"):
+        one().to_pandas()
+
+
+def test_merge_takes_larger_units_only():
+    with pytest.raises(InputError, match="'word' or 'sentence'; got 'token'"):
+        one().merge("token")
