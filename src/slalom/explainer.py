@@ -38,22 +38,24 @@ _PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn"
 class Method:
     """A way to explain: what is asked, how it is fitted, and the units that it takes unless told otherwise.
 
-    lengths: whether the effect of the mere length of the input is fitted besides the units.
+    lengths: how often the effect of the mere length of the input is fitted, in turn with the units; 0 leaves it out.
+    check: at most so many further queries test the fit, unless told otherwise.
     """
 
     name: str
     sampler: Sampler
     fitter: Fitter
     unit: str = "token"
-    lengths: bool = False
+    lengths: int = 0
+    check: int = 100
 
 
 METHODS = {
     method.name: method
     for method in (
-        Method("joint", Scales(), Joint(), lengths=True),
-        Method("local", Deletions(), Joint(), lengths=True),
-        Method("eff", Pairs(), Sgd(), unit="type"),
+        Method("joint", Scales(), Joint(), lengths=1),
+        Method("local", Deletions(), Joint(), lengths=2),
+        Method("eff", Pairs(), Sgd(), unit="type", check=40),
         Method("fidel", Deletions(most=5, repeats=True), Alternating(), unit="type"),
     )
 }
@@ -103,10 +105,11 @@ class Explainer:
 
     method: "joint", "local", "eff", "fidel" or a Method. unit: "token", "type", "word" or "sentence"; None takes the
     method's own. queries: how many parts of the text are asked about at most; None takes five a unit, at least 200, at most
-    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100. target: index or label of
-    the class to explain, "all" for every class; None takes class 1 of two, else the class that the model predicts. seed: of the
-    queries and the fit. long: "cut" explains what the model can see of a text that is too long, with a warning; "window"
-    explains the mean of the scores of overlapping windows. precision: "bfloat16" asks a Hugging Face model in half precision.
+    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100 (40 for eff, which is to be
+    quick). target: index or label of the class to explain, "all" for every class; None takes class 1 of two, else the class
+    that the model predicts. seed: of the queries and the fit. long: "cut" explains what the model can see of a text that is too
+    long, with a warning; "window" explains the mean of the scores of overlapping windows. precision: "bfloat16" asks a Hugging
+    Face model in half precision.
     device: for a model given by its path. cache: an SQLite file that keeps the answers; identity: what to call the model in it,
     where it is a callable. progress: whether to show a bar; None shows one in a terminal where it takes long.
 
@@ -221,9 +224,9 @@ class Explainer:
                 stacklevel=4,
             )
         budget = min(max(5 * n, 200), 1000) if options.queries is None else options.queries
-        check = min(max(budget // 10, 20), 100) if options.check is None else options.check
+        check = min(max(budget // 10, 20), options.method.check) if options.check is None else options.check
         asked = options.method.sampler.draw(made.type_of_unit, budget, np.random.default_rng(options.seed), reading.empty)
-        near, far = _held_out(asked.keep, check, np.random.default_rng([options.seed, 1]))
+        near, far = _held_out(asked.keep, made.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([asked.keep, np.ones((1, n), dtype=bool), near, far])
         return _Task(reading, made, asked, keep, len(near), len(far))
 
@@ -314,35 +317,46 @@ def _checked(options: _Options) -> _Options:
     return replace(options, unit=unit, method=method)
 
 
-def _held_out(fitted: NDArray[np.bool_], check: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return rows that are not in the fit: 1..10 units removed, and subsets of all sizes."""
+def _held_out(
+    fitted: NDArray[np.bool_], names: Sequence[str], check: int, rng: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return rows that are not in the fit: 1 to 10 units removed, and subsets of all sizes (of few lengths, for few batches).
+
+    Two rows are the same query where the same names are left: of "very very" it does not matter which one goes.
+    """
     n = fitted.shape[1]
-    used = {row.tobytes() for row in np.packbits(fitted, axis=1)}
-    most = min(10, n // 2)
-    sizes = np.unique(np.linspace(1, n - 1, min(24, n - 1)).round().astype(np.int64)) if n > 1 else np.zeros(0, dtype=np.int64)
-    found = []
-    for each, budget in ((n - np.arange(1, most + 1), check // 2), (sizes, check - check // 2)):
-        drawn = spread(n, each, 2 * budget, rng) if len(each) and budget else np.zeros((0, n), dtype=bool)
-        fresh = np.array([row.tobytes() not in used for row in np.packbits(drawn, axis=1)], dtype=bool)
-        left = drawn[fresh]
+    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1]
+
+    def queries(keep: NDArray[np.bool_]) -> list[bytes]:
+        if len(set(names)) == n:
+            return [row.tobytes() for row in np.packbits(keep, axis=1)]
+        return [kinds[row].tobytes() for row in keep]
+
+    near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
+    far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near
+    used, found = set(queries(fitted)), []
+    for sizes, budget in ((near, check // 2), (far, check - check // 2)):
+        drawn = spread(n, sizes, 2 * budget, rng) if len(sizes) and budget else np.zeros((0, n), dtype=bool)
+        fresh = {query: i for i, query in enumerate(queries(drawn)) if query not in used}
+        left = drawn[sorted(fresh.values())]
         # `spread` gives the sizes one after the other: thin out evenly, so that all sizes stay.
         found.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
-        used |= {row.tobytes() for row in np.packbits(found[-1], axis=1)}
+        used |= set(queries(found[-1]))
     return found[0], found[1]
 
 
 def _surrogate(task: _Task, scores: Floats, method: Method) -> tuple[Fit, Lengths | None]:
-    """Fit the surrogate to the scores (m,) or (m, n_classes); with lengths, each once more without what the other explains."""
+    """Fit the surrogate to the scores (m,) or (m, n_classes), and the effect of the length to what it leaves over, in turn."""
     asked, units_ = task.asked, task.units
     counts, sizes = units_.counts(asked.keep), asked.keep @ units_.sizes
     found = fit(counts, scores, method.fitter, weights=asked.weights)
-    if not method.lengths:
-        return found, None
-    longest = int(units_.sizes.sum())
-    length = fit_lengths(sizes, scores - found.model(counts), longest)
-    if length is not None:
-        found = fit(counts, scores - length(sizes), method.fitter, weights=asked.weights)
-        length = fit_lengths(sizes, scores - found.model(counts), longest)
+    length: Lengths | None = None
+    for turn in range(method.lengths):
+        if turn:
+            if length is None:
+                break
+            found = fit(counts, scores - length(sizes), method.fitter, weights=asked.weights)
+        length = fit_lengths(sizes, scores - found.model(counts), int(units_.sizes.sum()))
     return found, length
 
 

@@ -25,7 +25,7 @@ class Atoms(Reading):
         for length in np.unique(keep.sum(axis=1)):
             rows = np.flatnonzero(keep.sum(axis=1) == length)
             inputs = np.array([self.numbers[keep[r]] for r in rows]).reshape(len(rows), length)
-            groups.append(Group(rows, inputs, [i.tobytes() for i in inputs], int(length)))
+            groups.append(Group(rows, int(length), lambda i=inputs: (i, [one.tobytes() for one in i])))
         return [groups]
 
 

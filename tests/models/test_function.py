@@ -28,7 +28,7 @@ def test_removing_a_piece_takes_its_white_space_along():
     strings = reading.parts(
         np.array([[1] * 6, [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0] * 6], dtype=bool)
     )
-    assert strings[0][0].inputs == [text, "Not  goodbad", "good,\r\nbad", "👍🏽!", ""]
+    assert strings[0][0].make()[0] == [text, "Not  goodbad", "good,\r\nbad", "👍🏽!", ""]
 
 
 @pytest.mark.parametrize("n", [2, 3])

@@ -7,8 +7,8 @@ remembered, and kept in an SQLite file if one is named, batch by batch: an inter
 
 import sqlite3
 from collections import deque
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -51,18 +51,18 @@ class Spent(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Inputs of one length and where in the table their answers go."""
+    """Inputs of one length, their names, and where in the table their answers go."""
 
     inputs: Any
+    keys: list[bytes]
     slots: NDArray[np.int64]
     length: int
 
-    def halves(self) -> "tuple[_Batch, _Batch]":
-        """Return two batches."""
-        k = len(self.slots) // 2
+    def split(self, k: int) -> "tuple[_Batch, _Batch]":
+        """Return the first k inputs, and the rest."""
         return (
-            _Batch(self.inputs[:k], self.slots[:k], self.length),
-            _Batch(self.inputs[k:], self.slots[k:], self.length),
+            _Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.length),
+            _Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.length),
         )
 
 
@@ -99,70 +99,56 @@ class Engine:
         if whose is None or whose != self._whose or len(self._slots) > _REMEMBERED:
             self._slots, self._table = {}, self._table[:0]
         self._whose = whose
+        plan: dict[int, list[tuple[int, Group]]] = {}  # by length, each group with the number of its question
+        for number, question in enumerate(questions):
+            for group in (group for groups in question.reading.parts(question.keep) for group in groups):
+                plan.setdefault(group.length, []).append((number, group))
+        asked = [_Asked(len(question.keep), {}, []) for question in questions]
         try:
             with _Store(self._file, whose) as store:
-                return self._answer(questions, store)
+                self._run(plan, asked, store)
         finally:
             self._drop_unanswered()
             self._seconds += perf_counter() - began
+        return [one.answer(self._table) for one in asked]
 
-    def _answer(self, questions: Sequence[Question], store: "_Store") -> list[Answer]:
-        new: dict[int, list[tuple[Group, NDArray[np.int64], NDArray[np.int64]]]] = {}
-        plans, costs = [], []
-        for question in questions:
-            windows = question.reading.parts(question.keep)
-            plan, inputs, tokens = [], 0, 0
-            seen: set[int] = set()
-            for group in (group for groups in windows for group in groups):
-                known, slots = len(self._slots), self._slots
-                found = np.array([slots.setdefault(key, len(slots)) for key in group.keys], dtype=np.int64)
+    def _work(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> Iterator[_Batch]:
+        """Make the inputs, the longest first; give those that nobody has answered yet, one batch a length."""
+        for length in sorted(plan, reverse=True):
+            parts: list[Any] = []
+            names: list[bytes] = []
+            slots: list[int] = []
+            for number, group in plan[length]:
+                inputs, keys = group.make()
+                known, table = len(self._slots), self._slots
+                found = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
                 fresh, at = np.unique(np.where(found >= known, found, -1), return_index=True)
                 fresh, at = fresh[fresh >= 0], at[fresh >= 0]
-                if len(fresh):
-                    new.setdefault(group.length, []).append((group, fresh, at))
-                distinct = set(found.tolist()) - seen
-                seen |= distinct
-                inputs, tokens = inputs + len(distinct), tokens + len(distinct) * group.length
-                plan.append((group.rows, found))
-            plans.append((len(question.keep), plan))
-            costs.append((inputs, tokens))
-        grown = np.full((len(self._slots), self._table.shape[1]), np.nan)
-        grown[: len(self._table)] = self._table
-        self._table = grown
-        store.load(self._table, [(group.keys, fresh, at) for length in new for group, fresh, at in new[length]])
-        self._run(self._batches(new), store)
-        return [
-            Answer(_gathered(m, plan, self._table), inputs, tokens)
-            for (m, plan), (inputs, tokens) in zip(plans, costs, strict=True)
-        ]
-
-    def _batches(
-        self, new: dict[int, list[tuple[Group, NDArray[np.int64], NDArray[np.int64]]]]
-    ) -> "list[tuple[_Batch, list[bytes]]]":
-        """Return what is not answered yet as one batch a length, the longest inputs first, with the keys of the inputs."""
-        batches = []
-        for length in sorted(new, reverse=True):
-            parts, slots, keys = [], [], []
-            for group, every, places in new[length]:
-                unknown = np.isnan(self._table[every, 0])
-                fresh, at = every[unknown], places[unknown]
-                parts.append(group.inputs[at] if isinstance(group.inputs, np.ndarray) else [group.inputs[i] for i in at])
-                slots.append(fresh)
-                keys += [group.keys[i] for i in at]
+                asked[number].add(group, found)
+                parts.append(inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at])
+                names += [keys[i] for i in at]
+                slots += fresh.tolist()
+            if not slots:
+                continue
+            if len(self._table) < len(self._slots):
+                more = np.full((max(len(self._slots), 1024), self._table.shape[1]), np.nan)  # grows by doubling
+                self._table = np.concatenate([self._table, more])
+            where = np.array(slots, dtype=np.int64)
+            store.load(self._table, names, where)
             joined = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [text for part in parts for text in part]
-            if keys:
-                batches.append((_Batch(joined, np.concatenate(slots), length), keys))
-        return batches
+            left = np.flatnonzero(np.isnan(self._table[where, 0]))
+            if len(left) < len(where):
+                joined = joined[left] if isinstance(joined, np.ndarray) else [joined[i] for i in left]
+                names, where = [names[i] for i in left], where[left]
+            if len(where):
+                yield _Batch(joined, names, where, length)
 
-    def _run(self, work: "list[tuple[_Batch, list[bytes]]]", store: "_Store") -> None:
-        """Ask the model, one batch ahead of the answers."""
-        if not work:
-            return
-        total = sum(batch.length * len(batch.slots) for batch, _ in work)
-        unit = "token" if self.model.tokenized else "text"
+    def _run(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> None:
+        """Ask the model: while it answers two batches, the next is made."""
         hidden = None if self.progress is None else not self.progress
-        keys = {int(slot): key for batch, names in work for slot, key in zip(batch.slots, names, strict=True)} if store else {}
-        queue = deque(batch for batch, _ in work)
+        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
+        total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
+        work, queue = self._work(plan, asked, store), deque[_Batch]()
         running: deque[tuple[_Batch, Any]] = deque()
 
         def finish() -> None:
@@ -170,25 +156,29 @@ class Engine:
             batch, started = running.popleft()
             outputs = self.model.checked(self.model.finish(started), len(batch.slots))
             self._table[batch.slots] = outputs
-            store.save([keys[int(slot)] for slot in batch.slots] if store else [], outputs)
+            store.save(batch.keys, outputs)
             self._inputs += len(batch.slots)
             self._tokens += batch.length * len(batch.slots)
             bar.update(batch.length * len(batch.slots))
 
-        with (
-            self.model.session(),
-            tqdm(total=total, unit=unit, unit_scale=True, desc="asking", delay=_QUIET, disable=hidden, leave=False) as bar,
-        ):
+        with ExitStack() as stack:
+            bar = stack.enter_context(tqdm(total=total, delay=_QUIET, disable=hidden, **options))
+            batch = next(work, None)
+            if batch is None:
+                return
+            stack.enter_context(self.model.session())
+            queue.append(batch)
             try:
                 while queue or running:
+                    if not queue and len(running) < 2 and (batch := next(work, None)) is not None:
+                        queue.append(batch)
                     if not queue or len(running) == 2:
                         finish()
                         continue
                     batch = queue.popleft()
-                    k = max(self.model.rows(batch.length), 1)
-                    if len(batch.slots) > k:
-                        queue.appendleft(_Batch(batch.inputs[k:], batch.slots[k:], batch.length))
-                        batch = _Batch(batch.inputs[:k], batch.slots[:k], batch.length)
+                    batch, rest = batch.split(max(self.model.rows(batch.length), 1))
+                    if len(rest.slots):
+                        queue.appendleft(rest)
                     try:
                         running.append((batch, self.model.start(batch.inputs)))
                     except MemoryError:
@@ -208,29 +198,42 @@ class Engine:
                 " use a larger device, a smaller model or a shorter text"
             )
         self.model.shrink()
-        queue.extendleft(reversed(batch.halves()) if len(batch.slots) > 1 else [batch])
+        queue.extendleft(reversed([part for part in batch.split(len(batch.slots) // 2) if len(part.slots)]))
 
     def _drop_unanswered(self) -> None:
         """Forget inputs that never got an answer (after an interruption or an error)."""
-        if np.isnan(self._table[:, 0]).any() or len(self._slots) != len(self._table):
-            n = len(self._table)
-            self._slots = {key: slot for key, slot in self._slots.items() if slot < n and not np.isnan(self._table[slot, 0])}
-            order = np.fromiter(self._slots.values(), dtype=np.int64, count=len(self._slots))
-            self._table = self._table[order]
-            self._slots = {key: i for i, key in enumerate(self._slots)}
+        n = len(self._slots)
+        answered = np.zeros(n, dtype=bool)
+        answered[: len(self._table)] = ~np.isnan(self._table[:n, 0])
+        if not answered.all():
+            kept = [(key, slot) for key, slot in self._slots.items() if answered[slot]]
+            self._table = self._table[[slot for _, slot in kept]]
+            self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
     def _name(self) -> str | None:
         own = self.model.identity()
         return own if self._given is None else f"{self._given} {own or ''}".strip()
 
 
-def _gathered(m: int, plan: list[tuple[NDArray[np.int64], NDArray[np.int64]]], table: Floats) -> Floats:
-    """Return the answers (m, n_outputs): the mean over the windows of each row."""
-    outputs, times = np.zeros((m, table.shape[1])), np.zeros(m)
-    for rows, slots in plan:
-        outputs[rows] += table[slots]
-        times[rows] += 1.0
-    return np.asarray(outputs / times[:, None])
+class _Asked(NamedTuple):
+    """What a question of m rows asks: its inputs, named by their slots, and for each group the rows and their slots."""
+
+    m: int
+    seen: dict[int, int]  # slot -> length
+    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+    def add(self, group: Group, slots: NDArray[np.int64]) -> None:
+        """Note a group."""
+        self.seen.update(dict.fromkeys(slots.tolist(), group.length))
+        self.groups.append((group.rows, slots))
+
+    def answer(self, table: Floats) -> Answer:
+        """Return the answers (m, n_outputs): the mean over the windows of each row."""
+        outputs, times = np.zeros((self.m, table.shape[1])), np.zeros(self.m)
+        for rows, slots in self.groups:
+            outputs[rows] += table[slots]
+            times[rows] += 1.0
+        return Answer(outputs / times[:, None], len(self.seen), sum(self.seen.values()))
 
 
 class _Store:
@@ -260,12 +263,11 @@ class _Store:
         if self.base is not None:
             self.base.close()
 
-    def load(self, table: Floats, wanted: list[tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]]) -> None:
+    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> None:
         """Fill in the rows of the table that the file has."""
         if self.base is None:
             return
-        slots = {keys[i]: int(slot) for keys, fresh, at in wanted for slot, i in zip(fresh, at, strict=True)}
-        keys = list(slots)
+        slots = dict(zip(keys, where.tolist(), strict=True))
         for start in range(0, len(keys), 500):
             some = keys[start : start + 500]
             marks = ",".join("?" * len(some))

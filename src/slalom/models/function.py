@@ -41,7 +41,7 @@ class StringReading(Reading):
         """Return the strings for presence of pieces (m, n_atoms)."""
         texts = [self.text if row.all() else "".join([self.pieces[i] for i in np.flatnonzero(row)]).strip() for row in keep]
         keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
-        return [[Group(np.arange(len(keep)), texts, keys, 1)]]
+        return [[Group(np.arange(len(keep)), 1, lambda: (texts, keys))]]
 
 
 @final

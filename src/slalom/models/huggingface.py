@@ -9,7 +9,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b, sha256
 from typing import Any, Literal, final
 
@@ -59,20 +59,25 @@ class TokenReading(Reading):
         ]
 
     def _groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[Group]:
-        window = self.planes[:, start : start + keep.shape[1]]
-        ahead, behind = self.before.shape[1], self.after.shape[1]
         lengths = keep.sum(axis=1)
         groups = []
         for length in np.unique(lengths):
             own = np.flatnonzero(lengths == length)
-            kept = keep[own]
-            total = ahead + int(length) + behind
-            inputs = np.empty((len(own), len(window), total), dtype=np.int32)
-            inputs[:, :, :ahead], inputs[:, :, total - behind :] = self.before, self.after
-            for plane, ids in enumerate(window):
-                inputs[:, plane, ahead : total - behind] = np.broadcast_to(ids, kept.shape)[kept].reshape(len(own), -1)
-            groups.append(Group(rows[own], inputs, _digests(inputs), total))
+            total = self.before.shape[1] + int(length) + self.after.shape[1]
+            groups.append(Group(rows[own], total, partial(self._inputs, keep, own, start, total)))
         return groups
+
+    def _inputs(
+        self, keep: NDArray[np.bool_], own: NDArray[np.int64], start: int, total: int
+    ) -> tuple[NDArray[np.int32], list[bytes]]:
+        """Return the token ids (k, planes, total) of some rows, which all have that many, and their digests."""
+        window = self.planes[:, start : start + keep.shape[1]]
+        ahead, behind, kept = self.before.shape[1], self.after.shape[1], keep[own]
+        inputs = np.empty((len(own), len(window), total), dtype=np.int32)
+        inputs[:, :, :ahead], inputs[:, :, total - behind :] = self.before, self.after
+        for plane, ids in enumerate(window):
+            inputs[:, plane, ahead : total - behind] = np.broadcast_to(ids, kept.shape)[kept].reshape(len(own), -1)
+        return inputs, _digests(inputs)
 
 
 def _digests(inputs: NDArray[np.int32]) -> list[bytes]:
@@ -114,7 +119,7 @@ class HuggingFace(Model):
     def _head(self) -> Head:
         """Find out what the model answers by asking it about a short text."""
         reading = self.read("a", "cut", None)
-        inputs = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].inputs
+        inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
         with self.session():
             logits = self.start(inputs)
         if logits.ndim != 2 or len(logits) != 1 or not logits.is_floating_point():
@@ -218,13 +223,14 @@ class HuggingFace(Model):
             digest = sha256(f"{self.name} {self.precision} {getattr(self.model, 'config', None)}".encode())
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
+                parts = []  # copied from the device at once
                 for name, tensor in tensors:
                     digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
                     flat = tensor.detach().reshape(-1)
                     if flat.numel():
-                        some = flat[:: max(flat.numel() // 257, 1)].double()
-                        sums = torch.stack([flat.sum(dtype=torch.float64), flat.abs().sum(dtype=torch.float64)])
-                        digest.update(torch.cat([some, sums]).cpu().numpy().tobytes())
+                        parts.append(flat[:: max(flat.numel() // 257, 1)].double())
+                        parts += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
+                digest.update(torch.cat(parts).cpu().numpy().tobytes() if parts else b"")
             self._fingerprint = (state, digest.hexdigest())
         return self._fingerprint[1]
 

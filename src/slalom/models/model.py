@@ -15,7 +15,7 @@ two classes, one output, and the score of class 0 is minus the output.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -80,12 +80,15 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Inputs of one length: which rows (k,) they answer, and the inputs, an array (k, length) or a list of strings."""
+    """Inputs of one length: which rows (k,) they answer.
+
+    make: gives the inputs, an array (k, ...) or a list of strings, and a short name for each, equal only for equal inputs. It
+    is called when their turn comes, while the model works on others.
+    """
 
     rows: NDArray[np.int64]
-    inputs: Any
-    keys: list[bytes]
     length: int
+    make: Callable[[], tuple[Any, list[bytes]]]
 
 
 class Reading(ABC):

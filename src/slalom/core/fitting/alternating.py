@@ -33,7 +33,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import nnls
 from scipy.sparse import csr_array
 
@@ -184,10 +183,11 @@ class _Products(NamedTuple):
     pull: Floats  # (m, 1), the root of the weight over the sum D of each row
     size: Floats  # (n,), the norms of the columns pull c
     triangle: Floats  # (n, n), lower, times its transpose: the products of the columns at norm one
+    inverse: Floats  # of the triangle; by numpy, whose threads a second BLAS would hold up
 
     def solve(self, table: Floats) -> Floats:
         """Solve with the products of the columns pull c."""
-        return np.asarray(cho_solve((self.triangle, True), table / self.size[:, None]) / self.size[:, None])
+        return np.asarray(self.inverse.T @ (self.inverse @ (table / self.size[:, None])) / self.size[:, None])
 
 
 class _State(NamedTuple):
@@ -229,11 +229,11 @@ def _value_step_by_products(data: _Data, w: Floats) -> _State | None:
         return None
     try:
         triangle = np.linalg.cholesky(products / size / size[:, None])
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return None
     if triangle.diagonal().min() ** 2 < _INDEPENDENT:
         return None
-    columns = _Products(pull, size, triangle)
+    columns = _Products(pull, size, triangle, np.linalg.inv(triangle))
     table = columns.solve(data.parts.back(pull * data.root * data.scores))
     residual = data.root * data.scores - pull * data.parts.forth(table)
     table += columns.solve(data.parts.back(pull * residual))
@@ -300,7 +300,7 @@ def _factors_by_products(
     gram, aim, whole = np.zeros((n, n)), np.zeros(n), np.zeros(n)
     for t, rest in zip(target.T, offset.T, strict=True):
         mixed = counts.products(columns.pull[:, 0] ** 2 * t) / columns.size[:, None]
-        mixed = solve_triangular(columns.triangle, mixed, lower=True)
+        mixed = columns.inverse @ mixed
         squares = counts.products((columns.pull[:, 0] * t) ** 2)
         gram += squares - mixed.T @ mixed
         whole += squares.diagonal()
@@ -333,8 +333,10 @@ def _pivoted(gram: Floats, aim: Floats, free: NDArray[np.bool_]) -> Floats | Non
     for _ in range(100):
         x = np.zeros_like(aim)
         try:
-            x[free] = cho_solve(cho_factor(gram[np.ix_(free, free)], lower=True), aim[free])
-        except LinAlgError:
+            own = gram[np.ix_(free, free)]
+            np.linalg.cholesky(own)  # only to refuse what is no Gram matrix
+            x[free] = np.linalg.solve(own, aim[free])
+        except np.linalg.LinAlgError:
             return None
         wrong = np.where(free, x, gram @ x - aim) < -slack
         n_wrong = int(wrong.sum())
