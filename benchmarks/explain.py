@@ -1,13 +1,13 @@
 """How well and how fast texts are explained: ours beside the reference package, on 24 IMDB reviews and imdb-bert-2.
 
-Run: python benchmarks/explain.py fidelity [--device cuda]     near and far errors of every method at every budget
-     python benchmarks/explain.py ranks    [--device cuda]     rank correlation of the values with Naive Bayes
-     python benchmarks/explain.py speed    [--device cuda]     seconds, against the reference and against the bare forward pass
-     python benchmarks/explain.py batch    [--device cuda]     many texts in one call against one by one
-     python benchmarks/explain.py memory                       what 5000 queries of a long text add to the process
+Run: python benchmarks/explain.py quality [--device cuda]     errors at every budget, ranks, seconds beside the reference
+     python benchmarks/explain.py speed   [--device cuda]     seconds against the reference and the bare forward pass
+     python benchmarks/explain.py batch   [--device cuda]     many texts in one call against one by one
+     python benchmarks/explain.py memory                      what 5000 queries of a long text add to the process
 
 near: mean squared error of the predicted change of the log odds for 1..10 removed tokens, 100 removals each.
 far: 1 - R2 on 1000 random subsets of all sizes. Both on queries of their own, the same for every method.
+Ranks are those of the values and of Naive Bayes scores (alpha 40, from the training reviews).
 The reference is slalom-explanations 0.1.2 in the same process (extra `benchmark`); its inner routine is called for fidel.
 """
 
@@ -47,8 +47,9 @@ def timed(device, run, *given):
 class Ridge:
     """Ridge regression of the change of the score on the units removed, strength by generalised cross-validation."""
 
-    def __init__(self, keep, change):
-        gone = 1.0 - keep
+    def __init__(self, keep, scores):
+        gone, self.full = 1.0 - keep, scores[0]  # row 0 is the whole text
+        change = scores - self.full
         left, size, right = np.linalg.svd(gone, full_matrices=False)
         target = left.T @ change
         best = np.inf
@@ -60,7 +61,7 @@ class Ridge:
                 best, self.effects = score, right.T @ (size / (size**2 + strength) * target)
 
     def __call__(self, keep):
-        return (1.0 - keep) @ self.effects
+        return self.full + (1.0 - keep) @ self.effects
 
 
 class Judge:
@@ -105,47 +106,6 @@ def reference(model, tokenizer, text, method, samples, device, epochs=60):
     return values.detach().cpu().numpy().astype(float)[own], importances.detach().cpu().numpy().astype(float)[own]
 
 
-def fidelity(options):
-    model, tokenizer = classifier(options.device)
-    texts = reviews(tokenizer, options.texts)
-    explainer = slalom.Explainer(model, tokenizer, check=0)
-    results = {}
-    for number, text in enumerate(texts):
-        judge = Judge(explainer, text, [number, 7])
-        for precision in ("bfloat16",) if options.half else ():
-            half = slalom.Explainer(model, tokenizer, check=0, precision=precision)
-            results.setdefault(("joint, " + precision, 1000), []).append(judge(half(text, queries=1000).predict))
-        for method, budgets in (("joint", (200, 500, 1000, 2000)), ("local", (200, 500, 1000, 5000))):
-            for budget in budgets if not options.budgets else options.budgets:
-                explained = explainer(text, method=method, queries=budget)
-                results.setdefault((method, budget), []).append(judge(explained.predict))
-                if method == "local":
-                    drawn = slalom.METHODS["local"].sampler.draw(
-                        np.arange(len(explained)), budget, np.random.default_rng(0), True
-                    )
-                    answers = explainer.engine([Question(judge.reading, drawn.keep)])[0].outputs
-                    scores = answers[:, 1] - answers[:, 0]
-                    results.setdefault(("ridge on the same", budget), []).append(
-                        judge(Ridge(drawn.keep.astype(float), scores - scores[0]))
-                    )
-        for method in ("fidel", "eff") if options.reference else ():
-            torch.manual_seed(number)
-            values, importances = reference(model, tokenizer, text, method, 5000, options.device)
-            results.setdefault(("reference " + method, 5000), []).append(judge(Slalom(values, importances)))
-        print(f"\r{number + 1} of {len(texts)} reviews", end="", flush=True)
-    print(f"\n{'method':<24}{'queries':>8}{'near':>9}{'se':>8}{'far':>10}")
-    for (method, budget), found in results.items():
-        near, far = np.array(found).T
-        error = near.std(ddof=1) / np.sqrt(len(near))
-        print(f"{method:<24}{budget:>8}{near.mean():>9.4f}{error:>8.4f}{far.mean():>10.3f}")
-    if options.reference:
-        peer = np.mean([near for near, _ in results["reference fidel", 5000]])
-        for key in (("local", 5000), ("local", 500), ("joint", 1000)):
-            if key in results:
-                ratio = np.mean([near for near, _ in results[key]]) / peer
-                print(f"{key[0]} at {key[1]}: near {ratio:.3f} x the reference's fidel at 5000")
-
-
 def naive_bayes(tokenizer, alpha=40.0):
     """Return the log ratio of every token id from the labelled training reviews."""
     counts = [Counter(), Counter()]
@@ -159,25 +119,65 @@ def naive_bayes(tokenizer, alpha=40.0):
     return lambda i: np.log((counts[1][i] + alpha) / totals[1]) - np.log((counts[0][i] + alpha) / totals[0])
 
 
-def ranks(options):
-    model, tokenizer = classifier(options.device)
-    score = naive_bayes(tokenizer)
-    found = {"slalom eff": [], "slalom joint": [], "reference eff": []}
-    for number, text in enumerate(reviews(tokenizer, options.texts)):
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        truth = [score(i) for i in ids]
-        for method in ("eff", "joint"):
-            e = slalom.Explainer(model, tokenizer, method=method, queries=5000, check=0)(text)
-            scores = e.values if method == "eff" else e.removal
-            found[f"slalom {method}"].append(spearmanr(scores, truth).statistic)
-        if options.reference:
-            torch.manual_seed(number)
-            values, _ = reference(model, tokenizer, text, "eff", 5000, options.device)
-            found["reference eff"].append(spearmanr(values, truth).statistic)
-    print(f"{'rank correlation with Naive Bayes':<36}{'mean':>8}{'se':>8}")
-    for name, values in found.items():
-        if values:
-            print(f"{name:<36}{np.mean(values):>8.4f}{np.std(values, ddof=1) / np.sqrt(len(values)):>8.4f}")
+def quality(options):
+    device = options.device
+    model, tokenizer = classifier(device)
+    texts = reviews(tokenizer, options.texts)
+    explainer = slalom.Explainer(model, tokenizer, check=0, progress=False)
+    bayes = naive_bayes(tokenizer)
+    errors, ranks, seconds = {}, {}, {}
+
+    def judged(name, budget, predict):
+        errors.setdefault((name, budget), []).append(judge(predict))
+
+    slalom.Explainer(model, tokenizer)(texts[0], queries=100)  # the first pass is slow
+    for number, text in enumerate(texts):
+        judge = Judge(explainer, text, [number, 7])
+        truth = [bayes(i) for i in judge.reading.types]
+        if device == "cuda":
+            half = slalom.Explainer(model, tokenizer, check=0, precision="bfloat16", progress=False)
+            judged("joint, bfloat16", 1000, half(text, queries=1000).predict)
+        for method, budgets in (("joint", (200, 500, 1000, 2000)), ("local", (200, 500, 1000, 5000))):
+            for budget in budgets if not options.budgets else options.budgets:
+                judged(method, budget, explainer(text, method=method, queries=budget).predict)
+                if method == "local":
+                    sampler, n = slalom.METHODS["local"].sampler, len(truth)
+                    drawn = sampler.draw(np.arange(n), budget, np.random.default_rng(0), True).keep
+                    answers = explainer.engine([Question(judge.reading, drawn)])[0].outputs
+                    judged("ridge on the same", budget, Ridge(drawn.astype(float), answers[:, 1] - answers[:, 0]))
+        for method in ("fidel", "eff"):
+            fresh = slalom.Explainer(model, tokenizer, method=method, queries=options.queries, progress=False)
+            ours, explained = timed(device, fresh, text)
+            judged(method, options.queries, explained.predict)
+            ranks.setdefault(method, []).append(spearmanr(explained.values, truth).statistic)
+            if options.reference:
+                torch.manual_seed(number)
+                theirs, found = timed(device, reference, model, tokenizer, text, method, options.queries, device)
+                judged(f"reference {method}", options.queries, Slalom(*found))
+                ranks.setdefault(f"reference {method}", []).append(spearmanr(found[0], truth).statistic)
+                seconds.setdefault(method, []).append((ours, theirs))
+        print(f"\r{number + 1} of {len(texts)} reviews", end="", flush=True)
+    print(f"\n{'method':<24}{'queries':>8}{'near':>9}{'se':>8}{'far':>10}")
+    for (method, budget), found in errors.items():
+        near, far = np.array(found).T
+        print(f"{method:<24}{budget:>8}{near.mean():>9.4f}{_error(near):>8.4f}{far.mean():>10.3f}")
+    if options.reference:
+        peer = np.mean([near for near, _ in errors["reference fidel", options.queries]])
+        for key in (("local", 5000), ("local", 500), ("joint", 1000)):
+            if key in errors:
+                ratio = np.mean([near for near, _ in errors[key]]) / peer
+                print(f"{key[0]} at {key[1]}: near {ratio:.3f} x the reference's fidel at {options.queries}")
+    print("\nrank correlation of the values with Naive Bayes")
+    for name, values in ranks.items():
+        print(f"{name:<24}{np.mean(values):>9.4f}{_error(values):>8.4f}")
+    for method, found in seconds.items():
+        ours, theirs = np.array(found).T
+        ratio, each = theirs.sum() / ours.sum(), statistics.median(theirs / ours)
+        print(f"{method}: {ours.sum():.2f} s, reference {theirs.sum():.2f} s, {ratio:.1f} x faster (median {each:.1f})")
+
+
+def _error(values):
+    return np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
 
 
 def bare(explainer, text, device):
@@ -275,7 +275,7 @@ def memory(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fidelity", "ranks", "speed", "batch", "memory"])
+    parser.add_argument("what", choices=["quality", "speed", "batch", "memory"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--queries", type=int, default=5000)
@@ -283,10 +283,9 @@ def main():
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--methods", nargs="*", default=["eff", "fidel", "joint", "local"])
     parser.add_argument("--precision", default=None, choices=[None, "bfloat16"])
-    parser.add_argument("--half", action="store_true", help="fidelity: also joint in half precision")
     parser.add_argument("--no-reference", dest="reference", action="store_false")
     options = parser.parse_args()
-    {"fidelity": fidelity, "ranks": ranks, "speed": speed, "batch": batch, "memory": memory}[options.what](options)
+    {"quality": quality, "speed": speed, "batch": batch, "memory": memory}[options.what](options)
 
 
 if __name__ == "__main__":
