@@ -119,7 +119,7 @@ def naive_bayes(tokenizer, alpha=40.0):
     return lambda i: np.log((counts[1][i] + alpha) / totals[1]) - np.log((counts[0][i] + alpha) / totals[0])
 
 
-def quality(options):
+def quality(options):  # noqa: PLR0912
     device = options.device
     model, tokenizer = classifier(device)
     texts = reviews(tokenizer, options.texts)
@@ -137,8 +137,9 @@ def quality(options):
         if device == "cuda":
             half = slalom.Explainer(model, tokenizer, check=0, precision="bfloat16", progress=False)
             judged("joint, bfloat16", 1000, half(text, queries=1000).predict)
-        for method, budgets in (("joint", (200, 500, 1000, 2000)), ("local", (200, 500, 1000, 5000))):
-            for budget in budgets if not options.budgets else options.budgets:
+        plan = {"joint": options.budgets or (200, 500, 1000, 2000), "local": options.budgets or (200, 500, 1000, 5000)}
+        for method, budgets in plan.items():
+            for budget in budgets:
                 judged(method, budget, explainer(text, method=method, queries=budget).predict)
                 if method == "local":
                     sampler, n = slalom.METHODS["local"].sampler, len(truth)

@@ -56,7 +56,7 @@ METHODS = {
         Method("joint", Scales(), Joint(), lengths=1),
         Method("local", Deletions(), Joint(), lengths=2),
         Method("eff", Pairs(), Sgd(), unit="type", check=40),
-        Method("fidel", Deletions(most=5, repeats=True), Alternating(), unit="type"),
+        Method("fidel", Deletions(most=5, repeats=True), Alternating(once=True, floor=0.1), unit="type"),
     )
 }
 

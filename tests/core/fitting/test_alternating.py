@@ -372,3 +372,13 @@ def test_block_pivoting_is_bounded_least_squares(seed):
 
 def test_block_pivoting_gives_up_on_what_is_no_gram_matrix():
     assert _pivoted(np.array([[1.0, 2.0], [2.0, 1.0]]), np.ones(2), np.ones(2, dtype=bool)) is None
+
+
+def test_once_is_a_single_alternation():
+    rng = np.random.default_rng(3)
+    counts = subsets(rng, 200, 10)
+    problem = Problem.of(counts, planted(rng, 10)(counts) + 0.5 * rng.normal(size=len(counts)), None)
+    one, every = (Alternating(once=once).solve(problem) for once in (True, False))
+    assert (one.iterations, one.converged) == (1, True)
+    assert every.iterations > 1
+    assert every.loss < one.loss == Alternating(max_iterations=1).solve(problem).loss

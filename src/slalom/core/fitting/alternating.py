@@ -59,7 +59,9 @@ class Alternating(Fitter):
     """Alternate v steps and s steps until the loss stops falling.
 
     max_iterations: at most so many s steps. tolerance: the fit has converged when a step lowers the loss by
-    less than this fraction. floor: the least exp(s) of a unit, relative to the mean of exp(s).
+    less than this fraction. floor: the least exp(s) of a unit, relative to the mean of exp(s). once: a single s step between
+    two v steps, as the authors' package takes it: on scores that are no SLALOM, going on drives weights to the floor, and the
+    values there far away.
 
     >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
     >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
@@ -71,6 +73,7 @@ class Alternating(Fitter):
     max_iterations: int = 100
     tolerance: float = 1e-5
     floor: float = 1e-4
+    once: bool = False
 
     def __post_init__(self) -> None:
         """Check the hyper-parameters."""
@@ -85,16 +88,17 @@ class Alternating(Fitter):
         """Return the best model found; InputError where a row is empty."""
         data = _Data.of(problem)
         state, iterations, converged = _value_step(data, np.ones(data.counts.shape[1])), 0, False
+        limit = 1 if self.once else self.max_iterations
         for step, cuts in ((_paper_step, 1), (_newton_step, 6)):
             converged = state.loss <= data.rounding
-            while not converged and iterations < self.max_iterations:
+            while not converged and iterations < limit:
                 before = state.loss
                 state = _improved(data, state, step(data, state, self.floor), cuts)
                 converged = state.loss >= (1.0 - self.tolerance) * before or state.loss <= data.rounding
                 iterations += 1
         values = state.values + data.mean
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
-        return problem.fitted(model, converged=converged, iterations=iterations, note=self._remark(state))
+        return problem.fitted(model, converged=converged or self.once, iterations=iterations, note=self._remark(state))
 
     def _remark(self, state: "_State") -> str:
         """Say how many units are pressed against the floor, if any."""
