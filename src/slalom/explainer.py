@@ -55,7 +55,7 @@ METHODS = {
     for method in (
         Method("joint", Scales(), Joint(), lengths=1),
         Method("local", Deletions(), Joint(), lengths=2),
-        Method("eff", Pairs(), Sgd(), unit="type", check=40),
+        Method("eff", Pairs(), Sgd(), unit="type", check=20),
         Method("fidel", Deletions(most=5, repeats=True), Alternating(once=True, floor=0.1), unit="type"),
     )
 }
@@ -105,7 +105,7 @@ class Explainer:
 
     method: "joint", "local", "eff", "fidel" or a Method. unit: "token", "type", "word" or "sentence"; None takes the
     method's own. queries: how many parts of the text are asked about at most; None takes five a unit, at least 200, at most
-    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100 (40 for eff, which is to be
+    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100 (20 for eff, which is to be
     quick). target: index or label of the class to explain, "all" for every class; None takes class 1 of two, else the class
     that the model predicts. seed: of the queries and the fit. long: "cut" explains what the model can see of a text that is too
     long, with a warning; "window" explains the mean of the scores of overlapping windows. precision: "bfloat16" asks a Hugging

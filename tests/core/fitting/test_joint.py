@@ -328,3 +328,32 @@ def test_one_unit_is_fitted_exactly(count):
     assert "cannot be told" in found.diagnosis
     several = fit([[0], [1]], [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]], Joint())
     assert np.allclose(several.model(np.array([[0.0], [1.0]])), [[-1, 0, 1], [2, -1, -1]])
+
+
+def many_rows(seed, background, noise):
+    """60 units and 1200 rows: more than the entries from which single precision is used on the way."""
+    rng = np.random.default_rng(seed)
+    truth = Slalom(rng.normal(size=60), rng.normal(size=60), (0.5, 3.0) if background else None)
+    kept = rng.integers(1, 60, 1200)
+    counts = (rng.random((1200, 60)).argsort(axis=1) < kept[:, None]).astype(float)
+    return truth, counts, truth(counts) + noise * rng.normal(size=1200)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_single_precision_on_the_way_costs_no_digits_at_the_end(background):
+    truth, counts, scores = many_rows(0, background, 0.0)
+    found = fit(counts, scores, Joint()).model
+    assert np.abs(found.values - truth.values).max() < 1e-9
+    assert np.abs(found.importances - truth.importances).max() < 1e-9
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_intervals_of_large_problems_hold_the_truth(background):
+    held = []
+    for seed in range(10):
+        truth, counts, scores = many_rows(seed, background, 0.2)
+        found = fit(counts, scores, Joint())
+        for name in ("values", "importances"):
+            error = np.abs(getattr(found.model, name) - getattr(truth, name))
+            held.append(np.mean(error < 1.96 * getattr(found, f"{name}_se")))
+    assert 0.88 < np.mean(held) < 0.98

@@ -24,6 +24,7 @@ from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
+_WORTH_A_GPU = 100_000  # entries of the counts: below, launching the steps takes longer than computing them
 _FIRST_LOOK = 10  # iterations after which it is asked whether the scores saturate
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
@@ -44,7 +45,8 @@ class Joint(Fitter):
 
     background: True, False, or None to let the data decide. link: the same (for one score a row; with several classes there
     is none). max_iterations: of each candidate. tolerance: a candidate is done when an iteration adds less than this to the
-    evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one.
+    evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one and
+    the problem is large enough to gain by it.
     """
 
     background: bool | None = None
@@ -70,7 +72,8 @@ class Joint(Fitter):
             return _constant(problem)
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
-        on = backend(self.device)
+        small = self.device == "auto" and problem.counts.size < _WORTH_A_GPU
+        on = backend("cpu" if small else self.device)
         with on.session():
             return _Search(self, problem, on).fit()
 
