@@ -18,6 +18,7 @@ import resource
 import statistics
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -268,10 +269,10 @@ def memory(options):
     text = next(t for t in reviews(tokenizer, 60) if len(tokenizer(t)["input_ids"]) > 440)
     explainer = slalom.Explainer(model, tokenizer)
     explainer(text, queries=50)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**10
     explained = explainer(text, queries=options.queries, method="local")
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
-    print(f"{explained.queries} queries of a text of {len(explained)} tokens add {more:.2f} GiB at the peak")
+    print(f"{explained.queries} queries of a text of {len(explained)} tokens add at most {more:.2f} GiB")
 
 
 def main():

@@ -59,7 +59,7 @@ def test_presets_are_the_papers_samplers_and_fitters():
     assert eff.unit == fidel.unit == "type"
     asked = oracle(None)
     Explainer(asked, output="log_odds", method="eff", check=0)(TEXT)
-    lengths = {len(text.split()) for text in asked.asked[1:]}
+    lengths = {len(text.split()) for text in asked.asked[2:]}
     assert lengths == {2, len(TEXT.split())}, "pairs, and the text itself"
 
 
@@ -110,7 +110,7 @@ def test_a_text_is_explained_alike_alone_and_among_others():
 def test_nothing_is_asked_twice_and_the_budget_holds():
     asked = oracle()
     e = Explainer(asked, output="log_odds", queries=150, check=30)(TEXT)
-    questions = asked.asked[1:]
+    questions = asked.asked[2:]
     assert len(questions) == len(set(questions)) == e.queries
     assert e.queries <= 150 + 30 + 1
 
@@ -121,7 +121,7 @@ def test_held_out_queries_are_not_in_the_fit():
         e = Explainer(asked, output="log_odds", queries=150, check=40)(text)
         fitted = oracle()
         Explainer(fitted, output="log_odds", queries=150, check=0)(text)
-        tested = set(asked.asked[1:]) - set(fitted.asked[1:])
+        tested = set(asked.asked[2:]) - set(fitted.asked[2:])
         assert len(tested) == e.fidelity.near.queries + e.fidelity.far.queries
     assert e.fidelity.far.queries >= 1
 
@@ -141,7 +141,8 @@ def test_short_texts(method, text):
 def test_options_of_a_call_replace_those_of_the_explainer():
     base = explainer(queries=100, unit="word")
     e = base(TEXT, method="eff", seed=7, queries=50)
-    assert (e.method, e.seed, e.unit) == ("eff", 7, "type")
+    assert (e.method, e.seed, e.unit) == ("eff", 7, "word")
+    assert explainer()(TEXT, method="eff").unit == "type"
     assert base(TEXT).method == "joint"
     mine = Method("mine", Scales(levels=4), Joint(link=False))
     assert base(TEXT, method=mine).method == "mine"
@@ -164,7 +165,7 @@ def test_after_an_interruption_the_rest_is_asked_only():
         e(TEXT)
     failing.after = 10**9
     found = e(TEXT)
-    assert len(asked.asked[1:]) == len(set(asked.asked[1:]))
+    assert len(asked.asked[2:]) == len(set(asked.asked[2:]))
     assert (found.values == explainer(queries=300)(TEXT).values).all()
 
 
@@ -173,6 +174,8 @@ BAD = [
     ({"unit": "line"}, "unit must be one of 'token', 'type', 'word', 'sentence'; got 'line'"),
     ({"queries": 1}, "queries must be an integer of at least 2; got 1"),
     ({"queries": 10.5}, "queries must be an integer"),
+    ({"method": ["joint"]}, "method must be one of"),
+    ({"target": np.zeros(2)}, "target must be an index or a label; got ndarray"),
     ({"seed": -1}, "seed must be an integer of at least 0; got -1"),
     ({"check": True}, "check must be an integer"),
     ({"long": "split"}, "long must be 'cut' or 'window'"),
@@ -198,6 +201,16 @@ def test_bad_texts_are_refused():
 
 def test_no_texts_give_no_explanations():
     assert len(explainer()([])) == 0
+    assert len(explainer()([]).to_pandas()) == 0
+    with pytest.raises(InputError, match="got NoneType"):
+        explainer()(None)
+
+
+def test_a_wrong_target_is_found_before_anything_is_asked():
+    asked = oracle()
+    with pytest.raises(InputError, match="is no class"):
+        Explainer(asked, output="log_odds")([TEXT, TEXT], target="nope")
+    assert len(asked.asked) == 2
 
 
 def test_nothing_warns():

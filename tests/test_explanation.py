@@ -40,6 +40,14 @@ def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
     json.loads(e.to_json(indent=1))
 
 
+def test_sorted_keys_and_odd_characters_come_back_too(tmp_path):
+    e = one()
+    assert Explanation.from_dict(json.loads(json.dumps(e.to_dict(), sort_keys=True))).fidelity == e.fidelity
+    odd = Explainer(lambda texts: [float(len(t)) for t in texts], output="log_odds", seed=np.int64(3))("a \ud83d b")
+    odd.save(tmp_path / "odd.json")
+    assert slalom.load(tmp_path / "odd.json").text == odd.text
+
+
 def test_batches_are_saved_and_loaded(tmp_path):
     both = Explanations([one(), one(seed=2)])
     both.save(tmp_path / "both.json")
@@ -136,3 +144,7 @@ def test_without_pandas_the_extra_is_named(monkeypatch):
 def test_merge_takes_larger_units_only():
     with pytest.raises(InputError, match="'word' or 'sentence'; got 'token'"):
         one().merge("token")
+    with pytest.raises(InputError, match="sentences cannot become words"):
+        one(unit="sentence").merge("word")
+    with pytest.raises(InputError, match="rows differ in length"):
+        one().predict([[1, 0], [1]])

@@ -138,7 +138,8 @@ class Explainer:
         identity: str | None = None,
         progress: bool | None = None,
     ) -> None:
-        self.options = _checked(_Options(_method(method), unit or "", queries, check, target, seed, long))
+        self.options = _Options(_method(method), unit or "", queries, check, target, seed, long)
+        _checked(self.options)
         self.model: Model = model_of(model, tokenizer, output=output, labels=labels, precision=precision, device=device)
         self.engine = Engine(self.model, cache, identity, progress)
 
@@ -187,15 +188,18 @@ class Explainer:
             replace(
                 base,
                 method=chosen,
-                unit=unit or (base.unit if method is None else ""),
+                unit=unit or base.unit,
                 queries=base.queries if queries is None else queries,
                 check=base.check if check is None else check,
                 target=base.target if isinstance(target, _Unset) else target,
                 seed=base.seed if seed is None else seed,
             )
         )
+        self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
         if isinstance(text, str):
             return next(self._explained([text], options))
+        if not isinstance(text, Iterable):
+            raise InputError(f"a text must be a string, several a list of strings; got {type(text).__name__}")
         return Explanations(self._explained(list(text), options))
 
     def _explained(self, texts: list[Any], options: _Options) -> Iterator[Explanation]:
@@ -218,7 +222,7 @@ class Explainer:
             raise InputError(f"a text must have at least one {options.unit}; got {text[:40]!r}{where}")
         if reading.cut:
             warnings.warn(
-                f"the last {reading.cut} tokens of the text are beyond what {self.model.name} can see and were cut{where};"
+                f"{reading.cut} tokens of the text are more than {self.model.name} can see and were cut{where};"
                 ' long="window" explains overlapping windows',
                 UserWarning,
                 stacklevel=4,
@@ -273,7 +277,7 @@ class Explainer:
             unit=options.unit,
             sizes=task.units.sizes,
             method=options.method.name,
-            seed=options.seed,
+            seed=int(options.seed),
             queries=answer.inputs,
             tokens=answer.tokens,
             seconds=asking + perf_counter() - began,
@@ -288,10 +292,10 @@ class Explainer:
         )
 
 
-def _method(given: str | Method) -> Method:
+def _method(given: object) -> Method:
     if isinstance(given, Method):
         return given
-    if given not in METHODS:
+    if not isinstance(given, str) or given not in METHODS:
         raise InputError(f"method must be one of {', '.join(map(repr, METHODS))}, or a Method; got {given!r}")
     return METHODS[given]
 

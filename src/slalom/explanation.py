@@ -41,7 +41,7 @@ class Quality(NamedTuple):
 class Fidelity(NamedTuple):
     """Held-out quality near the text (1 to 10 units removed; change of the score) and on subsets of all sizes (score itself).
 
-    None where every such query had been used in the fit (very short texts).
+    None where there was no such query: all of them were used in the fit (very short texts), or check=0.
     """
 
     near: Quality | None
@@ -55,7 +55,7 @@ class Fidelity(NamedTuple):
 
 def _quality(quality: Quality | None) -> str:
     if quality is None:
-        return "not known (every query was used in the fit)"
+        return "not known (no query was left to test it)"
     r2 = "R2 undefined" if quality.r2 is None else f"R2 = {quality.r2:.3f}"
     return f"{r2} (MSE {quality.mse:.3g}, {quality.queries} queries)"
 
@@ -148,7 +148,10 @@ class Explanation:
 
         That is the surrogate's score, and the effect of the length of what is kept.
         """
-        mask = np.asarray(keep)
+        try:
+            mask = np.asarray(keep)
+        except ValueError as error:
+            raise InputError(f"keep must be an array (m, {len(self.units)}); its rows differ in length") from error
         if mask.ndim not in (1, 2) or mask.shape[-1] != len(self.units):
             raise InputError(f"keep must have shape (m, {len(self.units)}), one column for each unit; got {mask.shape}")
         rows = np.atleast_2d(mask).astype(np.float64)
@@ -164,6 +167,8 @@ class Explanation:
         """
         if unit not in KINDS[2:]:
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
+        if KINDS.index(unit) < KINDS.index(self.unit):
+            raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
         made = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
         return replace(
             self,
@@ -277,7 +282,7 @@ class Explanation:
                 score=_array(given["score"]),
                 target=given["target"],
                 labels=tuple(given["labels"]),
-                fidelity=Fidelity(*(None if q is None else Quality(**q) for q in given["fidelity"].values())),
+                fidelity=Fidelity(**{name: None if q is None else Quality(**q) for name, q in given["fidelity"].items()}),
                 fit_r2=given["fit_r2"],
                 unit=given["unit"],
                 sizes=np.array(given["sizes"], dtype=np.int64),
@@ -295,7 +300,7 @@ class Explanation:
                 model=given["model"],
                 versions=given["versions"],
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
 
     def to_json(self, indent: int | None = None) -> str:
@@ -391,20 +396,20 @@ class Explanations(Sequence[Explanation]):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, one row a unit; the column `text` is the number of the text."""
         frames = [_frame({"text": np.full(len(one), i)} | one._columns()) for i, one in enumerate(self)]
-        return _pandas().concat(frames, ignore_index=True)
+        return _pandas().concat(frames, ignore_index=True) if frames else _frame({})
 
 
 def load(path: str | Path) -> Explanation | Explanations:
     """Return what `save` wrote: an Explanation, or Explanations."""
     try:
-        given = json.loads(Path(path).read_text(encoding="utf-8"))
+        given = json.loads(Path(path).read_text(encoding="utf-8", errors="surrogatepass"))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:
         raise InputError(f"{str(path)!r} must be a JSON file written by save(); {error}") from error
     if isinstance(given, dict) and given.get("format") == _BATCH:
         _check_format(given, _BATCH)
-        return Explanations(Explanation.from_dict(one) for one in given["explanations"])
+        return Explanations(Explanation.from_dict(one) for one in given.get("explanations", [None]))
     return Explanation.from_dict(given)
 
 
@@ -429,7 +434,7 @@ def _check_format(given: Any, expected: str) -> None:
 
 def _write(path: str | Path, content: str) -> None:
     try:
-        Path(path).write_text(content, encoding="utf-8")
+        Path(path).write_text(content, encoding="utf-8", errors="surrogatepass")
     except OSError as error:
         raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
 

@@ -465,3 +465,13 @@ def test_an_empty_row_needs_a_background(method):
 def test_no_rows_give_no_scores():
     assert Slalom(**TWO)(np.zeros((0, 2))).shape == (0,)
     assert Slalom(**CLASSES)(np.zeros((0, 3))).shape == (0, 3)
+
+
+def test_building_a_model_from_its_own_parts_changes_no_bit():
+    rng = np.random.default_rng(0)
+    for shift in (0.0, 5.0, 1000.0):
+        for _ in range(200):
+            once = Slalom(rng.normal(size=3), rng.normal(size=3) + shift, (0.3, shift))
+            twice = Slalom(once.values, once.importances, once.background)
+            assert (once.importances == twice.importances).all()
+            assert once.background == twice.background

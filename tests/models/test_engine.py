@@ -1,6 +1,8 @@
 """The engine asks everything once, in batches of one length, and loses nothing."""
 
+import copy
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -173,19 +175,19 @@ def oracle():
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("network down")])
 def test_an_interruption_loses_nothing(tmp_path, error):
     asked = oracle()
-    failing = Failing(asked, after=21, error=error)
+    failing = Failing(asked, after=22, error=error)
     engine = Engine(Function(failing, "log_odds", batch=10), cache=tmp_path / "answers.sqlite", identity="oracle")
     with pytest.raises((KeyboardInterrupt, ModelError)):
         engine([question()])
     failing.after = 10**9
     before = len(asked.asked)
-    assert before == 21  # the first question of Function, two batches of ten
+    assert before == 22  # Function's own two questions, two batches of ten
     for run in (engine, Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite", identity="oracle")):
         found = run([question()])[0]
         fresh = Engine(Function(oracle(), "log_odds"))([question()])[0]
         assert (found.outputs == fresh.outputs).all()
         assert found.inputs == fresh.inputs
-    assert len(asked.asked[1:]) == len(set(asked.asked[1:])), "nothing is asked twice"
+    assert len(asked.asked[2:]) == len(set(asked.asked[2:])), "nothing is asked twice"
 
 
 def test_the_file_answers_in_the_next_process(tmp_path):
@@ -195,7 +197,7 @@ def test_the_file_answers_in_the_next_process(tmp_path):
     two = engine([question()])[0]
     assert (one.outputs == two.outputs).all()
     assert engine.spent.inputs == 0
-    assert second.asked == ["a"]
+    assert second.asked == ["a", ""], "only what Function asks to know what it has"
     other = Engine(Function(oracle(), "log_odds"), cache=file, identity="another")
     other([question()])
     assert other.spent.inputs == one.inputs
@@ -220,3 +222,32 @@ def test_progress_is_shown_when_asked_for_and_only_then(capsys):
     for progress, shown in ((True, True), (False, False), (None, False)):
         Engine(Summing(), progress=progress)([Question(Atoms([1, 2, 3]), subsets(3, 8))])
         assert ("asking" in capsys.readouterr().err) in (shown, False)
+
+
+def test_answers_of_another_form_or_width_are_not_taken(tmp_path):
+    file = tmp_path / "answers.sqlite"
+
+    def two(texts):
+        return [[0.2, 0.8] if "good" in text else [0.5, 0.5] for text in texts]
+
+    given = [
+        Engine(Function(f, output), cache=file, identity="same")([question()])[0].outputs
+        for f, output in ((oracle(), "log_odds"), (two, "logits"), (two, "probabilities"))
+    ]
+    fresh = [
+        Engine(Function(f, output))([question()])[0].outputs
+        for f, output in ((oracle(), "log_odds"), (two, "logits"), (two, "probabilities"))
+    ]
+    assert all((a == b).all() for a, b in zip(given, fresh, strict=True))
+
+
+def test_threads_may_share_an_engine():
+    texts = [f"a good film number{i} with a bad end and more words" for i in range(12)]
+    asked = [Question(StringReading(t, words(t), True), subsets(10, 40, seed=i)) for i, t in enumerate(texts)]
+    for identity in (None, "oracle"):
+        engine = Engine(Function(oracle(), "log_odds"), identity=identity, progress=False)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda q: engine([q])[0].outputs, asked))  # noqa: B023
+        alone = [Engine(Function(oracle(), "log_odds"))([q])[0].outputs for q in asked]
+        assert all((a == b).all() for a, b in zip(found, alone, strict=True))
+        assert copy.deepcopy(engine)([asked[0]])[0].inputs == engine([asked[0]])[0].inputs

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
@@ -28,7 +29,7 @@ def test_removing_a_piece_takes_its_white_space_along():
     strings = reading.parts(
         np.array([[1] * 6, [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0] * 6], dtype=bool)
     )
-    assert strings[0][0].make()[0] == [text, "Not  goodbad", "good,\r\nbad", "👍🏽!", ""]
+    assert strings[0][0].make()[0] == [text, "Not  good bad", "good,\r\nbad", "👍🏽!", ""]
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -83,6 +84,8 @@ def test_wrong_answers_are_refused_in_one_line(function, output, message):
 def test_labels_must_fit_the_classes():
     with pytest.raises(InputError, match="labels must name the 3 classes"):
         Function(lambda t: np.zeros((len(t), 3)), "logits", labels=["a", "b"])
+    with pytest.raises(InputError, match="labels must differ"):
+        Function(lambda t: np.zeros((len(t), 3)), "logits", labels=["a", "b", "a"])
 
 
 @pytest.mark.parametrize("classifier", [LogisticRegression(), LinearSVC(), MultinomialNB()], ids=lambda c: type(c).__name__)
@@ -122,9 +125,37 @@ def test_what_scikit_learn_cannot_answer_is_refused():
         model_of(numbers)
 
 
-def test_a_multiclass_svm_with_pairwise_votes_falls_back_to_its_probabilities():
-    pipeline = make_pipeline(TfidfVectorizer(), SVC(decision_function_shape="ovo")).fit(TEXTS * 3, THREE * 3)
-    assert model_of(pipeline).head.n_outputs == 3
+def test_pairwise_votes_are_no_logits():
+    def pipeline(shape):
+        return make_pipeline(TfidfVectorizer(), SVC(decision_function_shape=shape)).fit(TEXTS * 3, THREE * 3)
+
+    with pytest.raises(InputError, match='decision_function_shape="ovr"'):
+        model_of(pipeline("ovo"))
+    assert model_of(pipeline("ovr")).head.n_outputs == 3
+
+
+def test_independent_labels_of_scikit_learn():
+    labels = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 1], [1, 1], [1, 0], [0, 1], [0, 0]])
+    pipeline = make_pipeline(CountVectorizer(), OneVsRestClassifier(LogisticRegression())).fit(TEXTS, labels)
+    e = Explainer(pipeline, target=0)("so good but bad")
+    assert e.score == pytest.approx(float(pipeline.decision_function(["so good but bad"])[0, 0]))
+
+
+def test_removing_a_separator_does_not_make_new_words():
+    def model(texts):
+        return [2.0 * ("good" in text.replace("<br />", " ").replace("/", " ").split()) for text in texts]
+
+    for text in ("It was good/great", "It was good<br />badly lit"):
+        e = Explainer(model, output="log_odds")(text)
+        assert e.units[e.strongest(1)[0]] == "good"
+        assert np.allclose(np.delete(e.removal, e.strongest(1)), 0.0, atol=0.05)
+    chinese = StringReading("我，爱你", words("我，爱你"), True)
+    assert chinese.parts(np.array([[True, False, True, True]]))[0][0].make()[0] == ["我爱你"]
+
+
+def test_a_callable_that_cannot_take_an_empty_string_is_not_asked_about_one():
+    e = Explainer(lambda texts: [1.0 / len(text) for text in texts], output="log_odds")("a b c d")
+    assert np.isfinite(e.values).all()
 
 
 def test_what_no_adapter_takes_is_refused_with_the_choices():

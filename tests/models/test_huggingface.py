@@ -129,9 +129,13 @@ def test_one_logit_is_a_log_odds():
     made, words = classifier("bert", n=1)
     model = model_of(made, words)
     assert model.head.kind == "score"
-    one, zero = (Explainer(made, words, queries=60, target=t)(TEXT) for t in (1, 0))
-    assert one.score == -zero.score == pytest.approx(float(by_hand(made, words, words(TEXT)["input_ids"])[0]), abs=1e-5)
-    assert np.allclose(one.removal, -zero.removal, atol=1e-6)
+    truth = float(by_hand(made, words, words(TEXT)["input_ids"])[0])
+    for target in (None, 0, "LABEL_0", "all"):
+        e = Explainer(made, words, queries=60, target=target)(TEXT)
+        assert e.score == pytest.approx(truth, abs=1e-5)
+        assert e.target == "LABEL_0"
+    with pytest.raises(InputError, match="target 1 is no class"):
+        Explainer(made, words, target=1)(TEXT)
 
 
 def test_many_labels_and_all_of_them():
@@ -198,10 +202,18 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     made, words = classifier("bert")
     text = " ".join(["a good film with a bad end"] * 12)
     n = len(words(text)["input_ids"]) - 2
-    with pytest.warns(UserWarning, match=f"the last {n - 62} tokens"):
+    with pytest.warns(UserWarning, match=f"{n - 62} tokens of the text are more than"):
         e = Explainer(made, words, queries=60)(text)
     assert e.cut == n - 62
     assert len(e) == 62
+    left = copy.deepcopy(words)
+    left.truncation_side = "left"
+    with pytest.warns(UserWarning, match="cut"):
+        end = Explainer(made, left, queries=60)(text)
+    ids = words(text, add_special_tokens=False)["input_ids"]
+    expected = by_hand(made, words, [2, *ids[-62:], 3])
+    assert end.score == pytest.approx(float(expected[1] - expected[0]), abs=1e-4)
+    assert end.spans[-1, 1] == len(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         whole = Explainer(made, words, queries=60, long="window")(text)
@@ -239,6 +251,43 @@ def test_changed_weights_change_the_identity():
         made.classifier.weight[0, 0] += 1.0
     assert model.identity() != first
     assert HuggingFace(made, words, precision="bfloat16").identity() != model.identity()
+    second = model.identity()
+    made.classifier.weight.data.mul_(2.0)  # raises no version
+    third = model.identity()
+    made.bert.pooler.activation = torch.nn.ReLU()
+    fourth = model.identity()
+    made.bert.register_forward_hook(lambda module, given, answer: answer)
+    assert len({first, second, third, fourth, model.identity()}) == 5
+
+
+def test_a_changed_model_is_never_answered_from_memory():
+    made, words = classifier("bert")
+    explainer = Explainer(made, words, queries=30)
+    before = explainer(TEXT).score
+    made.classifier.weight.data.mul_(-1.0)
+    made.classifier.bias.data.mul_(-1.0)
+    assert explainer(TEXT).score == pytest.approx(-before, abs=1e-5)
+
+
+def test_a_tokenizer_of_another_model_is_refused():
+    made, _ = classifier("bert")
+    with pytest.raises(ModelError, match="the tokenizer that it was trained with"):
+        Explainer(made, tokenizer("gpt2"), queries=30)("👍🏽 zzz wwww qqqq ÿÿÿ")
+    with pytest.raises(InputError, match="valid Unicode"):
+        Explainer(*classifier("bert"))("a \ud83d b")
+    with torch.inference_mode():
+        frozen, words = classifier("bert")
+    assert len(Explainer(frozen, words, queries=30)("a good film")) == 3
+
+
+def test_options_of_other_models_are_refused():
+    made, words = classifier("bert")
+    with pytest.raises(InputError, match="output and labels are for callables"):
+        Explainer(made, words, labels=["a", "b"])
+    with pytest.raises(InputError, match="device is for a model given by its path"):
+        Explainer(made, words, device="cpu")
+    with pytest.raises(InputError, match="a tokenizer is for torch models"):
+        Explainer(len, words, output="logits")
 
 
 def test_half_precision_is_near_and_leaves_the_weights():

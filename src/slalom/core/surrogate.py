@@ -86,10 +86,10 @@ class Slalom:
             )
         if v.ndim == 2 and v.shape[1] < 2:
             raise InputError(f"values of several classes need >= 2 columns; got shape {v.shape} (pass a vector)")
-        shift = float(_beyond_rounding(np.asarray((total - s.sum()) / len(s)), s))
+        shift, moved = _centring(s, total)
         parts: dict[str, object] = {
             "values": centred(v) if v.ndim == 2 else v,
-            "importances": s + shift,
+            "importances": moved,
             "gamma": total,
             "background": None,
             "link": None,
@@ -174,6 +174,17 @@ class Slalom:
             units, rest = np.exp(logits - peak[:, None]), np.exp(s0 - peak)
         total = units.sum(axis=1) + rest
         return units / total[:, None], rest / total
+
+
+def _centring(s: Floats, total: float) -> tuple[float, Floats]:
+    """Return the shift to the sum `total`, and s shifted: repeated, as the first sum may be rounded at a larger scale."""
+    shift, moved = 0.0, s.copy()
+    for _ in range(5):
+        more = float(_beyond_rounding(np.asarray((total - moved.sum()) / len(s)), moved))
+        if more == 0.0:
+            break
+        shift, moved = shift + more, moved + more
+    return shift, moved
 
 
 def centred(scores: Floats) -> Floats:

@@ -30,6 +30,7 @@ def model_of(
     """
     if isinstance(model, Model):
         return model
+    _refuse_what_is_for_others(model, output, labels, device)
     if isinstance(model, (str, Path)):
         return _loaded(str(model), precision, device)
     if _is(model, "transformers", "Pipeline"):
@@ -45,6 +46,8 @@ def model_of(
         return _hugging_face(model, tokenizer, precision)
     if precision is not None:
         raise InputError(f"precision is for Hugging Face models; got a {type(model).__name__}")
+    if tokenizer is not None:
+        raise InputError(f"a tokenizer is for torch models; a {type(model).__name__} reads strings")
     if _is(model, "sklearn", "BaseEstimator"):
         return scikit_learn(model)
     if callable(model):
@@ -55,6 +58,16 @@ def model_of(
         "model must be a Hugging Face classifier with its tokenizer, a pipeline, a path, a scikit-learn classifier or a"
         f" callable; got {type(model).__name__}"
     )
+
+
+def _refuse_what_is_for_others(model: Any, output: Any, labels: Any, device: Any) -> None:
+    """Raise where an option was given that this kind of model would ignore."""
+    path = isinstance(model, (str, Path))
+    kinds = (("transformers", "Pipeline"), ("torch", "Module"), ("sklearn", "BaseEstimator"))
+    if (path or any(_is(model, *kind) for kind in kinds)) and (output is not None or labels is not None):
+        raise InputError(f"output and labels are for callables; {type(model).__name__} brings its own")
+    if device is not None and not path:
+        raise InputError("device is for a model given by its path; move the model itself before explaining it")
 
 
 def _is(thing: Any, package: str, name: str) -> bool:

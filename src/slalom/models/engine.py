@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -87,14 +88,27 @@ class Engine:
         self._table = np.full((0, model.head.n_outputs), np.nan)  # NaN: not answered yet
         self._whose: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
+        self._lock = RLock()
 
     @property
     def spent(self) -> Spent:
         """What has been asked so far."""
         return Spent(self._inputs, self._tokens, self._seconds)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the lock behind: a copy has its own."""
+        return {name: part for name, part in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over everything, with a lock of its own."""
+        self.__dict__.update(state, _lock=RLock())
+
     def __call__(self, questions: Sequence[Question]) -> list[Answer]:
-        """Answer all questions."""
+        """Answer all questions; threads wait for each other."""
+        with self._lock:
+            return self._answers(questions)
+
+    def _answers(self, questions: Sequence[Question]) -> list[Answer]:
         began, whose = perf_counter(), self._name()
         if whose is None or whose != self._whose or len(self._slots) > _REMEMBERED:
             self._slots, self._table = {}, self._table[:0]
@@ -211,8 +225,10 @@ class Engine:
             self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
     def _name(self) -> str | None:
-        own = self.model.identity()
-        return own if self._given is None else f"{self._given} {own or ''}".strip()
+        own, head = self.model.identity(), self.model.head
+        if own is None and self._given is None:
+            return None
+        return f"{self._given or ''} {own or ''} {head.kind} {head.n_outputs} {self.model.form}".strip()
 
 
 class _Asked(NamedTuple):
@@ -274,7 +290,8 @@ class _Store:
             query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
             with closing(self.base.execute(query, [self.whose, *some])) as found:
                 for key, outputs in found:
-                    table[slots[key]] = np.frombuffer(outputs)
+                    if len(row := np.frombuffer(outputs)) == table.shape[1]:
+                        table[slots[key]] = row
 
     def save(self, keys: list[bytes], outputs: Floats) -> None:
         """Keep the answers of one batch; all of them or, if interrupted, none."""

@@ -5,7 +5,8 @@
     "probabilities"     one probability a class (or, a single column, that of class 1)  its logarithm
     "log_odds"          the log odds of class 1                                         itself
 
-An atom is a piece of the string; taking it away takes the white space after it along. The whole text is asked as it is.
+An atom is a piece of the string; taking it away takes the white space after it along, and where that would make one word of
+two, a blank is put between them. The whole text is asked as it is.
 """
 
 import warnings
@@ -16,6 +17,7 @@ from itertools import pairwise
 from typing import Any, Literal, final
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from slalom.errors import InputError, ModelError, SlalomError
@@ -23,6 +25,8 @@ from slalom.models.model import Floats, Group, Head, Model, Reading, label_names
 
 Output = Literal["logits", "probabilities", "log_odds"]
 OUTPUTS = ("logits", "probabilities", "log_odds")
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_OPEN = regex.compile(rf"(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{M}}_]")  # two of these side by side make one word
 _LEAST = 1e-9  # probabilities are clipped to this
 
 
@@ -39,16 +43,28 @@ class StringReading(Reading):
 
     def parts(self, keep: NDArray[np.bool_]) -> list[list[Group]]:
         """Return the strings for presence of pieces (m, n_atoms)."""
-        texts = [self.text if row.all() else "".join([self.pieces[i] for i in np.flatnonzero(row)]).strip() for row in keep]
+        texts = [self.text if row.all() else self._joined(np.flatnonzero(row).tolist()) for row in keep]
         keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
         return [[Group(np.arange(len(keep)), 1, lambda: (texts, keys))]]
+
+    def _joined(self, kept: list[int]) -> str:
+        """Return the pieces with these numbers as one string."""
+        parts: list[str] = []
+        last = -1
+        for i in kept:
+            if parts and i != last + 1 and _OPEN.match(parts[-1][-1]) and _OPEN.match(self.pieces[i].lstrip()[:1]):
+                parts.append(" ")
+            parts.append(self.pieces[i])
+            last = i
+        return "".join(parts).strip()
 
 
 @final
 class Function(Model):
     """A callable list[str] -> (n, classes).
 
-    labels: names of the classes. batch: strings in one call. empty: whether the callable may be asked about an empty string.
+    labels: names of the classes. batch: strings in one call. empty: whether the callable may be asked about an empty string;
+    None tries. independent: the columns are labels that exclude nothing.
     """
 
     def __init__(
@@ -57,24 +73,35 @@ class Function(Model):
         output: Output,
         labels: Sequence[object] | None = None,
         batch: int = 256,
-        empty: bool = True,
+        empty: bool | None = None,
+        independent: bool = False,
         name: str | None = None,
         fingerprint: Callable[[], str | None] | None = None,
     ) -> None:
         if output not in OUTPUTS:
             raise InputError(f"output must say what the callable returns, one of {', '.join(OUTPUTS)}; got {output!r}")
-        self.function, self.output, self.batch, self.empty = function, output, batch, empty
+        self.function, self.output, self.batch, self.independent = function, output, batch, independent
+        self.form = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.fingerprint = fingerprint
         self.head = Head("classes", ("0", "1"))  # until the first answer tells the number of columns
-        answer = self.finish(self.start(["a"]))
-        n = answer.shape[1]
+        n = self.finish(self.start(["a"])).shape[1]
+        self.empty = self._takes_empty() if empty is None else empty
         given = None if labels is None else label_names(labels)
         expected = 2 if n == 1 else n
         if given is not None and len(given) != expected:
             raise InputError(f"labels must name the {expected} classes of {self.name}; got {len(given)}")
+        if given is not None and len(set(given)) != len(given):
+            raise InputError(f"labels must differ from each other; got {', '.join(given)}")
         named = given or tuple(str(i) for i in range(expected))
-        self.head = Head("score" if n == 1 else "classes", named)
+        self.head = Head("labels" if independent else "score" if n == 1 else "classes", named)
+
+    def _takes_empty(self) -> bool:
+        """Whether an empty string gets an answer."""
+        try:
+            return bool(np.isfinite(self.finish(self.start([""]))).all())
+        except ModelError:
+            return False
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
         """Return the text in the pieces of its units."""
@@ -116,8 +143,8 @@ class Function(Model):
         n, given = started
         try:
             answer = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.name} must return an array of numbers; got {type(given).__name__}") from error
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{self.name} must return an array of numbers; got {type(given).__name__} ({error})") from error
         if answer.ndim == 1:
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != n or answer.shape[1] == 0:
@@ -138,6 +165,9 @@ class Function(Model):
                 f"{self.name} must return probabilities in [0, 1]; got {answer.min()} to {answer.max()}"
                 ' (output="logits" for logits)'
             )
+        if self.independent:
+            clipped = answer.clip(_LEAST, 1.0 - _LEAST)
+            return np.asarray(np.log(clipped) - np.log1p(-clipped))
         single = answer.shape[1] == 1
         if single:
             answer = np.hstack([1.0 - answer, answer])
@@ -177,13 +207,18 @@ def scikit_learn(estimator: Any) -> Function:
         raise InputError(f"{name} is not fitted; call fit before explaining it") from error
     labels = label_names(estimator.classes_)
     decides = getattr(estimator, "decision_function", None)
+    independent = np.ndim(_asked(name, estimator.predict)) == 2
+    if any(key.endswith("decision_function_shape") and value == "ovo" for key, value in estimator.get_params().items()):
+        decides = None  # its columns are pairs of classes
+        if getattr(estimator, "predict_proba", None) is None:
+            raise InputError(f'{name} decides between pairs of classes; set decision_function_shape="ovr"')
     width = 0 if decides is None else np.asarray(_asked(name, decides)).size  # columns for one string
     output: Output
     if decides is not None and width in (1, len(labels)):
         function, output = decides, "log_odds" if width == 1 else "logits"
     else:
         function, output = estimator.predict_proba, "probabilities"
-    return Function(function, output, labels, batch=1024, name=name, fingerprint=lambda: str(joblib.hash(estimator)))
+    return Function(function, output, labels, 1024, None, independent, name, fingerprint=lambda: str(joblib.hash(estimator)))
 
 
 def _asked(name: str, function: Callable[[list[str]], Any]) -> Any:

@@ -118,7 +118,7 @@ class HuggingFace(Model):
 
     def _head(self) -> Head:
         """Find out what the model answers by asking it about a short text."""
-        reading = self.read("a", "cut", None)
+        reading = self.read(self._probe, "cut", None)
         inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
         with self.session():
             logits = self.start(inputs)
@@ -133,8 +133,8 @@ class HuggingFace(Model):
         labels = tuple(str(named.get(i, f"LABEL_{i}")) for i in range(n))
         kind = None if config is None else config.problem_type
         if n == 1:
-            only = labels[0]
-            return Head("score", ("not " + only, only) if only != "LABEL_0" else ("LABEL_0", "LABEL_1"))
+            return Head("score", labels)
+        labels = tuple(label if labels.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(labels))
         return Head("labels" if kind == "multi_label_classification" else "classes", labels)
 
     @cached_property
@@ -153,10 +153,16 @@ class HuggingFace(Model):
     @cached_property
     def _template(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""
-        special = self.tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
-        if all(special):
-            special = [*special[: len(special) // 2], 0, *special[len(special) // 2 :]]
+        special = self.tokenizer(self._probe, return_special_tokens_mask=True)["special_tokens_mask"]
         return special.index(0), special[::-1].index(0)
+
+    @cached_property
+    def _probe(self) -> str:
+        """A text of which the tokenizer makes at least one token that is not special."""
+        for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
+            if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
+                return str(text)
+        raise InputError(f"{type(self.tokenizer).__name__} makes no tokens of any text; check its vocabulary")
 
     @cached_property
     def _arguments(self) -> dict[str, inspect.Parameter]:
@@ -185,7 +191,10 @@ class HuggingFace(Model):
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
+            try:
+                found = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
+            except TypeError as error:
+                raise InputError(f"the tokenizer cannot read {text[:40]!r}; a text must be valid Unicode") from error
         ids = found["input_ids"]
         planes = [ids]
         if any(found.get("token_type_ids", ())):
@@ -206,6 +215,9 @@ class HuggingFace(Model):
                 windows = [(a, a + room) for a in starts]
             else:
                 cut, n, windows = n - room, room, [(0, room)]
+                if self.tokenizer.truncation_side == "left":
+                    tokens, places, table = tokens[cut:], places[cut:], np.delete(table, np.s_[ahead : ahead + cut], axis=1)
+                    end -= cut
         decoded = [self.tokenizer.convert_tokens_to_string([token]) for token in tokens[:n]]
         names = tuple(
             text[a:b].strip() or plain.strip() or text[a:b] or plain or token
@@ -218,9 +230,21 @@ class HuggingFace(Model):
         """Return a name made from configuration, tokenizer and weights."""
         tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
         # In-place changes raise the version of a tensor, replacements change its address.
-        state = (self.precision, *((name, t.data_ptr(), t._version, t.dtype, t.device) for name, t in tensors))
+        # Changes through .data do neither, so some elements are looked at as well.
+        hooks = [hook for m in self.model.modules() for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+        with torch.inference_mode():
+            some = [t.detach().reshape(-1)[:: max(t.numel() // 17, 1)].double() for _, t in tensors if t.numel()]
+            seen = torch.cat(some).cpu().numpy().tobytes() if some else b""
+        state = (
+            seen,
+            tuple(map(id, hooks)),
+            repr(self.model),
+            str(getattr(self.model, "config", None)),
+            *((name, t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for name, t in tensors),
+        )
         if self._fingerprint is None or self._fingerprint[0] != state:
-            digest = sha256(f"{self.name} {self.precision} {getattr(self.model, 'config', None)}".encode())
+            digest = sha256(f"{self.model!r} {self.precision} {getattr(self.model, 'config', None)}".encode())
+            digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
                 parts = []  # copied from the device at once
@@ -290,6 +314,11 @@ class HuggingFace(Model):
             answer = self.model(ids, **given)
         except torch.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
+        except IndexError as error:
+            raise ModelError(
+                f"{self.name} does not know token id {int(inputs[:, 0].max())} or a length of {inputs.shape[2]} ({error});"
+                " give it the tokenizer that it was trained with"
+            ) from error
         logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)
         if not isinstance(logits, torch.Tensor):
             raise ModelError(

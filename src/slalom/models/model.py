@@ -10,8 +10,8 @@
     labels      one logit a label (sigmoid)     label c                   its logit
     score       one number                                                the number
 
-With two classes the score of class 1 is its logit less that of class 0. A model with one logit answers with log odds, so it has
-two classes, one output, and the score of class 0 is minus the output.
+With two classes the score of class 1 is its logit less that of class 0. A callable that answers with log odds has one output
+and two classes, and the score of class 0 is minus the output. A model with one logit and one label has that label alone.
 """
 
 from abc import ABC, abstractmethod
@@ -49,10 +49,12 @@ class Head:
         """
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
+        if not isinstance(target, (int, str, np.integer)):
+            raise InputError(f"target must be an index or a label; got {type(target).__name__}; {self._choices()}")
         if target == "all":
             if self.kind == "labels":
                 raise InputError(f'target="all" needs exclusive classes, these labels are independent; {self._choices()}')
-            return "all" if len(self.labels) > 2 else 1
+            return "all" if len(self.labels) > 2 else len(self.labels) - 1
         if isinstance(target, str) and target in self.labels:
             return self.labels.index(target)
         if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and 0 <= target < len(self.labels):
@@ -68,7 +70,7 @@ class Head:
     def scores(self, outputs: Floats, target: int | Literal["all"]) -> Floats:
         """Return the scores (n,) of one target, or (n, n_classes) of all, for outputs (n, n_outputs)."""
         if self.kind == "score":
-            return outputs[:, 0] if target == 1 else -outputs[:, 0]
+            return outputs[:, 0] if target == len(self.labels) - 1 else -outputs[:, 0]
         if target == "all":
             return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
         if self.kind == "labels":
@@ -119,6 +121,7 @@ class Model(ABC):
     head: Head
     name: str
     tokenized: bool = False
+    form: str = ""  # what was done to the answers of the model, where that can be chosen
 
     @abstractmethod
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
