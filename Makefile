@@ -1,12 +1,13 @@
 # make test    set up .venv on the first run, then every check that CI runs
 # make format  rewrite the code as the checks want it
-# make bench   the benchmarks, each against a peer in the same run
+# make bench   the benchmarks of the core, each against a peer in the same run
+# make bench-explain  those of explanations (hours on two cores; they need the classifier and reviews of benchmarks/reviews.py)
 # make clean   remove .venv and all caches
 
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: test format bench clean
+.PHONY: test format bench bench-explain clean
 
 test: $(READY)
 	scripts/check
@@ -20,6 +21,12 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/small_budgets.py
 	.venv/bin/python benchmarks/coverage.py
 	.venv/bin/python benchmarks/shapley_time.py
+
+bench-explain: .venv/.ready-benchmark
+	.venv/bin/python benchmarks/explain.py quality
+	.venv/bin/python benchmarks/explain.py speed
+	.venv/bin/python benchmarks/explain.py batch
+	.venv/bin/python benchmarks/explain.py memory
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
