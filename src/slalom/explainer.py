@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, fit, fit_lengths
+from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
-from slalom.explanation import Explanation, Explanations, Fidelity, Floats, Quality, versions
+from slalom.explanation import Explanation, Explanations, Fidelity, Quality, versions
 from slalom.models import Answer, Engine, Model, Output, Question, Reading, Target, model_of
 from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
 from slalom.text.samplers import spread
@@ -91,8 +92,7 @@ class _Task(NamedTuple):
     units: Units
     asked: Asked
     keep: NDArray[np.bool_]  # all rows: those of the fit, the whole text, near ones, far ones
-    near: int
-    far: int
+    near: int  # how many of them are near ones
 
 
 @final
@@ -232,7 +232,7 @@ class Explainer:
         asked = options.method.sampler.draw(made.type_of_unit, budget, np.random.default_rng(options.seed), reading.empty)
         near, far = _held_out(asked.keep, made.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([asked.keep, np.ones((1, n), dtype=bool), near, far])
-        return _Task(reading, made, asked, keep, len(near), len(far))
+        return _Task(reading, made, asked, keep, len(near))
 
     def _read(self, text: str, options: _Options) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units."""

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Background, Lengths, Link, Slalom, shapley
+from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
 from slalom.text import KINDS, units
 
-Floats = NDArray[np.float64]
 _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
 _VERSION = 1
@@ -70,8 +70,8 @@ class Explanation:
     sizes (n,): tokens of each unit.
     values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
     the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
-    fidelity: on queries not used in the fit; fit_r2: on those used. queries, tokens, seconds: what it took. cut: tokens at the
-    end of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
+    fidelity: on queries not used in the fit; fit_r2: on those used. queries, tokens, seconds: what it took. cut: tokens of
+    the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
     """
 
     text: str

@@ -57,7 +57,6 @@ class Summing(Model):
 
     def shrink(self):
         self.budget //= 2
-        return True
 
     def start(self, inputs):
         if inputs.size > self.room:

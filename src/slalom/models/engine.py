@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.models.model import Floats, Group, Model, Reading
+from slalom.models.model import Group, Model, Reading
 
 _REMEMBERED = 500_000  # answers kept in memory
 _QUIET = 2.0  # seconds before a progress bar appears
@@ -253,14 +254,11 @@ class _Asked(NamedTuple):
 
 
 class _Store:
-    """Answers of one model in an SQLite file; does nothing, and is false, where there is no file."""
+    """Answers of one model in an SQLite file; does nothing where there is no file."""
 
     def __init__(self, file: Path | None, whose: str | None) -> None:
         self.file, self.whose = file, whose
         self.base: sqlite3.Connection | None = None
-
-    def __bool__(self) -> bool:
-        return self.file is not None
 
     def __enter__(self) -> "_Store":
         if self.file is not None:

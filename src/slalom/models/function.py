@@ -20,8 +20,9 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.model import Floats, Group, Head, Model, Reading, label_names
+from slalom.models.model import Group, Head, Model, Reading, label_names
 
 Output = Literal["logits", "probabilities", "log_odds"]
 OUTPUTS = ("logits", "probabilities", "log_odds")
@@ -122,10 +123,9 @@ class Function(Model):
         """Return how many strings go into one call."""
         return self.batch
 
-    def shrink(self) -> bool:
+    def shrink(self) -> None:
         """Halve the batches."""
         self.batch = max(self.batch // 2, 1)
-        return self.batch > 1
 
     def start(self, inputs: list[str]) -> tuple[int, Any]:
         """Call the function."""

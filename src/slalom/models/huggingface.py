@@ -235,15 +235,15 @@ class HuggingFace(Model):
         with torch.inference_mode():
             some = [t.detach().reshape(-1)[:: max(t.numel() // 17, 1)].double() for _, t in tensors if t.numel()]
             seen = torch.cat(some).cpu().numpy().tobytes() if some else b""
+        built = f"{self.model!r} {self.precision} {getattr(self.model, 'config', None)}"
         state = (
             seen,
             tuple(map(id, hooks)),
-            repr(self.model),
-            str(getattr(self.model, "config", None)),
+            built,
             *((name, t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for name, t in tensors),
         )
         if self._fingerprint is None or self._fingerprint[0] != state:
-            digest = sha256(f"{self.model!r} {self.precision} {getattr(self.model, 'config', None)}".encode())
+            digest = sha256(built.encode())
             digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
@@ -288,12 +288,11 @@ class HuggingFace(Model):
         """Return how many inputs of one length go into a batch."""
         return max(self.budget // max(length, 1), 1)
 
-    def shrink(self) -> bool:
+    def shrink(self) -> None:
         """Halve the batches."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.budget = max(self.budget // 2, 1)
-        return self.budget > 1
 
     def start(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Launch the forward pass of ids (k, planes, length); one copy to the device."""

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from slalom.core.checks import Floats
+from slalom.core.surrogate import centred
 from slalom.errors import InputError, ModelError
 
-Floats: TypeAlias = NDArray[np.float64]
 Target: TypeAlias = int | str | None
 
 
@@ -72,7 +73,7 @@ class Head:
         if self.kind == "score":
             return outputs[:, 0] if target == len(self.labels) - 1 else -outputs[:, 0]
         if target == "all":
-            return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
+            return centred(outputs)
         if self.kind == "labels":
             return outputs[:, target]
         if len(self.labels) == 2:
@@ -140,8 +141,8 @@ class Model(ABC):
         """Return how many inputs of one length go into a batch."""
 
     @abstractmethod
-    def shrink(self) -> bool:
-        """Halve the batches after memory ran out; False where they cannot be smaller."""
+    def shrink(self) -> None:
+        """Halve the batches after memory ran out."""
 
     @abstractmethod
     def start(self, inputs: Any) -> Any:
