@@ -1,6 +1,7 @@
 """From a model and a text to an explanation that predicts the model."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -217,3 +218,17 @@ def test_nothing_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         explainer()(TEXT)
+
+
+def test_the_model_itself_can_be_asked_about_parts_of_an_explained_text():
+    explainer = Explainer(lambda texts: [[t.count("o"), t.count("a"), 0.0] for t in texts], output="logits", queries=50)
+    e = explainer("one two four alas", target=0)
+    keep = np.array([[True, False, True, True], [True, True, True, True]])
+    assert np.allclose(explainer.ask(e, keep), [2 - np.log(np.exp(2) + 1), 3 - np.log(np.exp(2) + 1)])
+    assert np.isclose(explainer.ask(e, keep[1]), e.score)
+    every = explainer("one two four alas", target="all")
+    assert explainer.ask(every, keep).shape == (2, 3)
+    with pytest.raises(InputError, match="one column for each unit"):
+        explainer.ask(e, keep[:, :2])
+    with pytest.raises(InputError, match="ask the model that was explained"):
+        explainer.ask(replace(e, units=("one",)), keep)

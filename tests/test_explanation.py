@@ -148,3 +148,27 @@ def test_merge_takes_larger_units_only():
         one(unit="sentence").merge("word")
     with pytest.raises(InputError, match="rows differ in length"):
         one().predict([[1, 0], [1]])
+
+
+def test_what_tested_the_fit_and_what_was_predicted_is_kept_and_saved(tmp_path):
+    for e in (one(), three()):
+        assert e.held_out.keep.shape == (len(e.held_out.scores), len(e))
+        guess = e.predict(e.held_out.keep[e.held_out.near :])
+        missed = ((guess - e.held_out.scores[e.held_out.near :]) ** 2).sum() / len(guess)
+        assert np.isclose(missed, e.fidelity.far.mse)
+        e.save(tmp_path / "e.json")
+        back = slalom.load(tmp_path / "e.json")
+        assert (back.held_out.keep == e.held_out.keep).all()
+        assert (back.held_out.scores == e.held_out.scores).all()
+        assert back.prediction == e.prediction
+        assert np.isclose(e.probabilities.sum(), 1.0)
+    assert e.prediction == ("o", float(e.probabilities.max()))
+    assert e.merge("word").held_out is None
+
+
+def test_files_written_before_these_were_kept_are_still_read():
+    given = one().to_dict()
+    del given["held_out"], given["probabilities"]
+    old = Explanation.from_dict(given)
+    assert old.held_out is None
+    assert old.prediction is None

@@ -19,13 +19,13 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
-from slalom.explanation import Explanation, Explanations, Fidelity, Quality, versions
+from slalom.explanation import Explanation, Explanations, Fidelity, HeldOut, Quality, presence, versions
 from slalom.models import Answer, Engine, Model, Output, Question, Reading, Target, model_of
 from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
 from slalom.text.samplers import spread
@@ -202,6 +202,24 @@ class Explainer:
             raise InputError(f"a text must be a string, several a list of strings; got {type(text).__name__}")
         return Explanations(self._explained(list(text), options))
 
+    def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
+        """Return what the model itself says where `explanation.predict` guesses: its scores for presence of units (m, n)."""
+        options = replace(self.options, unit=explanation.unit)
+        reading, made = self._read(explanation.text, options)
+        if made.names != explanation.units:
+            raise InputError(
+                f"this model reads the text as {len(made)} {explanation.unit}s, the explanation has {len(explanation)};"
+                " ask the model that was explained"
+            )
+        mask = presence(keep, len(made))
+        rows = np.atleast_2d(mask).astype(bool)
+        if not reading.empty and not rows.any(axis=1).all():
+            raise InputError(f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit")
+        (answer,) = self.engine([Question(reading, made.atoms(rows))])
+        head = self.model.head
+        scores = head.scores(answer.outputs, head.resolve(explanation.target, answer.outputs[0]))
+        return scores if mask.ndim == 2 else scores[0]
+
     def _explained(self, texts: list[Any], options: _Options) -> Iterator[Explanation]:
         """Explain texts, as many at a time as fit into memory."""
         tasks: list[_Task] = []
@@ -285,6 +303,8 @@ class Explainer:
             importances_se=None if found.importances_se is None else found.importances_se[own],
             background_se=found.background_se,
             lengths=length,
+            probabilities=head.probabilities(answer.outputs[m : m + 1])[0],
+            held_out=HeldOut(task.keep[m + 1 :], scores[m + 1 :], task.near) if len(task.keep) > m + 1 else None,
             cut=task.reading.cut,
             diagnosis=found.diagnosis,
             model=self.model.name,

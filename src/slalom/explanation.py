@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, NamedTuple, final, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,9 @@ from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
 from slalom.text import KINDS, units
+
+if TYPE_CHECKING:
+    from slalom.plots import Plots
 
 _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
@@ -53,6 +56,20 @@ class Fidelity(NamedTuple):
         return ", ".join(parts)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The queries that tested the fit, and what the model answered.
+
+    keep (m, n): which units were present; the first `near` rows have 1 to 10 units removed, the others are subsets of all
+    sizes. scores (m,) or (m, n_classes): the model's own.
+    """
+
+    keep: NDArray[np.bool_]
+    scores: Floats
+    near: int
+
+
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not known (no query was left to test it)"
@@ -70,8 +87,9 @@ class Explanation:
     sizes (n,): tokens of each unit.
     values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
     the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
-    fidelity: on queries not used in the fit; fit_r2: on those used. queries, tokens, seconds: what it took. cut: tokens of
-    the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
+    probabilities (n_labels,): the model's, of the whole text.
+    fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
+    took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
     """
 
     text: str
@@ -94,10 +112,27 @@ class Explanation:
     importances_se: Floats | None = None
     background_se: tuple[float | Floats, float] | None = None
     lengths: Lengths | None = None
+    probabilities: Floats | None = None
+    held_out: HeldOut | None = None
     cut: int = 0
     diagnosis: str = ""
     model: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def prediction(self) -> tuple[str, float] | None:
+        """The label that the model gives the text, and its probability; None where they are not known."""
+        if self.probabilities is None:
+            return None
+        if len(self.labels) == 1:
+            return self.labels[0], float(self.probabilities[0])
+        best = int(np.argmax(self.probabilities))
+        return self.labels[best], float(self.probabilities[best])
+
+    @property
+    def plot(self) -> "Plots":
+        """The pictures of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
+        return cast("Plots", _floor_above("plots").Plots(self))
 
     @property
     def values(self) -> Floats:
@@ -148,12 +183,7 @@ class Explanation:
 
         That is the surrogate's score, and the effect of the length of what is kept.
         """
-        try:
-            mask = np.asarray(keep)
-        except ValueError as error:
-            raise InputError(f"keep must be an array (m, {len(self.units)}); its rows differ in length") from error
-        if mask.ndim not in (1, 2) or mask.shape[-1] != len(self.units):
-            raise InputError(f"keep must have shape (m, {len(self.units)}), one column for each unit; got {mask.shape}")
+        mask = presence(keep, len(self.units))
         rows = np.atleast_2d(mask).astype(np.float64)
         scores = self.surrogate(rows)
         if self.lengths is not None:
@@ -181,6 +211,7 @@ class Explanation:
             values_se=None,
             importances_se=None,
             background_se=None,
+            held_out=None,
         )
 
     def strongest(self, k: int = 10) -> list[int]:
@@ -252,6 +283,14 @@ class Explanation:
             "importances_se": _plain(self.importances_se),
             "background_se": None if self.background_se is None else [_plain(part) for part in self.background_se],
             "score": _plain(self.score),
+            "probabilities": _plain(self.probabilities),
+            "held_out": None
+            if self.held_out is None
+            else {
+                "keep": [row.tobytes().hex() for row in np.packbits(self.held_out.keep, axis=1)],
+                "scores": self.held_out.scores.tolist(),
+                "near": self.held_out.near,
+            },
             "target": self.target,
             "labels": list(self.labels),
             "fidelity": {name: None if q is None else q._asdict() for name, q in self.fidelity._asdict().items()},
@@ -273,7 +312,7 @@ class Explanation:
         """Return the explanation of a dictionary made by `to_dict`."""
         _check_format(given, _FORMAT)
         try:
-            errors = given["background_se"]
+            errors, tested = given["background_se"], given.get("held_out")
             return cls(
                 text=given["text"],
                 units=tuple(given["units"]),
@@ -295,6 +334,8 @@ class Explanation:
                 importances_se=_array(given["importances_se"]),
                 background_se=None if errors is None else (_array(errors[0]), errors[1]),
                 lengths=None if given["lengths"] is None else Lengths(_array(given["lengths"])),
+                probabilities=_array(given.get("probabilities")),
+                held_out=None if tested is None else _tested(tested, len(given["units"])),
                 cut=given["cut"],
                 diagnosis=given["diagnosis"],
                 model=given["model"],
@@ -310,6 +351,10 @@ class Explanation:
     def save(self, path: str | Path) -> None:
         """Write the explanation to a JSON file; `slalom.load` reads it."""
         _write(path, self.to_json())
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return a self-contained page about this explanation, and write it to a file where one is named."""
+        return Explanations([self]).to_html(path)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, one row a unit."""
@@ -393,6 +438,13 @@ class Explanations(Sequence[Explanation]):
         """Write the explanations to a JSON file; `slalom.load` reads it."""
         _write(path, self.to_json())
 
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one self-contained page with all of them, and write it to a file where one is named."""
+        page = cast(str, _floor_above("report").page(self))
+        if path is not None:
+            _write(path, page)
+        return page
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, one row a unit; the column `text` is the number of the text."""
         frames = [_frame({"text": np.full(len(one), i)} | one._columns()) for i, one in enumerate(self)]
@@ -411,6 +463,17 @@ def load(path: str | Path) -> Explanation | Explanations:
         _check_format(given, _BATCH)
         return Explanations(Explanation.from_dict(one) for one in given.get("explanations", [None]))
     return Explanation.from_dict(given)
+
+
+def presence(keep: ArrayLike, n: int) -> NDArray[Any]:
+    """Return presence of n units as an array (m, n) or (n,); InputError where it is not that."""
+    try:
+        mask = np.asarray(keep)
+    except ValueError as error:
+        raise InputError(f"keep must be an array (m, {n}); its rows differ in length") from error
+    if mask.ndim not in (1, 2) or mask.shape[-1] != n:
+        raise InputError(f"keep must have shape (m, {n}), one column for each unit; got {mask.shape}")
+    return mask
 
 
 @cache
@@ -437,6 +500,17 @@ def _write(path: str | Path, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8", errors="surrogatepass")
     except OSError as error:
         raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
+
+
+def _floor_above(name: str) -> Any:
+    """Return the module that draws results. Results do not know it: it is looked up by name when a user asks for a picture."""
+    return import_module(f"slalom.{name}")
+
+
+def _tested(given: Mapping[str, Any], n: int) -> HeldOut:
+    rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in given["keep"]]
+    packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
+    return HeldOut(np.unpackbits(packed, axis=1, count=n).astype(bool), _array(given["scores"]), given["near"])
 
 
 def _plain(part: Any) -> Any:

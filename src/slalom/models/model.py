@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp, softmax
 
 from slalom.core.checks import Floats
 from slalom.core.surrogate import centred
@@ -79,6 +79,18 @@ class Head:
         if len(self.labels) == 2:
             return np.asarray(outputs[:, target] - outputs[:, 1 - target])
         return np.asarray(outputs[:, target] - logsumexp(np.delete(outputs, target, axis=1), axis=1))
+
+    def probabilities(self, outputs: Floats) -> Floats:
+        """Return the probabilities (n, n_labels) that the outputs (n, n_outputs) stand for; labels have one of their own each.
+
+        >>> Head("score", ("no", "yes")).probabilities(np.array([[0.0], [np.log(3.0)]])).round(6).tolist()
+        [[0.5, 0.5], [0.25, 0.75]]
+        """
+        if self.kind == "classes":
+            return np.asarray(softmax(outputs, axis=1))
+        if self.kind == "score" and len(self.labels) == 2:
+            return np.asarray(expit(outputs * np.array([[-1.0, 1.0]])))
+        return np.asarray(expit(outputs))
 
 
 @dataclass(frozen=True, eq=False)
