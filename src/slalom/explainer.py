@@ -101,7 +101,8 @@ class Explainer:
 
     model, tokenizer: a Hugging Face classifier and its tokenizer, a text-classification pipeline, the path of a saved
     classifier, a fitted scikit-learn classifier, or any callable list[str] -> scores (then `output` says what the scores are:
-    "logits", "probabilities" or "log_odds", and `labels` may name the classes).
+    "logits", "probabilities" or "log_odds", and `labels` may name the classes). Without a model it is the sentiment
+    classifier of English film reviews that ships with slalom.
 
     method: "joint", "local", "eff", "fidel" or a Method. unit: "token", "type", "word" or "sentence"; None takes the
     method's own. queries: how many parts of the text are asked about at most; None takes five a unit, at least 200, at most
@@ -120,7 +121,7 @@ class Explainer:
 
     def __init__(
         self,
-        model: Any,
+        model: Any = None,
         tokenizer: Any = None,
         *,
         method: str | Method = "joint",

@@ -452,9 +452,12 @@ class Explanations(Sequence[Explanation]):
 
 
 def load(path: str | Path) -> Explanation | Explanations:
-    """Return what `save` wrote: an Explanation, or Explanations."""
+    """Return what `save` wrote: an Explanation, or Explanations; those of a .jsonl file, one a line, too."""
     try:
-        given = json.loads(Path(path).read_text(encoding="utf-8", errors="surrogatepass"))
+        content = Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+        if Path(path).suffix == ".jsonl":
+            return Explanations(Explanation.from_dict(json.loads(line)) for line in content.split("\n") if line.strip())
+        given = json.loads(content)
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:

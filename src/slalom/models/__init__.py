@@ -1,11 +1,12 @@
 """What is explained, and the engine that asks it. `model_of` finds the adapter for whatever the user has."""
 
-from slalom.models.adapt import model_of
+from slalom.models.adapt import EMBEDDED, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
 from slalom.models.function import Function, Output, scikit_learn
 from slalom.models.model import Group, Head, Model, Reading, Target
 
 __all__ = [
+    "EMBEDDED",
     "Answer",
     "Engine",
     "Function",

@@ -1,5 +1,6 @@
 """From what the user has to a Model.
 
+    nothing                                                        HuggingFace, the classifier that ships with the package
     transformers pipeline, classifier + tokenizer, path of one     HuggingFace
     scikit-learn classifier or pipeline                            scikit_learn
     any callable with output=                                      Function
@@ -13,6 +14,8 @@ from typing import Any, Literal
 from slalom.errors import InputError, MissingExtra
 from slalom.models.function import Function, Output, scikit_learn
 from slalom.models.model import Model
+
+EMBEDDED = Path(__file__).parent / "sentiment"  # the classifier that ships with the package
 
 
 def model_of(
@@ -31,8 +34,10 @@ def model_of(
     if isinstance(model, Model):
         return model
     _refuse_what_is_for_others(model, output, labels, device)
-    if isinstance(model, (str, Path)):
-        return _loaded(str(model), precision, device)
+    if model is None or isinstance(model, (str, Path)):
+        if tokenizer is not None:
+            raise InputError("a tokenizer is for a torch model; a model given by its path brings its own")
+        return _loaded(None if model is None else str(model), precision, device)
     if _is(model, "transformers", "Pipeline"):
         if not _is(model, "transformers", "TextClassificationPipeline"):
             raise InputError(f"a pipeline must be for text classification; got {type(model).__name__}")
@@ -62,10 +67,11 @@ def model_of(
 
 def _refuse_what_is_for_others(model: Any, output: Any, labels: Any, device: Any) -> None:
     """Raise where an option was given that this kind of model would ignore."""
-    path = isinstance(model, (str, Path))
+    path = model is None or isinstance(model, (str, Path))
     kinds = (("transformers", "Pipeline"), ("torch", "Module"), ("sklearn", "BaseEstimator"))
     if (path or any(_is(model, *kind) for kind in kinds)) and (output is not None or labels is not None):
-        raise InputError(f"output and labels are for callables; {type(model).__name__} brings its own")
+        own = "the classifier that ships with slalom" if model is None else type(model).__name__
+        raise InputError(f"output and labels are for callables; {own} brings its own")
     if device is not None and not path:
         raise InputError("device is for a model given by its path; move the model itself before explaining it")
 
@@ -75,33 +81,30 @@ def _is(thing: Any, package: str, name: str) -> bool:
     return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(thing).__mro__)
 
 
-def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | None) -> Model:
+def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | None, name: str | None = None) -> Model:
     try:
         from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtra("this model needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
-    return HuggingFace(model, tokenizer, precision)
+    return HuggingFace(model, tokenizer, precision, name=name)
 
 
-def _loaded(path: str, precision: Literal["bfloat16"] | None, device: str | None) -> Model:
-    """Load a classifier and its tokenizer from a folder or by its name on the hub."""
+def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: str | None) -> Model:
+    """Load a classifier and its tokenizer from a folder or by its name on the hub; without one, that of the package."""
     try:
         import torch  # noqa: PLC0415
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer  # noqa: PLC0415
+
+        from slalom.models.saved import load_saved  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("a model path needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        model, loading = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, output_loading_info=True)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
-    if loading["missing_keys"]:
-        raise InputError(
-            f"{path!r} holds no sequence classifier, {sorted(loading['missing_keys'])[0]} is missing; fine-tune it first"
-        )
+        what = "the classifier that ships with slalom" if given is None else "a model path"
+        raise MissingExtra(f"{what} needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+    path, name = (str(EMBEDDED), f"slalom-{EMBEDDED.name}") if given is None else (given, Path(given).name)
+    model, tokenizer, missing = load_saved(path, dtype=torch.float32)
+    if missing:
+        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return _hugging_face(model.to(place), tokenizer, precision)
+        return _hugging_face(model.to(place), tokenizer, precision, name)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"the model could not be put on device {place!r}: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the model could not be put on device {place!r}: {reason}; try device 'cpu'") from error

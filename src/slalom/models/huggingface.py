@@ -91,7 +91,7 @@ class HuggingFace(Model):
     """A sequence classifier and its tokenizer.
 
     precision: None computes in the dtype of the model, "bfloat16" under torch's autocast. batch_tokens: how many tokens go into
-    a batch; None chooses by device and memory.
+    a batch; None chooses by device and memory. name: what to call the model; None takes that of its class.
     """
 
     tokenized = True
@@ -102,6 +102,7 @@ class HuggingFace(Model):
         tokenizer: PreTrainedTokenizerBase,
         precision: Literal["bfloat16"] | None = None,
         batch_tokens: int | None = None,
+        name: str | None = None,
     ) -> None:
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise InputError(
@@ -111,7 +112,7 @@ class HuggingFace(Model):
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         self.model, self.tokenizer, self.precision = model, tokenizer, precision
-        self.name = type(model).__name__
+        self.name = name or type(model).__name__
         self.head = self._head()
         self.budget = batch_tokens or self._tokens_that_fit()
         self._fingerprint: tuple[tuple[object, ...], str] | None = None

@@ -1,0 +1,75 @@
+"""`slalom info`: versions, devices, and the model that ships with the package."""
+
+import json
+import math
+import platform
+from importlib import metadata
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+import slalom
+from slalom.cli.printing import console
+
+_PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "matplotlib", "pandas", "datasets")
+
+
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
+    """Show versions, devices and the model that ships with slalom."""
+    found = _found()
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    table = Table(box=None, show_header=False, padding=(0, 3, 0, 0), pad_edge=False)
+    for name, value in found["versions"].items():
+        table.add_row(name, value or "not installed")
+    table.add_row("devices", ", ".join(found["devices"]))
+    model = found["model"]
+    table.add_row(
+        "model",
+        f"{model['name']}: {model['parameters']:,} parameters, {model['megabytes']} MB, labels {', '.join(model['labels'])}"
+        if model
+        else "missing; reinstall slalom",
+    )
+    if model:
+        table.add_row("", str(model["path"]))
+    console().print(table)
+
+
+def _found() -> dict[str, Any]:
+    versions: dict[str, str | None] = {"slalom": slalom.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {"versions": versions, "devices": _devices(), "model": _model()}
+
+
+def _devices() -> list[str]:
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return ["cpu (numpy only; pip install 'slalom[hf]' for torch)"]
+    cards = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    return [f"cpu ({torch.get_num_threads()} threads)", *cards]
+
+
+def _model() -> dict[str, Any] | None:
+    from slalom.models import EMBEDDED  # noqa: PLC0415
+
+    weights = EMBEDDED / "model.safetensors"
+    if not weights.exists():
+        return None
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    sizes = (tensor["shape"] for name, tensor in header.items() if name != "__metadata__")
+    config = json.loads((EMBEDDED / "config.json").read_text(encoding="utf-8"))
+    return {
+        "name": f"slalom-{EMBEDDED.name}",
+        "parameters": sum(math.prod(shape) for shape in sizes),
+        "megabytes": round(sum(part.stat().st_size for part in EMBEDDED.iterdir()) / 1e6, 1),
+        "labels": list(config["id2label"].values()),
+        "path": str(EMBEDDED),
+    }

@@ -1,0 +1,23 @@
+"""Training of small classifiers: `slalom train` and the model that ships with the package come from here."""
+
+from typing import TYPE_CHECKING, Any
+
+from slalom.errors import MissingExtra
+from slalom.training.data import Labelled, read_labelled
+from slalom.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from slalom.training.loop import Stopped, Trained, train
+
+__all__ = ["Labelled", "Recipe", "Stopped", "Trained", "read_labelled", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs torch and transformers when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'slalom.training' has no attribute {name!r}")
+    try:
+        from slalom.training import loop  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtra("training needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+    return getattr(loop, name)

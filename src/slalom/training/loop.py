@@ -1,0 +1,346 @@
+"""Training a classifier, so that it can be stopped at any step and goes on as if nothing had happened.
+
+Every random choice is made from the seed and the number of the epoch, or by torch's generator, whose state is in the
+checkpoint. A stop (Ctrl-C) ends the step that is under way, writes the checkpoint and raises Stopped; the same call goes on.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+from tqdm.auto import tqdm
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, SlalomError
+from slalom.models.saved import quietly
+from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
+from slalom.training.card import card
+from slalom.training.data import Labelled
+from slalom.training.networks import learnt_tokenizer, loaded_classifier, new_classifier, new_tokenizer, save_tokenizer
+from slalom.training.recipe import Recipe
+
+_CHECKPOINT = "checkpoint.pt"
+_FIRST_LENGTH = 4  # words of the shortest passage
+
+
+class Stopped(SlalomError, KeyboardInterrupt):
+    """Training was stopped and can go on: the checkpoint is written."""
+
+
+@final
+@dataclass(frozen=True)
+class Trained:
+    """What came out: where it is, and how often it is right.
+
+    validation: accuracy on held-out training texts after each epoch. test: on the test texts; test_new: on those of them that
+    are not also in the training data. parameters: how many numbers the network has.
+    """
+
+    path: Path
+    parameters: int
+    validation: tuple[float, ...]
+    test: float | None
+    test_new: float | None
+    repeated: int
+    seconds: float
+
+
+@dataclass
+class _State:
+    """How far training has come."""
+
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    validation: list[float] = field(default_factory=list)
+
+
+def train(
+    data: Labelled,
+    out: str | Path,
+    recipe: Recipe | None = None,
+    *,
+    test: Labelled | None = None,
+    device: str | None = None,
+    fresh: bool = False,
+    progress: bool = True,
+    command: str = "",
+) -> Trained:
+    """Train a classifier on labelled texts and save it, with its tokenizer and a card, in a folder.
+
+    A run that was stopped goes on where it was; fresh=True begins anew and replaces what is in the folder. test: texts that the
+    finished model is judged on. command: what the card says it was made with.
+    """
+    recipe, out = recipe or Recipe(), Path(out)
+    place = _device(device)
+    if len(data.names) < 2:
+        raise InputError(f"training needs texts of at least two classes; {data.source} has only {data.names[0]!r}")
+    test = None if test is None else test.named(data.names)
+    if (out / "config.json").exists() and not (out / _CHECKPOINT).exists() and not fresh:
+        raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with fresh=True (--fresh)")
+    run = _Run(data, out, recipe, place, fresh, progress)
+    with _stoppable() as stopping:
+        run.go(stopping)
+    return run.finish(test, command)
+
+
+@final
+class _Run:
+    """One training run: the network, its optimiser, the texts as token ids, and how far it has come."""
+
+    def __init__(self, data: Labelled, out: Path, recipe: Recipe, device: torch.device, fresh: bool, progress: bool) -> None:
+        self.recipe, self.out, self.device, self.progress, self.data = recipe, out, device, progress, data
+        self.key: dict[str, Any] = {"recipe": recipe.to_dict(), "data": data.fingerprint()}
+        rng = np.random.default_rng(recipe.seed)
+        held = rng.permutation(len(data))[: round(recipe.validation * len(data))]
+        mask = np.zeros(len(data), dtype=bool)
+        mask[held] = True
+        self.texts, self.held = data[~mask], data[mask]
+        saved = None if fresh else self._saved()
+        self.learnt = ""
+        torch.manual_seed(recipe.seed)
+        if recipe.init is not None:
+            self.model, self.tokenizer = loaded_classifier(recipe.init, data.names)
+        else:
+            inner = recipe.inner or 4 * recipe.hidden
+            # Learning it twice may break ties in another way, so a run that goes on keeps its own.
+            self.learnt = saved["tokenizer"] if saved else learnt_tokenizer(self.texts.texts, recipe.arch, recipe.vocabulary)
+            self.tokenizer = new_tokenizer(self.learnt, recipe.max_length)
+            self.model = new_classifier(
+                recipe.arch, self.tokenizer, data.names, recipe.layers, recipe.hidden, recipe.heads, inner, recipe.dropout
+            )
+        self.model.to(device).train()
+        positions = getattr(self.model.config, "max_position_embeddings", None) or recipe.max_length
+        self.max_length = min(recipe.max_length, positions)
+        self.teacher = None if recipe.teacher is None else _Teacher(recipe.teacher, data.names, recipe.max_length, device)
+        self.views: dict[int, tuple[Encoded, Floats | None, NDArray[np.bool_]]] = {}
+        self.held_ids = encoded(self.tokenizer, self.held.texts, self.max_length)
+        decayed = [p for p in self.model.parameters() if p.ndim > 1]
+        others = [p for p in self.model.parameters() if p.ndim <= 1]
+        groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, lr=recipe.peak, fused=device.type == "cuda")
+        self.steps = recipe.epochs * -(-len(self.texts) // recipe.batch)
+        self.state = _State()
+        if saved is not None:
+            self._restore(saved)
+
+    def go(self, stopping: Callable[[], bool]) -> None:
+        """Train until all epochs are done."""
+        state = self.state
+        with tqdm(total=self.steps, initial=self._done(), unit="step", disable=not self.progress, desc="training") as bar:
+            while state.epoch < self.recipe.epochs:
+                began = perf_counter()
+                texts, taught, whole = self._view(state.epoch)
+                rng = np.random.default_rng([self.recipe.seed, 1, state.epoch])
+                batches = shuffled(texts.lengths, self.recipe.batch, rng)
+                for rows in batches[state.step :]:
+                    loss = self._step(texts, taught, whole, rows)
+                    state.step += 1
+                    bar.update()
+                    if stopping():
+                        state.seconds += perf_counter() - began
+                        self._save()
+                        raise Stopped(
+                            f"stopped in epoch {state.epoch + 1} of {self.recipe.epochs}, at step {self._done()} of"
+                            f" {self.steps}; the same command goes on from there"
+                        )
+                state.validation.append(_accuracy(logits(self.model, self.held_ids, self.device), self.held.labels))
+                state.epoch, state.step = state.epoch + 1, 0
+                state.seconds += perf_counter() - began
+                shown = "" if not len(self.held) else f", {state.validation[-1]:.4f} right on held-out texts"
+                bar.set_postfix_str(f"epoch {state.epoch}: loss {loss.item():.3f}{shown}")
+                if state.epoch < self.recipe.epochs:
+                    self._save()
+
+    def _done(self) -> int:
+        return self.state.epoch * (self.steps // self.recipe.epochs) + self.state.step
+
+    def _step(self, texts: Encoded, taught: Floats | None, whole: NDArray[np.bool_], rows: NDArray[np.int64]) -> torch.Tensor:
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.recipe.peak * _schedule((self._done() + 1) / self.steps, self.recipe.warmup)
+        with autocast(self.device):
+            answer = self.model(**texts.inputs(rows, self.device)).logits.float()
+        labels = torch.from_numpy(self.texts.labels[rows]).to(self.device)
+        loss = functional.cross_entropy(answer, labels, reduction="none")
+        if taught is not None:
+            hot = self.recipe.temperature
+            aim = torch.from_numpy(taught[rows].astype(np.float32)).to(self.device)
+            apart = functional.kl_div(
+                functional.log_softmax(answer / hot, -1),
+                functional.log_softmax(aim / hot, -1),
+                reduction="none",
+                log_target=True,
+            )
+            told = torch.from_numpy(whole[rows].astype(np.float32)).to(self.device)
+            loss = hot**2 * apart.sum(-1) + self.recipe.hard * told * loss
+        mean = loss.mean()
+        self.optimiser.zero_grad(set_to_none=True)
+        mean.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimiser.step()
+        return mean.detach()
+
+    def _view(self, epoch: int) -> tuple[Encoded, Floats | None, NDArray[np.bool_]]:
+        """Return the texts of an epoch: token ids, what the teacher says of them, and which are whole."""
+        crops = self.recipe.crops if self.teacher is not None else 0.0
+        number = epoch % self.recipe.views if crops else 0
+        if number not in self.views:
+            texts, whole = list(self.texts.texts), np.ones(len(self.texts), dtype=bool)
+            rng = np.random.default_rng([self.recipe.seed, 2, number])
+            for i in np.flatnonzero(rng.random(len(texts)) < crops):
+                texts[i], whole[i] = passage(texts[i], rng)
+            taught = None if self.teacher is None else self.teacher(texts)
+            self.views[number] = encoded(self.tokenizer, texts, self.max_length), taught, whole
+        return self.views[number]
+
+    def _save(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        content = {
+            "key": self.key,
+            "state": self.state.__dict__,
+            "tokenizer": self.learnt,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_cuda": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+        }
+        torch.save(content, self.out / f"{_CHECKPOINT}.new")
+        os.replace(self.out / f"{_CHECKPOINT}.new", self.out / _CHECKPOINT)
+
+    def _saved(self) -> dict[str, Any] | None:
+        path = self.out / _CHECKPOINT
+        if not path.exists():
+            return None
+        try:
+            saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many kinds for a broken file
+            raise InputError(f"{str(path)!r} is not a checkpoint that can be read; begin anew with --fresh") from error
+        if saved["key"] != self.key:
+            mine, theirs = self.key["recipe"], saved["key"]["recipe"]
+            other = [name for name in mine if mine[name] != theirs.get(name)] or ["the data"]
+            raise InputError(
+                f"{str(path)!r} is of another run ({', '.join(other)} differ); give the same options to go on, another folder,"
+                " or begin anew with --fresh"
+            )
+        return saved
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        self.state = _State(**saved["state"])
+        self.model.load_state_dict(saved["model"])
+        self.optimiser.load_state_dict(saved["optimiser"])
+        torch.set_rng_state(saved["random"])
+        if self.device.type == "cuda" and saved["random_cuda"] is not None:
+            torch.cuda.set_rng_state(saved["random_cuda"], self.device)
+
+    def finish(self, test: Labelled | None, command: str) -> Trained:
+        """Save the model as it will be loaded, judge that, and write its card."""
+        self.model.eval()
+        if self.recipe.half:
+            self.model.half()
+        self.out.mkdir(parents=True, exist_ok=True)
+        with quietly():
+            self.model.save_pretrained(self.out)
+        save_tokenizer(self.tokenizer, self.out)
+        self.model.float()
+        right = right_new = None
+        repeated = 0
+        if test is not None:
+            read = encoded(self.tokenizer, test.texts, self.max_length)
+            hits = _hits(logits(self.model, read, self.device, exact=True), test.labels)
+            seen = set(self.data.texts)
+            new = np.array([text not in seen for text in test.texts])
+            right, repeated = float(hits.mean()), int((~new).sum())
+            right_new = float(hits[new].mean()) if new.any() else None
+        parameters = sum(p.numel() for p in self.model.parameters())
+        made = Trained(
+            self.out, parameters, tuple(self.state.validation), right, right_new, repeated, round(self.state.seconds, 1)
+        )
+        (self.out / "README.md").write_text(
+            card(made, self.recipe, self.data, test, self.model.config.model_type, self.device.type, command), encoding="utf-8"
+        )
+        (self.out / _CHECKPOINT).unlink(missing_ok=True)
+        return made
+
+
+@final
+class _Teacher:
+    """A saved classifier that says what it thinks of texts; its classes are put in the order of the student's."""
+
+    def __init__(self, path: str, names: tuple[str, ...], max_length: int, device: torch.device) -> None:
+        self.model, self.tokenizer = loaded_classifier(path, None)
+        own = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
+        if sorted(own) != sorted(names):
+            raise InputError(f"the teacher must know the same labels ({', '.join(names)}); it has {', '.join(own)}")
+        self.order = [own.index(name) for name in names]
+        positions = getattr(self.model.config, "max_position_embeddings", None) or max_length
+        self.max_length, self.device = min(max_length, positions), device
+        self.model.to(device).eval()
+
+    def __call__(self, texts: list[str]) -> Floats:
+        return logits(self.model, encoded(self.tokenizer, texts, self.max_length), self.device)[:, self.order]
+
+
+def passage(text: str, rng: np.random.Generator) -> tuple[str, bool]:
+    """Return a random passage of a text, with as many words as a log-uniform draw says, and whether it is the whole text.
+
+    >>> passage("one two three four five six", np.random.default_rng(1))
+    ('two three four five', False)
+    """
+    words = text.split()
+    if len(words) <= _FIRST_LENGTH:
+        return text, True
+    length = int(np.exp(rng.uniform(np.log(_FIRST_LENGTH), np.log(len(words)))))
+    start = int(rng.integers(0, len(words) - length + 1))
+    return " ".join(words[start : start + length]), False
+
+
+def _schedule(done: float, warmup: float) -> float:
+    """Return the share of the learning rate: up linearly, then down linearly."""
+    return done / warmup if done < warmup else max(0.0, (1.0 - done) / (1.0 - warmup))
+
+
+def _hits(answers: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.asarray(answers.argmax(axis=1) == labels)
+
+
+def _accuracy(answers: Floats, labels: NDArray[np.int64]) -> float:
+    return float(_hits(answers, labels).mean()) if len(labels) else float("nan")
+
+
+def _device(name: str | None) -> torch.device:
+    place = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.zeros(1, device=place)
+        return torch.device(place)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}; try 'cpu'") from error
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C into a flag that is looked at between steps. A second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,136 @@
+"""New networks: a tokenizer learnt from the texts, and a classifier of a chosen architecture and size.
+
+The names that a size goes by differ between architectures; `_SIZES` is the whole dictionary.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import transformers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from slalom.errors import InputError
+from slalom.models.saved import load_saved
+
+ARCHITECTURES = ("bert", "distilbert", "gpt2")
+_SIZES = {
+    "bert": ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
+    "distilbert": ("n_layers", "dim", "n_heads", "hidden_dim", "max_position_embeddings"),
+    "gpt2": ("n_layer", "n_embd", "n_head", "n_inner", "n_positions"),
+}
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+_MARK = "▁"  # where a word begins
+_DROPOUT = {
+    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+    "distilbert": ("dropout", "attention_dropout"),
+    "gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+}
+
+
+def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
+    """Learn a WordPiece tokenizer that lower-cases and reads HTML line breaks as blanks; return it as JSON.
+
+    An encoder's texts stand between [CLS] and [SEP]; a decoder's have no special tokens, as it reads its last token.
+    """
+    breaks = normalizers.Replace(Regex(r"<br\s*/?>"), " ")
+    normalizer = normalizers.Sequence([breaks, normalizers.BertNormalizer(lowercase=True)])
+    pieces = {name: i for i, name in enumerate(_learnt_pieces(texts, normalizer, vocabulary))}
+    made = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    made.normalizer = normalizer
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    made.add_special_tokens(list(_SPECIAL))
+    if arch != "gpt2":
+        ends = [(name, pieces[name]) for name in ("[CLS]", "[SEP]")]
+        made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return str(made.to_str())
+
+
+def _learnt_pieces(texts: Iterable[str], normalizer: Any, vocabulary: int) -> list[str]:
+    """Return the special tokens, every character, and the pieces that byte-pair encoding finds, until they are enough.
+
+    Words are learnt with a mark before them, which tells where a piece stands; the trainer for WordPiece itself would break
+    ties differently each time.
+    """
+    learner = Tokenizer(models.BPE())
+    learner.normalizer = normalizer
+    marked = pre_tokenizers.Metaspace(replacement=_MARK, prepend_scheme="always", split=False)
+    learner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), marked])
+    learner.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=2 * vocabulary, show_progress=False, min_frequency=2, limit_alphabet=max(vocabulary // 8, 30)
+        ),
+    )
+    found = sorted(learner.get_vocab().items(), key=lambda item: item[1])
+    letters = [name for name, _ in found if len(name) == 1 and name != _MARK]
+    whole = dict.fromkeys([*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)])
+    whole |= dict.fromkeys(name[1:] if name.startswith(_MARK) else f"##{name}" for name, _ in found if len(name) > 1)
+    return list(whole)[:vocabulary]
+
+
+def new_tokenizer(learnt: str, max_length: int) -> Any:
+    """Return a learnt tokenizer as transformers wants it."""
+    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=Tokenizer.from_str(learnt),
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Save a tokenizer so that older releases of transformers load it too, and without the cut that training made."""
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def new_classifier(
+    arch: str, tokenizer: Any, names: Sequence[str], layers: int, hidden: int, heads: int, inner: int, dropout: float
+) -> Any:
+    """Return a classifier with random weights (from torch's generator)."""
+    if arch not in ARCHITECTURES:
+        raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
+    if hidden % heads:
+        raise InputError(f"the hidden size must be a multiple of the heads; got {hidden} and {heads}")
+    sizes = dict(zip(_SIZES[arch], (layers, hidden, heads, inner, tokenizer.model_max_length), strict=True))
+    config = transformers.AutoConfig.for_model(
+        arch,
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        **sizes,
+        **dict.fromkeys(_DROPOUT[arch], dropout),
+        **_labelling(names),
+        **({} if arch == "distilbert" else {"bos_token_id": None, "eos_token_id": None}),
+    )
+    return transformers.AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
+
+
+def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
+    """Return a saved classifier and its tokenizer; with names, one of these classes, with a new head where it needs one."""
+    options = {} if names is None else {"ignore_mismatched_sizes": True, **_labelling(names)}
+    model, tokenizer, missing = load_saved(path, **options)
+    if missing and names is None:
+        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+        model.config.pad_token_id = tokenizer.pad_token_id
+    return model.float(), tokenizer
+
+
+def _labelling(names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: i for i, name in enumerate(names)},
+    }
