@@ -9,7 +9,7 @@ from matplotlib.transforms import blended_transform_factory
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.plots.canvas import Key, Words, canvas, header, moved, shorten
+from slalom.plots.canvas import Words, canvas, header, key, moved, shorten
 from slalom.plots.theme import Theme, dress
 from slalom.plots.view import TIMES, View, signed
 
@@ -47,7 +47,7 @@ def bar(view: View, k: int, name: str, score: Floats, intervals: bool | None, ax
     ax.set_ylim(len(chosen) - 0.4, -0.6)
     if side:
         squares = [Line2D([], [], linestyle="", marker="s", markersize=8, color=c) for c in (theme.positive, theme.negative)]
-        Key(ax, squares, [f"for “{shorten(view.target, 20)}”", "against"], theme)
+        key(ax, squares, [f"for “{shorten(view.target, 20)}”", "against"], theme)
     _write(ax, _names(view, chosen), score[units], ends, theme)
     return figure
 

@@ -82,7 +82,7 @@ class Words(Text):
 class Key(Legend):
     """A legend below the axes whose entries may name labels of the user's."""
 
-    def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
+    def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme, columns: int) -> None:
         down = moved(ax, 0, -44)
         super().__init__(
             ax,
@@ -91,7 +91,7 @@ class Key(Legend):
             loc="upper left",
             bbox_to_anchor=(0, 0),
             bbox_transform=ax.transAxes + down,
-            ncols=len(handles),
+            ncols=columns,
             frameon=False,
             borderpad=0,
             borderaxespad=0,
@@ -137,6 +137,15 @@ def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
         if text:
             at = ax.transAxes + moved(ax, 0, up if subtitle else 10)
             ax.add_artist(Words(0, 1, text, transform=at, size=size, color=colour, weight=weight, va="baseline", clip_on=False))
+
+
+def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
+    """Write a legend below the axes, in as few rows as their width allows."""
+    for rows in range(1, len(handles) + 1):
+        made = Key(ax, handles, labels, theme, -(-len(handles) // rows))
+        if made.get_window_extent().width <= ax.get_window_extent().width or rows == len(handles):
+            return
+        made.remove()
 
 
 def settle(figure: Any) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explainer import Explainer
-from slalom.plots.canvas import Key, canvas, header
+from slalom.plots.canvas import canvas, header, key
 from slalom.plots.theme import Theme, dress, mix
 from slalom.plots.view import View
 
@@ -75,7 +75,7 @@ def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Any:
         ax.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, zorder=3, gid=name)
         ax.plot(removed, scores, ".", color=mix(theme.paper, colour, 0.55), markersize=4, zorder=2, gid=f"{name} queries")
     ax.vlines(removed, model, guess, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
-    _finish(ax, view, theme, ["model", "surrogate"])
+    _finish(ax, view, theme, ["model", "surrogate"], int(removed.min()))
     return figure
 
 
@@ -102,7 +102,7 @@ def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: in
     look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3.5}
     ax.plot(removed, model[0], color=theme.ink, zorder=3, gid="model", **look)
     ax.plot(removed, guess, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
-    _finish(ax, view, theme, shown)
+    _finish(ax, view, theme, shown, 0)
     return figure
 
 
@@ -136,13 +136,14 @@ def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Any, Axes]:
     return figure, ax
 
 
-def _finish(ax: Axes, view: View, theme: Theme, names: list[str]) -> None:
+def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) -> None:
     """Add the zero line, the legend and, where the score is the log odds of one target, probabilities on the right."""
     ax.margins(x=0.02, y=0.08)
+    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.of), 2)]
     ax.set_xscale("function", functions=(_root, _square))
-    ax.set_xlim(-0.02, len(view.of))
-    ax.xaxis.set_major_locator(FixedLocator([tick for tick in _REMOVALS if tick < len(view.of)]))
-    ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in _REMOVALS if tick < len(view.of)]))
+    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.of), 1.5))
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
     low, high = ax.get_ylim()
     if high - low < 0.5:
@@ -159,7 +160,7 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str]) -> None:
     handles = [
         Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
     ]
-    Key(ax, handles, [words[name] for name in names], theme)
+    key(ax, handles, [words[name] for name in names], theme)
     if view.column is None:
         right = ax.secondary_yaxis("right")
         dress(right, theme)

@@ -49,7 +49,7 @@ def place(anchors: Floats, radii: Floats, wanted: list[int], sizes: Floats, insi
         covered = (apart < gap / 2).sum(axis=1)
         apart[:, point] = np.inf
         nearer = (apart < length[:, None]).sum(axis=1)
-        led = (length > 0.9 * size[1]) | (nearer > 0)
+        led = (length > 0.9 * size[1]) | ((nearer > 0) & (length > 0.2 * size[1]))
         crossed = (_cross(ways, boxes).sum(axis=1) + _meet(ways, lines).sum(axis=1)) * led + _cross(lines, tried).sum(axis=0)
         cost = length + size[1] * (_DETOUR * crossed + _DOUBT * np.minimum(nearer, 3))
         best = int(np.lexsort((cost.round(1), covered))[0])

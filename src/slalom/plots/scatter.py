@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.plots.canvas import Key, Words, canvas, header, settle, shorten
+from slalom.plots.canvas import Words, canvas, header, key, settle, shorten
 from slalom.plots.labels import place
 from slalom.plots.theme import Colour, Theme, dress, mix
 from slalom.plots.view import TIMES, View, percent, signed
@@ -62,10 +62,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
         )
     _key(ax, view, weights, shown, theme)
     settle(figure)
-    missing = _name(ax, view, label, areas, theme, theme.paper if intervals else None)
-    if missing:
-        note = f"no room for {missing} of {label} names"
-        ax.add_artist(Words(1, 1, note, transform=ax.transAxes, size=8, color=theme.muted, ha="right", va="bottom"))
+    _name(ax, view, label, areas, theme, theme.paper if intervals else None)
     return figure
 
 
@@ -135,7 +132,7 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> No
         handles.append(dot(theme.muted, float(_area(np.array(share), weights)), hollow=True))
         labels.append(percent(share))
     labels[-1] += " of attention"
-    Key(ax, handles, labels, theme)
+    key(ax, handles, labels, theme)
 
 
 def _shares(largest: float) -> list[float]:
@@ -145,12 +142,12 @@ def _shares(largest: float) -> list[float]:
     return [high] if high < 0.01 else [high / 10, high]
 
 
-def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind: Colour | None) -> int:
-    """Write the names of the strongest units where nothing is covered; return how many found no room."""
+def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind: Colour | None) -> None:
+    """Write the names of the strongest units where nothing is covered, and say how many found no room."""
     figure: Any = ax.get_figure(root=True)
     chosen = view.strongest(np.abs(view.scores("removal")), label)
     if not chosen:
-        return 0
+        return
     pixels = figure.dpi / 72
     points = np.stack([view.scores("value"), view.of.importances], axis=1)
     radii = np.sqrt(areas) / 2 + 0.5
@@ -185,4 +182,8 @@ def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind:
             start = anchors[i] + (end - anchors[i]) * radii[i] * pixels / np.linalg.norm(end - anchors[i])
             line = back.transform(np.array([start, end]))
             ax.add_line(Line2D(*line.T, color=theme.muted, linewidth=0.6, zorder=1.5, gid=f"leader {i}"))
-    return sum(where is None for where in places)
+    missing = sum(where is None for where in places)
+    if missing:
+        note = f"no room for {missing} of {len(chosen)} names"
+        look: dict[str, Any] = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "note"}
+        ax.add_artist(Words(1, 1, note, transform=ax.transAxes, **look))
