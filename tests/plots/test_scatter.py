@@ -116,7 +116,7 @@ def test_the_background_is_a_marker_or_said_to_be_outside():
     far = drawn(20, background=(1.0, 90.0)).plot.scatter().axes[0]
     assert not named(far, "background")
     assert far.get_ylim()[1] < 10
-    assert any("background, outside" in text.get_text() for text in far.findobj(lambda a: hasattr(a, "get_text")))
+    assert any("background outside, at" in text.get_text() for text in far.findobj(lambda a: hasattr(a, "get_text")))
 
 
 def test_classes_are_chosen_by_label_or_index():

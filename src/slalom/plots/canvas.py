@@ -141,9 +141,11 @@ def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
 
 def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
     """Write a legend below the axes, in as few rows as their width allows."""
+    figure = ax.get_figure(root=True)
+    room = 0.84 * figure.bbox.width if isinstance(figure, Picture) else ax.get_window_extent().width
     for rows in range(1, len(handles) + 1):
         made = Key(ax, handles, labels, theme, -(-len(handles) // rows))
-        if made.get_window_extent().width <= ax.get_window_extent().width or rows == len(handles):
+        if made.get_window_extent().width <= room or rows == len(handles):
             return
         made.remove()
 

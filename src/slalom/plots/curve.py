@@ -22,29 +22,8 @@ from slalom.plots.canvas import canvas, header, key
 from slalom.plots.theme import Theme, dress, mix
 from slalom.plots.view import View
 
-_PROBABILITIES = (
-    0.5,
-    0.1,
-    0.9,
-    0.01,
-    0.99,
-    0.001,
-    0.999,
-    0.25,
-    0.75,
-    0.0001,
-    0.9999,
-    0.4,
-    0.6,
-    0.02,
-    0.98,
-    0.3,
-    0.7,
-    0.2,
-    0.8,
-    0.05,
-    0.95,
-)
+_LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
+_PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
 _SIZE = (7.4, 4.6)
 _POOL = 4
 _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
@@ -189,6 +168,6 @@ def _ticks(low: float, high: float) -> list[float]:
     chosen: list[float] = []
     for p in _PROBABILITIES:
         at = _log_odds(p)
-        if low <= at <= high and all(abs(at - _log_odds(q)) > 0.1 * (high - low) for q in chosen):
+        if low <= at <= high and all(abs(at - _log_odds(q)) > 0.09 * (high - low) for q in chosen):
             chosen.append(p)
     return sorted(chosen)

@@ -24,7 +24,7 @@ from slalom.plots.view import View, signed
 
 _WIDTH, _EDGE = 518.0, 22.0  # of a line and around the picture, points
 _SIZE, _LEADING = 11.5, 21.0
-_HEAD, _FOOT = 50.0, 40.0
+_HEAD, _FOOT = 50.0, 44.0
 _NOBODY = -1  # the owner of what lies between units
 
 
@@ -207,7 +207,13 @@ def _draw(ax: Any, run: _Run, base: float, strength: Floats, side: bool, theme: 
         colour = theme.ink_on(shade)
         corner = (_EDGE + run.left, base - 0.98 * _SIZE)
         box = FancyBboxPatch(
-            corner, run.width, 1.34 * _SIZE, boxstyle="round,pad=0.7,rounding_size=2.2", facecolor=shade, linewidth=0, zorder=1
+            corner,
+            run.width,
+            1.34 * _SIZE,
+            boxstyle="round,pad=0.7,rounding_size=2.2",
+            facecolor=shade,
+            linewidth=0,
+            zorder=1 + abs(float(strength[run.unit])) / 2,
         )
         box.set_gid(f"unit {run.unit}")
         ax.add_patch(box)
@@ -220,17 +226,16 @@ def _write(ax: Any, down: float, text: str, **look: Any) -> None:
 
 def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], side: bool, theme: Theme) -> None:
     """Draw the scale of colours at the bottom."""
-    ax = figure.add_axes(((_EDGE + 10) / size[0], 28.0 / size[1], 150.0 / size[0], 7.0 / size[1]))
+    ax = figure.add_axes(((_EDGE + 10) / size[0], 24.0 / size[1], 150.0 / size[0], 7.0 / size[1]))
     dress(ax, theme)
+    low, high = ends if ends[0] < ends[1] else (ends[0] - 1.0, ends[0] + 1.0)
     steps = np.linspace(-1 if side else 0, 1, 121)
-    ax.imshow(
-        [[theme.shade(float(t), side) for t in steps]], aspect="auto", extent=(*ends, 0, 1) if ends[0] < ends[1] else None
-    )
-    ticks = [ends[0], 0.0, ends[1]] if side else [ends[0], ends[1]]
+    ax.imshow([[theme.shade(float(t), side) for t in steps]], aspect="auto", extent=(low, high, 0, 1))
+    ticks = sorted({ends[0], 0.0, ends[1]} if side else set(ends))
     ax.set_yticks([])
     ax.set_xticks(ticks, [signed(tick) if tick else "0" for tick in ticks], fontsize=8)
     ax.tick_params(length=0, labelsize=8)
     for spine in ax.spines.values():
         spine.set_visible(False)
     meaning = MEANING[name] + (f" (blue: for “{shorten(view.target, 20)}”)" if side else "")
-    figure.add_artist(Words((_EDGE + 180.0) / size[0], 31.0 / size[1], meaning, size=9, color=theme.muted, va="center"))
+    figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))

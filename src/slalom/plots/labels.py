@@ -44,12 +44,12 @@ def place(anchors: Floats, radii: Floats, wanted: list[int], sizes: Floats, insi
             continue
         ends = _nearest(tried, anchors[point])
         ways = np.concatenate([np.broadcast_to(anchors[point], ends.shape), ends], axis=1)
-        length = np.maximum(np.linalg.norm(ends - anchors[point], axis=1) - radii[point], 0.0)
+        length = np.maximum(np.linalg.norm(ends - anchors[point], axis=1) - radii[point], gap)
         apart = _apart(tried, anchors, radii)
         covered = (apart < gap / 2).sum(axis=1)
         apart[:, point] = np.inf
         nearer = (apart < length[:, None]).sum(axis=1)
-        led = (length > 0.9 * size[1]) | ((nearer > 0) & (length > 0.2 * size[1]))
+        led = (length > 0.9 * size[1]) | ((nearer > 0) & (length > 2 * gap))
         crossed = (_cross(ways, boxes).sum(axis=1) + _meet(ways, lines).sum(axis=1)) * led + _cross(lines, tried).sum(axis=0)
         cost = length + size[1] * (_DETOUR * crossed + _DOUBT * np.minimum(nearer, 3))
         best = int(np.lexsort((cost.round(1), covered))[0])

@@ -82,7 +82,7 @@ def _area(weights: Floats, every: Floats) -> Floats:
 
 def _colour(effect: float, top: float, theme: Theme) -> Colour:
     """Return the side's colour, paler where the effect is weak."""
-    return mix(theme.paper, theme.hue(effect), 0.4 + 0.5 * (abs(effect) / top) ** 0.5)
+    return mix(theme.paper, theme.hue(effect), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
 
 
 def _limits(
@@ -127,7 +127,7 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> No
     if view.background is not None:
         value, importance = view.background
         handles.append(dot(theme.ink, 40.0, hollow=True, marker="D"))
-        labels.append("background" if shown else f"background, outside: {signed(value)} at {signed(importance)}")
+        labels.append("background" if shown else f"background outside, at ({signed(value)}, {signed(importance)})")
     for share in _shares(float(weights.max())):
         handles.append(dot(theme.muted, float(_area(np.array(share), weights)), hollow=True))
         labels.append(percent(share))
