@@ -6,6 +6,7 @@ import pytest
 import slalom
 from slalom import Explainer, Explanation, Explanations
 from slalom.errors import InputError, MissingExtra
+from slalom.explanation import SCORES
 from slalom.models.oracle import Oracle
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
@@ -172,3 +173,37 @@ def test_files_written_before_these_were_kept_are_still_read():
     old = Explanation.from_dict(given)
     assert old.held_out is None
     assert old.prediction is None
+
+
+def test_a_score_is_chosen_by_its_name_and_class():
+    e, several = one(), three()
+    named = {"value": e.values, "importance": e.importances, "shapley": e.shapley()}
+    named |= {name: getattr(e, name) for name in ("removal", "linear", "gradient")}
+    assert set(named) == set(SCORES)
+    for name, expected in named.items():
+        assert (e.scores(name) == expected).all()
+        assert (e.scores(name, e.target) == expected).all()
+    assert (e.scores() == e.removal).all()
+    assert e.column() is None
+    for target, column in ((None, int(np.argmax(several.score))), ("a", 1), (2, 2), (np.int64(0), 0)):
+        assert several.column(target) == column
+        assert (several.scores("removal", target) == several.removal[:, column]).all()
+        assert (several.scores("value", target) == several.values[:, column]).all()
+        assert (several.scores("shapley", target) == several.shapley()[:, column]).all()
+        assert (several.scores("importance", target) == several.importances).all()
+
+
+def test_scores_and_classes_that_do_not_exist_are_refused():
+    with pytest.raises(InputError, match=r"one of 'removal', 'linear', .* got 'lime'"):
+        one().scores("lime")
+    for target in ("b", 3, -1, True, 1.5):
+        with pytest.raises(InputError, match="target must be one of the labels"):
+            three().scores("removal", target)
+
+    def two(texts):
+        return [[0.0, float("good" in text)] for text in texts]
+
+    single = Explainer(two, output="logits", labels=["no", "yes"], queries=50)("a good film")
+    assert (single.scores("value", "yes") == single.scores("value", 1)).all()
+    with pytest.raises(InputError, match="is of 'yes' only; explain with target='no'"):
+        single.scores("value", "no")

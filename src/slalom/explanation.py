@@ -29,6 +29,8 @@ _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
 _VERSION = 1
 
+SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
+
 
 class Quality(NamedTuple):
     """How well the surrogate predicts queries that it was not fitted on.
@@ -178,6 +180,41 @@ class Explanation:
         """Return exact Shapley values of the evidence, the surrogate before its link."""
         return shapley(self.surrogate)
 
+    def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
+        """Return one of the scores by its name, one number a unit (n,).
+
+        name: "removal", "linear", "gradient", "shapley", "value" or "importance". target: as `column` takes it.
+        """
+        if name not in SCORES:
+            raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
+        column = self.column(target)
+        if name == "importance":
+            return self.importances
+        every = self.shapley() if name == "shapley" else self.values if name == "value" else getattr(self, name)
+        return cast(Floats, every if column is None else every[:, column])
+
+    def column(self, target: int | str | None = None) -> int | None:
+        """Return which column of values, scores, ... belongs to a class; None where they have one target and no columns.
+
+        target: the label or the index of a class; None takes the class with the highest score.
+        """
+        if target is None:
+            return None if self.values.ndim == 1 else self._leading()
+        index = -1
+        if isinstance(target, str) and target in self.labels:
+            index = self.labels.index(target)
+        elif isinstance(target, (int, np.integer)) and not isinstance(target, bool):
+            index = int(target)
+        if not 0 <= index < len(self.labels):
+            raise InputError(
+                f"target must be one of the labels {self.labels[:20]} or an index below {len(self.labels)}; got {target!r}"
+            )
+        if self.values.ndim == 2:
+            return index
+        if self.labels[index] != self.target:
+            raise InputError(f"this explanation is of {self.target!r} only; explain with target={target!r} or target='all'")
+        return None
+
     def predict(self, keep: ArrayLike) -> Floats:
         """Return the predicted scores for presence of units (m, n) or (n,): ones where a unit is kept.
 
@@ -240,7 +277,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Show the text with its units coloured by their effect: blue speaks for the target, orange against it."""
-        effect = self.removal if self.removal.ndim == 1 else self.removal[:, self._leading()]
+        effect = self.scores("removal")
         top = float(np.abs(effect).max(initial=0.0)) or 1.0
         parts, at = [], 0
         for i, (a, b) in enumerate(self.spans.tolist()):
