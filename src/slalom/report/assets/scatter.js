@@ -133,7 +133,8 @@ class Scatter {
       .map((p) => ({ x: p.x - p.r, y: p.y - p.r, width: 2 * p.r, height: 2 * p.r }));
     const { inner } = this;
     this.ruler.font = "12px system-ui, sans-serif";
-    const chosen = order.slice(0, LABELLED).filter((i, at) => names[i].trim() && (at < 10 || !/^[\p{P}\s]*$/u.test(names[i])));
+    const chosen = order.slice(0, LABELLED).filter((i, at) =>
+      names[i].trim() && (at < 8 || (Math.abs(strengths[i]) > 0.03 && !/^[\p{P}\s]*$/u.test(names[i]))));
     const wanted = chosen.map((i) => ({ ...this.points[i], width: this.ruler.measureText(brief(names[i], 22)).width + 4, height: 14 }));
     this.labels.replaceChildren();
     place(wanted, [...obstacles, ...this.reserved], { left: inner.left, right: inner.right, top: inner.top - 10, bottom: inner.bottom }).forEach((box, k) => {
