@@ -220,6 +220,7 @@ def test_everything_works_with_the_keyboard(view):
     keep[[1, 2]] = 0
     assert view.js("return slalom.state.keep") == keep.tolist()
     assert number(view.one("#now").text) == pytest.approx(float(e.predict(keep)), abs=6e-4)
+    assert view.one("#tip").is_displayed()
     view.press(Keys.ESCAPE)
     assert not view.one("#tip").is_displayed()
     assert view.js("return document.querySelectorAll('.unit[tabindex=\"0\"]').length") == 1

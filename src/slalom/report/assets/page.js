@@ -106,10 +106,14 @@ function drawText() {
   const { pieces, units } = state.text;
   state.spans = [];
   let after = ""; // the last character so far: a line may end with one or two
-  byId("text").replaceChildren(...pieces.map(([raw, unit]) => {
+  const shown = document.createDocumentFragment(); // a spread of a hundred thousand arguments would be too many
+  for (const [raw, unit] of pieces) {
     const text = (after === "\r" && raw[0] === "\n" ? raw.slice(1) : raw).replace(/\r\n?/g, "\n");
     after = raw.at(-1) ?? after;
-    if (unit === null) return document.createTextNode(text);
+    if (unit === null) {
+      shown.append(text);
+      continue;
+    }
     const span = make("span", { class: "unit", role: "button", tabindex: "-1", "data-i": unit, "aria-pressed": "false" }, text);
     if (!text.trim()) {
       span.classList.add(text ? "blank" : "chip");
@@ -117,8 +121,9 @@ function drawText() {
       span.setAttribute("aria-label", brief(units[unit]));
     }
     state.spans[unit] = span;
-    return span;
-  }));
+    shown.append(span);
+  }
+  byId("text").replaceChildren(shown);
   byId("text").querySelector(".unit")?.setAttribute("tabindex", "0");
   markGone();
 }
@@ -292,7 +297,8 @@ text.addEventListener("keydown", (event) => {
     const order = Array.from(text.querySelectorAll(".unit"));
     const to = stepped(event.key, order.indexOf(span), order.length, getComputedStyle(span).direction === "rtl");
     if (to === null) return;
-    order[to].focus();
+    order[to].scrollIntoView({ block: "nearest" });
+    order[to].focus({ preventScroll: true });
   }
   event.preventDefault();
 });
@@ -310,7 +316,7 @@ byId("class").addEventListener("change", (event) => {
   drawLive();
 });
 document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
-window.addEventListener("scroll", () => tip.hide(), { passive: true });
+window.addEventListener("scroll", () => byId("tip").hidden || tip.follow(state.beside), { capture: true, passive: true });
 
 // --- theme: the system's until a button says otherwise
 

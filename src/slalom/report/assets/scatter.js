@@ -49,7 +49,6 @@ class Scatter {
     holder.addEventListener("click", (event) => this.nearest(event));
     holder.addEventListener("focusin", (event) => {
       const unit = Number(event.target.dataset.i);
-      event.target.setAttribute("aria-label", brief(this.shown.names[unit]));
       event.target.setAttribute("aria-describedby", "tip");
       hooks.over(unit, event.target);
     });
@@ -96,7 +95,7 @@ class Scatter {
     const byWeight = Array.from({ length: n }, (_, i) => i).sort((a, b) => weights[b] - weights[a]);
     for (const i of byWeight) {
       const { x: cx, y: cy, r } = this.points[i];
-      this.circles[i] = draw("circle", { cx, cy, r, tabindex: "-1", role: "button", "data-i": i });
+      this.circles[i] = draw("circle", { cx, cy, r, tabindex: "-1", role: "button", "data-i": i, "aria-label": brief(names[i]) });
       dots.append(this.circles[i]);
     }
     this.order = Array.from({ length: n }, (_, i) => i).sort((a, b) => x[a] - x[b]);
