@@ -28,7 +28,7 @@ function decimals(numbers) {
 const minus = (written) => written.replaceAll("-", "−");
 
 function plain(x, places = decimals([x])) {
-  if (x !== 0 && (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-5)) return minus(x.toExponential(1));
+  if (x !== 0 && (Math.abs(x) >= 1e6 || (Math.abs(x) < 1e-5 && places >= 6))) return minus(x.toExponential(1));
   return minus(Number(x.toFixed(places)) === 0 ? (0).toFixed(places) : x.toFixed(places));
 }
 

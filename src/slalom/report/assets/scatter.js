@@ -125,7 +125,7 @@ class Scatter {
     this.circles.forEach((circle, i) => {
       const t = Math.abs(strengths[i]);
       const side = loud ? "loud" : t < 0.002 ? "silent" : strengths[i] < 0 ? "against" : "for";
-      circle.setAttribute("class", gone[i] ? `${side} gone` : side);
+      circle.setAttribute("class", [side, ...(this.points[i].r < 5 ? ["small"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
       circle.setAttribute("fill-opacity", (crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
     });
     const obstacles = this.heavy.concat(order.slice(0, LABELLED)).map((i) => this.points[i])
