@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,8 +125,25 @@ def test_the_page_shows_the_text_escaped_and_complete():
     assert "&amp;" in page
     assert "👍🏽" in page
     assert page.count("<span") == len(one().units)
-    assert three()._repr_html_().startswith("<div>")
+    assert three()._repr_html_().startswith("<div ")
     assert Explanations([one(), three()])._repr_html_().count("<hr/>") == 1
+
+
+def test_the_notebook_shows_every_unit_once_whatever_the_text_holds():
+    def shout(texts):
+        return [float(t.count("!")) for t in texts]
+
+    for text in ('</p><script>alert("x")</script> a', "a \ud83d b!", "שלום! עולם", "one\r\ntwo! ", "👍🏽!"):
+        e = Explainer(shout, output="log_odds", labels=["<i>no</i>", '"<img src=x onerror=1>'], queries=60)(text)
+        shown = e._repr_html_()
+        assert shown.count("<span") == len(e)
+        assert "<script" not in shown
+        assert "<img" not in shown
+        assert "<i>no" not in shown
+        assert "rgba(33,102,172,0.600)" in shown
+        shown.encode()
+    overlapping = replace(one(), spans=np.zeros_like(one().spans))
+    assert overlapping._repr_html_().count("<span") == len(overlapping)
 
 
 def test_it_reads_well_in_a_terminal():

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, final, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slalom.colours import strengths, wash
 from slalom.core import Background, Lengths, Link, Slalom, shapley
 from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
-from slalom.text import KINDS, units
+from slalom.text import KINDS, pieces, printable, units
 
 if TYPE_CHECKING:
     from slalom.plots import Plots
@@ -276,26 +277,39 @@ class Explanation:
         return "\n".join([*lines, self.diagnosis] if self.diagnosis else lines)
 
     def _repr_html_(self) -> str:
-        """Show the text with its units coloured by their effect: blue speaks for the target, orange against it."""
-        effect = self.scores("removal")
-        top = float(np.abs(effect).max(initial=0.0)) or 1.0
-        parts, at = [], 0
-        for i, (a, b) in enumerate(self.spans.tolist()):
-            if a < at or b <= a:
+        """Show the text with its units coloured by their effect: blue speaks for the target, orange against it.
+
+        It has no script and takes its text colour from the notebook, light or dark.
+        """
+        effects = self.removal
+        several = effects.ndim == 2
+        label = self.labels[self._leading()] if several else self.target
+        shares = strengths(effects[:, self._leading()] if several else effects)
+        parts = []
+        for text, i in pieces(self.text, self.spans):
+            if i is None:
+                parts.append(_escaped(text))
                 continue
-            colour = "33,102,172" if effect[i] > 0 else "217,95,2"
-            shade = 0.75 * abs(float(effect[i])) / top
-            said = f"removal {_number(self.removal[i])}, value {_number(self.values[i])}, importance {self.importances[i]:+.2f}"
-            parts.append(html.escape(self.text[at:a]))
-            parts.append(
-                f'<span style="background:rgba({colour},{shade:.3f})" title="{html.escape(said)}">'
-                f"{html.escape(self.text[a:b])}</span>"
+            said = (
+                f"{self.units[i]}: removal {_number(effects[i])}, value {_number(self.values[i])},"
+                f" importance {self.importances[i]:+.2f}"
             )
-            at = b
-        parts.append(html.escape(self.text[at:]))
-        head = f"<b>{html.escape(self.target)}</b> {_number(self.score)} &middot; {html.escape(str(self.fidelity))}"
-        note = f"<p>{html.escape(self.diagnosis)}</p>" if self.diagnosis else ""
-        return f'<div><p>{head}</p><p style="line-height:1.8;white-space:pre-wrap">{"".join(parts)}</p>{note}</div>'
+            line = "solid" if shares[i] >= 0 else "dashed"
+            look = f"background:{wash(shares[i])};border-bottom:2px {line} {wash(shares[i])};border-radius:3px;padding:1px 0"
+            parts.append(f'<span style="{look}" title="{_escaped(said)}">{_escaped(text)}</span>')
+        ends = " &middot; ".join(
+            f'<b style="background:{wash(side)};padding:0 .5em;font-weight:inherit">{word} {_escaped(label)}</b>'
+            for side, word in ((1.0, "for"), (-1.0, "against"))
+        )
+        sure = "" if self.prediction is None else f"{_escaped(self.prediction[0])} {self.prediction[1]:.1%} &middot; "
+        head = f"<b>{sure}{_escaped(self.target)} {_number(self.score)}</b> &middot; {_escaped(str(self.fidelity))}"
+        note = f'<p style="margin:.4em 0">&#9888; {_escaped(self.diagnosis)}</p>' if self.diagnosis else ""
+        return (
+            '<div style="color:inherit;max-width:56em">'
+            f'<p style="margin:.4em 0">{head}</p>'
+            f'<p dir="auto" style="line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere">{"".join(parts)}</p>'
+            f'<p style="margin:.4em 0;font-size:85%">{ends} &middot; effect of removal; hover for numbers</p>{note}</div>'
+        )
 
     def _leading(self) -> int:
         return int(np.argmax(self.score))
@@ -559,6 +573,10 @@ def _plain(part: Any) -> Any:
 
 def _array(part: Any) -> Any:
     return np.array(part, dtype=np.float64) if isinstance(part, list) else part
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def _number(value: Any) -> str:

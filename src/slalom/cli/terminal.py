@@ -41,7 +41,7 @@ def _prediction(e: Explanation, about: str) -> Text:
     return line.append(f"{kind} of {about}: {score:+.2f}", style="dim")
 
 
-def coloured(e: Explanation, effect: np.ndarray) -> Text:  # type: ignore[type-arg]
+def coloured(e: Explanation, effect: np.ndarray) -> Text:
     """Return the text with its units coloured by their effect (n,)."""
     line, largest = Text(e.text), float(np.abs(effect).max(initial=0.0))
     for (start, stop), one in zip(e.spans.tolist(), effect.tolist(), strict=True):
@@ -52,7 +52,7 @@ def coloured(e: Explanation, effect: np.ndarray) -> Text:  # type: ignore[type-a
     return line
 
 
-def _table(e: Explanation, effect: np.ndarray, top: int, about: str) -> Table:  # type: ignore[type-arg]
+def _table(e: Explanation, effect: np.ndarray, top: int, about: str) -> Table:
     values, value_errors = e.scores("value"), _column(e.values_se, e)
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
     table.add_column(e.unit if e.unit != "type" else "token", overflow="fold")
@@ -69,7 +69,7 @@ def _table(e: Explanation, effect: np.ndarray, top: int, about: str) -> Table:  
     return table
 
 
-def _column(errors: np.ndarray | None, e: Explanation) -> np.ndarray | None:  # type: ignore[type-arg]
+def _column(errors: np.ndarray | None, e: Explanation) -> np.ndarray | None:
     if errors is None or errors.ndim == 1:
         return errors
     return np.asarray(errors[:, int(np.argmax(np.asarray(e.score)))])

@@ -1,5 +1,6 @@
 """What a unit of a text is, and which parts of a text to ask a model about."""
 
+from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales
 from slalom.text.segment import sentences, words
 from slalom.text.units import KINDS, Unit, Units, units
@@ -9,10 +10,13 @@ __all__ = [
     "Asked",
     "Deletions",
     "Pairs",
+    "Piece",
     "Sampler",
     "Scales",
     "Unit",
     "Units",
+    "pieces",
+    "printable",
     "sentences",
     "units",
     "words",

@@ -1,0 +1,86 @@
+"""Explanations as one HTML page that needs nothing else: no server, no network, no other file.
+
+The page holds the data as JSON, one block a text, and a script that draws the text that is shown and answers "what if this word
+were not there?" with the surrogate itself. Texts, labels and names are data and never become markup: the template escapes, the
+JSON has no character that HTML knows, the script writes text nodes only, and a content security policy lets no script run but
+this one, known by its hash.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from slalom import colours
+from slalom.errors import InputError
+from slalom.explanation import Explanation
+from slalom.report.content import content, entry, opening
+from slalom.text import printable
+
+_SCRIPTS = ("surrogate.js", "format.js", "tip.js", "scatter.js", "table.js", "page.js")
+
+
+def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
+    """Return a self-contained HTML page about explanations of one or more texts.
+
+    title: of the page; None takes the first words of the text, or the number of texts.
+    """
+    _check(explanations)
+    if title is None:
+        title = opening(explanations[0]) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
+    style, script = _style(), _script()
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html"))
+    return template.render(
+        title=printable(title),
+        policy=Markup(policy),
+        style=Markup(style),
+        script=Markup(script),
+        index=_embedded([entry(one) for one in explanations]),
+        texts=[_embedded(content(one)) for one in explanations],
+    )
+
+
+def _check(explanations: Any) -> None:
+    if not isinstance(explanations, Sequence) or not all(isinstance(one, Explanation) for one in explanations):
+        raise InputError("a page is made of explanations, in a list; pass [explanation]")
+    if not explanations:
+        raise InputError("a page needs at least one explanation; got none")
+
+
+def _embedded(data: Any) -> Markup:
+    """Return data as JSON in ASCII that no HTML parser can take for markup; JSON.parse gives it back."""
+    plain = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _hash(code: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+@cache
+def _style() -> str:
+    parts = {"for": colours.FOR, "against": colours.AGAINST, "loud": colours.LOUD}
+    names = "".join(f"--{name}:{' '.join(map(str, rgb))};" for name, rgb in parts.items())
+    return f":root{{{names}--strongest:{colours.STRONGEST};}}\n{_asset('page.css')}"
+
+
+@cache
+def _script() -> str:
+    return '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (resources.files(__name__) / "assets" / name).read_text(encoding="utf-8")
+
+
+__all__ = ["page"]

@@ -1,0 +1,386 @@
+// The page: which text is shown, which score colours it, which units are taken away, which one is looked at.
+
+const SCORES = [
+  ["removal", "Removal", "by how much the score falls when the unit is taken away"],
+  ["linear", "Linear", "value times weight, the linearised score"],
+  ["gradient", "Gradient", "the slope of the score in the unit's presence"],
+  ["shapley", "Shapley", "the unit's fair share of the evidence"],
+  ["value", "Value", "what the unit says, however quietly"],
+  ["importance", "Importance", "how loudly the unit speaks, whatever it says"],
+];
+const UNSIGNED = "importance";
+
+const entries = JSON.parse(byId("entries").textContent);
+const contents = document.querySelectorAll("script.content");
+const taken = new Map(); // per text: which units are taken away
+const state = { at: 0, text: null, score: "removal", class: 0, keep: [], spans: [] };
+
+const hooks = { over: (unit, element) => look(unit, element), out: () => look(null), toggle: (unit) => toggle(unit) };
+const scatter = new Scatter(byId("scatter"), hooks);
+const table = new Table(byId("table"), hooks);
+
+// --- what is known of the text that is shown
+
+const several = () => Array.isArray(state.text.score);
+const target = () => (several() ? state.text.labels[state.class] : state.text.target);
+const column = (part) => (part && Array.isArray(part[0]) ? part.map((row) => row[state.class]) : part);
+const numbersOf = (key) => {
+  const { surrogate, scores } = state.text;
+  return key === "value" ? column(surrogate.values) : key === "importance" ? surrogate.importances : column(scores[key]);
+};
+const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
+const gone = () => state.keep.map((kept) => !kept);
+
+// Colour strengths of the chosen score: shares of the strongest in [-1, 1]; importances in [0, 1] from quiet to loud.
+function strengths() {
+  const numbers = numbersOf(state.score);
+  if (state.score === UNSIGNED) {
+    const [low, high] = extent(numbers);
+    return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
+  }
+  const top = largest(numbers) || 1;
+  return numbers.map((x) => x / top);
+}
+
+// --- drawing
+
+function show(at) {
+  state.at = at;
+  state.text = JSON.parse(contents[at].textContent);
+  const { text } = state;
+  if (!taken.has(at)) taken.set(at, new Array(text.units.length).fill(1));
+  state.keep = taken.get(at);
+  state.class = several() ? text.score.indexOf(Math.max(...text.score)) : 0;
+  if (numbersOf(state.score) === null) state.score = "removal";
+  tip.hide();
+  drawChoices();
+  drawText();
+  drawFacts();
+  drawLive();
+  byId("index-list").querySelectorAll("a").forEach((link, k) => {
+    if (k === at) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  });
+  byId("where").textContent = `Text ${at + 1} of ${entries.length}`;
+  byId("previous").disabled = at === 0;
+  byId("next").disabled = at === entries.length - 1;
+  rescore();
+}
+
+// All that depends on the chosen class or score.
+function rescore() {
+  drawHead();
+  recolour(true);
+  drawTable();
+}
+
+function drawHead() {
+  const { prediction, score } = state.text;
+  const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
+  const own = several() ? score[state.class] : score;
+  byId("head").replaceChildren(
+    prediction
+      ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, percent(prediction[1])))
+      : tile("The model predicts", make("span", { class: "soft" }, "not known")),
+    tile("Explained here", make("b", { dir: "auto" }, target())),
+    tile(several() ? "Score (centred logit)" : "Score (log odds)", make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
+  );
+  for (const spot of document.querySelectorAll(".noun")) spot.textContent = noun();
+  for (const spot of document.querySelectorAll(".target")) spot.textContent = target();
+}
+
+function drawChoices() {
+  byId("class-pick").hidden = !several();
+  byId("class").replaceChildren(...(several() ? state.text.labels.map((label, c) => make("option", { value: c }, label)) : []));
+  byId("class").value = String(state.class);
+  const legend = byId("scores").querySelector("legend");
+  byId("scores").replaceChildren(legend, ...SCORES.map(([key, label, title]) => {
+    const input = make("input", { type: "radio", name: "score", value: key });
+    input.checked = key === state.score;
+    input.disabled = numbersOf(key) === null;
+    return make("label", { title: input.disabled ? "not defined for this text: it overflows" : title }, input, make("span", {}, label));
+  }));
+}
+
+function drawText() {
+  const { pieces, units } = state.text;
+  state.spans = [];
+  let after = ""; // the last character so far: a line may end with one or two
+  const shown = document.createDocumentFragment(); // a spread of a hundred thousand arguments would be too many
+  for (const [raw, unit] of pieces) {
+    const text = (after === "\r" && raw[0] === "\n" ? raw.slice(1) : raw).replace(/\r\n?/g, "\n");
+    after = raw.at(-1) ?? after;
+    if (unit === null) {
+      shown.append(text);
+      continue;
+    }
+    const span = make("span", { class: "unit", role: "button", tabindex: "-1", "data-i": unit, "aria-pressed": "false" }, text);
+    if (!text.trim()) {
+      span.classList.add(text ? "blank" : "chip");
+      span.dataset.name = brief(text || units[unit], 12);
+      span.setAttribute("aria-label", brief(units[unit]));
+    }
+    state.spans[unit] = span;
+    shown.append(span);
+  }
+  byId("text").replaceChildren(shown);
+  byId("text").querySelector(".unit")?.setAttribute("tabindex", "0");
+  markGone();
+}
+
+function recolour(moved = false) {
+  const shares = strengths();
+  const loud = state.score === UNSIGNED;
+  state.spans.forEach((span, i) => {
+    const side = loud ? "loud" : shares[i] < 0 ? "against" : "for";
+    if (!span.classList.contains(side)) {
+      span.classList.remove("loud", "for", "against");
+      span.classList.add(side);
+    }
+    span.style.setProperty("--t", Math.abs(shares[i]).toFixed(3));
+  });
+  const key = (side, ...said) => make("span", { class: `key ${side}` }, ...said);
+  const named = () => make("bdi", {}, target());
+  const title = SCORES.find(([name]) => name === state.score)[2];
+  byId("legend").replaceChildren(
+    ...(loud ? [key("loud", "louder")] : [key("for", "for ", named()), key("against", "against ", named())]),
+    make("span", { class: "means" }, `Colour: ${title}.`),
+  );
+  const { units, surrogate, weights } = state.text;
+  const background = surrogate.background && [asRow(surrogate.background[0])[several() ? state.class : 0], surrogate.background[1]];
+  const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
+  const look = { strengths: shares, loud, order };
+  if (moved) scatter.show({ names: units, x: numbersOf("value"), y: surrogate.importances, weights, background, gone: gone(), ...look });
+  else scatter.paint(look);
+}
+
+function drawTable() {
+  const { units, weights, values_se: valueErrors, importances_se: importanceErrors } = state.text;
+  byId("table-se").hidden = !valueErrors && !importanceErrors;
+  const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
+  const add = (key, label, title, numbers, more = {}) => {
+    if (numbers === null) return;
+    const places = decimals(numbers);
+    columns.push({ key, label, title, numbers, places, signed: true, write: (x) => signed(x, places), ...more });
+  };
+  const titled = Object.fromEntries(SCORES.map(([key, label, title]) => [key, [label, title]]));
+  add("value", ...titled.value, numbersOf("value"), { errors: column(valueErrors) });
+  add("importance", ...titled.importance, numbersOf("importance"), { errors: importanceErrors, signed: false });
+  add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
+  for (const key of ["removal", "linear", "gradient", "shapley"]) add(key, ...titled[key], numbersOf(key));
+  table.show({ columns, names: units, gone: gone() });
+}
+
+function drawFacts() {
+  const { facts, warnings } = state.text;
+  byId("facts").replaceChildren(...facts.map(([name, said]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, said))));
+  byId("warnings").replaceChildren(...warnings.map((said) => make("p", { class: "warning", role: "note" }, said)));
+}
+
+function drawLive() {
+  const { text, keep } = state;
+  const whole = predict(text.surrogate, new Array(keep.length).fill(1));
+  const now = predict(text.surrogate, keep);
+  const away = keep.filter((kept) => !kept).length;
+  const c = several() ? state.class : 0;
+  byId("restore").disabled = away === 0;
+  const lead = away === 0 ? "The surrogate, whole text" : `The surrogate without ${plural(away, noun())}`;
+  const said = make("p", {}, make("span", { class: "term" }, lead));
+  if (now === null) {
+    said.append(make("b", { id: "now" }, "not defined"), make("span", { class: "soft" }, "nothing is left, and there is no background"));
+  } else {
+    said.append(
+      make("b", { id: "now", class: now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
+      make("span", { class: "soft" }, several() ? "centred logit" : "log odds"),
+      make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c])),
+    );
+    const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : "click a word to see what it does";
+    said.append(make("span", { class: away ? "soft" : "help", id: "change" }, change.replace("word", noun())));
+  }
+  byId("live-said").replaceChildren(said);
+  const labels = several() ? text.labels : [text.target];
+  const [before, after] = [probabilities(whole), now && probabilities(now)];
+  const rows = labels.map((label, k) => {
+    const fill = make("span", { class: "fill" });
+    const tick = make("span", { class: "tick", title: `whole text: ${percent(before[k])}` });
+    fill.style.width = `${after ? 100 * after[k] : 0}%`;
+    tick.style.left = `${100 * before[k]}%`;
+    const share = after ? percent(after[k]) : "–";
+    const row = make("div", { class: "prob" }, make("span", { class: "label", dir: "auto", title: label }, label),
+      make("span", { class: "track", "aria-hidden": "true" }, fill, tick), make("span", { class: "share" }, share));
+    row.classList.toggle("chosen", several() && k === state.class);
+    return { row, before: before[k] };
+  });
+  byId("bars").classList.toggle("several", several());
+  byId("bars").replaceChildren(...rows.sort((a, b) => b.before - a.before).map(({ row }) => row));
+}
+
+function markGone() {
+  state.spans.forEach((span, i) => {
+    span.classList.toggle("gone", !state.keep[i]);
+    span.setAttribute("aria-pressed", String(!state.keep[i]));
+  });
+}
+
+// --- doing
+
+function toggle(unit) {
+  state.keep[unit] = 1 - state.keep[unit];
+  afterChange();
+  if (state.on === unit && !byId("tip").hidden) tip.show(state.beside, state.text.units[unit], said(unit));
+}
+
+function afterChange() {
+  markGone();
+  scatter.mark(gone());
+  table.mark(gone());
+  drawLive();
+}
+
+// Look at one unit, in the text, the scatter and the table at once; null looks away.
+function look(unit, element) {
+  if (state.on !== undefined && state.on !== null) state.spans[state.on]?.classList.remove("on");
+  state.on = unit;
+  state.beside = element;
+  scatter.highlight(unit);
+  table.highlight(unit, Boolean(element));
+  if (unit === null) {
+    tip.hide();
+    return;
+  }
+  state.spans[unit]?.classList.add("on");
+  if (element) tip.show(element, state.text.units[unit], said(unit));
+  else tip.hide();
+}
+
+function said(unit) {
+  const { weights, values_se: valueErrors, importances_se: importanceErrors } = state.text;
+  const within = (errors) => (errors ? ` ± ${plain(errors[unit])}` : "");
+  const rows = [];
+  for (const [key, label] of SCORES) {
+    const numbers = numbersOf(key);
+    if (numbers === null) continue;
+    const errors = key === "value" ? column(valueErrors) : key === "importance" ? importanceErrors : null;
+    rows.push([label, signed(numbers[unit]) + within(errors), key === state.score ? "chosen" : ""]);
+  }
+  rows.push(["Weight", percent(weights[unit]), ""]);
+  if (!state.keep[unit]) rows.push(["Now", "taken away", ""]);
+  return rows;
+}
+
+const text = byId("text");
+const unitAt = (event) => event.target.closest?.(".unit");
+text.addEventListener("pointerover", (event) => {
+  const span = unitAt(event);
+  if (span) look(Number(span.dataset.i), span);
+  else look(null);
+});
+text.addEventListener("pointerleave", () => look(null));
+text.addEventListener("focusin", (event) => {
+  const span = unitAt(event);
+  if (!span) return;
+  text.querySelector('.unit[tabindex="0"]')?.setAttribute("tabindex", "-1");
+  span.setAttribute("tabindex", "0");
+  span.setAttribute("aria-describedby", "tip");
+  if (span.matches(":focus-visible")) look(Number(span.dataset.i), span);
+});
+text.addEventListener("focusout", () => look(null));
+text.addEventListener("click", (event) => {
+  const span = unitAt(event);
+  if (span && window.getSelection().isCollapsed) toggle(Number(span.dataset.i));
+});
+text.addEventListener("keydown", (event) => {
+  const span = unitAt(event);
+  if (!span) return;
+  if (event.key === "Enter" || event.key === " ") toggle(Number(span.dataset.i));
+  else {
+    const order = Array.from(text.querySelectorAll(".unit"));
+    const to = stepped(event.key, order.indexOf(span), order.length, getComputedStyle(span).direction === "rtl");
+    if (to === null) return;
+    order[to].scrollIntoView({ block: "nearest" });
+    order[to].focus({ preventScroll: true });
+  }
+  event.preventDefault();
+});
+byId("restore").addEventListener("click", () => {
+  state.keep.fill(1);
+  afterChange();
+});
+byId("scores").addEventListener("change", (event) => {
+  state.score = event.target.value;
+  recolour();
+});
+byId("class").addEventListener("change", (event) => {
+  state.class = Number(event.target.value);
+  rescore();
+  drawLive();
+});
+document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
+window.addEventListener("scroll", () => byId("tip").hidden || tip.follow(state.beside), { capture: true, passive: true });
+
+// --- theme: the system's until a button says otherwise
+
+const system = window.matchMedia("(prefers-color-scheme: dark)");
+let asked = null;
+function paint(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  byId("theme").textContent = dark ? "☀ Light" : "☾ Dark";
+}
+byId("theme").addEventListener("click", () => {
+  asked = document.documentElement.dataset.theme !== "dark";
+  paint(asked);
+});
+system.addEventListener("change", () => asked === null && paint(system.matches));
+window.addEventListener("beforeprint", () => {
+  paint(false);
+  table.all = true;
+  table.rows();
+});
+window.addEventListener("afterprint", () => {
+  paint(asked ?? system.matches);
+  table.all = false;
+  table.rows();
+});
+
+// --- several texts: #text-3 is the third
+
+const narrow = window.matchMedia("(max-width: 60rem)");
+const hashed = () => {
+  const found = /^#text-([0-9]+)$/.exec(window.location.hash);
+  const at = found ? Number(found[1]) - 1 : 0;
+  return at >= 0 && at < entries.length ? at : 0;
+};
+function go(at) {
+  window.location.hash = `#text-${at + 1}`;
+}
+function drawIndex() {
+  byId("index").hidden = byId("turn").hidden = false;
+  document.body.classList.add("many");
+  byId("index-title").textContent = plural(entries.length, "text");
+  byId("index-list").replaceChildren(...entries.map((entry, k) => {
+    const label = entry.prediction ? entry.prediction[0] : entry.target;
+    const line = make("span", { class: "line" }, make("b", { dir: "auto" }, label));
+    if (entry.prediction) line.append(make("span", { class: "soft" }, percent(entry.prediction[1])));
+    const about = `score of ${entry.target}`;
+    line.append(make("span", { class: `score ${entry.score < 0 ? "minus" : "plus"}`, title: about }, signed(entry.score, 2)));
+    return make("li", {}, make("a", { href: `#text-${k + 1}` }, line, make("span", { class: "opening", dir: "auto" }, entry.opening)));
+  }));
+  const fold = () => { byId("index-fold").open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
+  byId("previous").addEventListener("click", () => go(state.at - 1));
+  byId("next").addEventListener("click", () => go(state.at + 1));
+}
+window.addEventListener("hashchange", () => {
+  if (!/^(#text-[0-9]+)?$/.test(window.location.hash) || hashed() === state.at) return;
+  show(hashed());
+  if (narrow.matches) byId("index-fold").open = false;
+  window.scrollTo(0, 0);
+});
+
+paint(system.matches);
+if (entries.length > 1) drawIndex();
+show(hashed());
+
+// For tests, and for who wants to ask more than the page does.
+window.slalom = Object.freeze({ predict: (counts) => predict(state.text.surrogate, counts), probabilities, state });

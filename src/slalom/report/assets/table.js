@@ -1,0 +1,153 @@
+// A sortable table that holds only the rows in sight, so that five thousand units scroll like fifty.
+
+const ROW = 30; // pixels, as in the style sheet
+const SPARE = 12; // rows above and below those in sight
+const FEW = 150; // so many rows are all there at once
+
+class Table {
+  // hooks: over(unit), out(), toggle(unit)
+  constructor(holder, hooks) {
+    this.holder = holder;
+    this.hooks = hooks;
+    this.sorted = { key: "removal", down: true };
+    this.unit = null;
+    holder.addEventListener("scroll", () => this.scrolled());
+    const unitOf = (event) => event.target.closest("tr[data-i]");
+    holder.addEventListener("pointerover", (event) => (unitOf(event) ? hooks.over(Number(unitOf(event).dataset.i)) : hooks.out()));
+    holder.addEventListener("pointerleave", () => hooks.out());
+    holder.addEventListener("focusin", (event) => unitOf(event) && hooks.over(Number(unitOf(event).dataset.i)));
+    holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
+  }
+
+  // columns: [{ key, label, title, numbers, errors, write, signed }]; names: of the units; gone: which are taken away
+  show({ columns, names, gone }) {
+    Object.assign(this, { columns, names, gone });
+    if (!columns.some((column) => column.key === this.sorted.key)) this.sorted = { key: columns[1].key, down: true };
+    const head = make("tr", { "aria-rowindex": 1 });
+    this.heads = columns.map((column) => {
+      const button = make("button", { type: "button", title: column.title }, column.label);
+      button.addEventListener("click", () => this.sort(column.key));
+      const cell = make("th", { scope: "col", class: column.key === "unit" ? "name" : "" }, button);
+      head.append(cell);
+      return cell;
+    });
+    this.body = make("tbody");
+    const table = make("table", { "aria-rowcount": names.length + 1, "aria-labelledby": "table-title" }, make("thead", {}, head), this.body);
+    this.holder.replaceChildren(table);
+    this.holder.scrollTop = 0;
+    this.arrange();
+  }
+
+  sort(key) {
+    const first = key !== "unit"; // numbers from the top, names in the order of the text
+    this.sorted = { key, down: this.sorted.key === key ? !this.sorted.down : first };
+    this.holder.scrollTop = 0;
+    this.arrange();
+  }
+
+  arrange() {
+    const { key, down } = this.sorted;
+    const column = this.columns.find((one) => one.key === key);
+    const sign = down ? -1 : 1;
+    this.order = this.names.map((_, i) => i).sort((a, b) => sign * (column.numbers[a] - column.numbers[b]) || a - b);
+    this.rank = new Int32Array(this.order.length);
+    this.order.forEach((unit, at) => { this.rank[unit] = at; });
+    this.columns.forEach((one, c) => {
+      if (one.key === key) this.heads[c].setAttribute("aria-sort", down ? "descending" : "ascending");
+      else this.heads[c].removeAttribute("aria-sort");
+    });
+    this.rows();
+  }
+
+  // Which rows are in sight, first and one past the last.
+  sight() {
+    const top = this.holder.scrollTop;
+    return [Math.floor(top / ROW), Math.min(this.order.length, Math.ceil((top + this.holder.clientHeight) / ROW))];
+  }
+
+  scrolled() {
+    const [first, end] = this.sight();
+    if (first < this.made[0] || end > this.made[1]) this.rows();
+  }
+
+  // Make the rows in sight and some around them; all of them where they are few, or for paper.
+  rows() {
+    const n = this.order.length;
+    const [first, end] = this.all || n <= FEW ? [0, n] : this.sight();
+    const [from, to] = [Math.max(0, first - SPARE), Math.min(n, end + SPARE)];
+    this.made = [from, to];
+    const gap = (rows) => {
+      const row = make("tr", { class: "gap", "aria-hidden": "true" });
+      row.style.height = `${rows * ROW}px`;
+      return row;
+    };
+    const focused = this.body.contains(document.activeElement) ? Number(document.activeElement.dataset.i) : null;
+    const made = [];
+    for (let at = from; at < to; at++) made.push(this.row(this.order[at], at));
+    this.body.replaceChildren(...(from > 0 ? [gap(from)] : []), ...made, ...(to < n ? [gap(n - to)] : []));
+    if (made.length && !made.some((row) => row.getAttribute("tabindex") === "0")) made[0].setAttribute("tabindex", "0");
+    if (focused !== null) this.find(focused)?.focus({ preventScroll: true });
+  }
+
+  row(unit, at) {
+    const row = make("tr", { "data-i": unit, "aria-rowindex": at + 2, tabindex: unit === this.unit ? "0" : "-1" });
+    row.classList.toggle("on", unit === this.unit);
+    row.classList.toggle("gone", this.gone[unit]);
+    for (const column of this.columns) {
+      if (column.key === "unit") {
+        row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60)));
+        continue;
+      }
+      const x = column.numbers[unit];
+      const written = column.write(x);
+      const speaks = column.signed && /[1-9]/.test(written);
+      const cell = make("td", speaks ? { class: x < 0 ? "minus" : "plus" } : {}, written);
+      if (column.errors) cell.append(make("small", {}, ` ± ${plain(column.errors[unit], column.places)}`));
+      row.append(cell);
+    }
+    return row;
+  }
+
+  find(unit) {
+    return this.body.querySelector(`tr[data-i="${unit}"]`);
+  }
+
+  highlight(unit, bring) {
+    if (this.unit !== null) this.find(this.unit)?.classList.remove("on");
+    this.unit = unit;
+    if (unit === null) return;
+    if (bring) this.bring(unit);
+    this.find(unit)?.classList.add("on");
+  }
+
+  // Scroll the table, not the page, until a unit is in sight.
+  bring(unit) {
+    const top = this.rank[unit] * ROW;
+    const head = this.holder.querySelector("thead").offsetHeight;
+    const sight = this.holder.clientHeight - head - ROW;
+    if (top < this.holder.scrollTop || top > this.holder.scrollTop + sight) {
+      this.holder.scrollTop = Math.max(0, top - sight / 2);
+      this.scrolled();
+    }
+  }
+
+  mark(gone) {
+    this.gone = gone;
+    for (const row of this.body.children) {
+      if (row.dataset.i !== undefined) row.classList.toggle("gone", gone[Number(row.dataset.i)]);
+    }
+  }
+
+  key(event, row) {
+    if (!row) return;
+    const unit = Number(row.dataset.i);
+    if (event.key === "Enter" || event.key === " ") this.hooks.toggle(unit);
+    else {
+      const to = stepped(event.key, this.rank[unit], this.order.length);
+      if (to === null || event.key === "ArrowLeft" || event.key === "ArrowRight") return;
+      this.bring(this.order[to]);
+      this.find(this.order[to]).focus({ preventScroll: true });
+    }
+    event.preventDefault();
+  }
+}
