@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
 _VERSION = 1
+_COMPETING = 0.05  # the share of attention that the units must have to compete for it
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 
@@ -177,6 +178,28 @@ class Explanation:
         """The share of attention of each unit in the whole text (n,)."""
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
 
+    @property
+    def additive(self) -> bool:
+        """Whether the units hardly compete for attention, because the background has nearly all of it.
+
+        Each then has an effect of its own, whatever else is there. Value and importance matter only by their product, so that
+        they are not told apart, and values are huge.
+        """
+        return self.background is not None and float(self.weights.sum()) < _COMPETING
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know before using the numbers: tokens cut, a diagnosis, effects that merely add up."""
+        cut = f"the model cannot see the last {self.cut} tokens of this text" if self.cut else ""
+        adds = ""
+        if self.additive and not self.diagnosis:
+            share = 1.0 - float(self.weights.sum())
+            adds = (
+                f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
+                " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
+            )
+        return tuple(remark for remark in (cut, self.diagnosis, adds) if remark)
+
     def shapley(self) -> Floats:
         """Return exact Shapley values of the evidence, the surrogate before its link."""
         return shapley(self.surrogate)
@@ -274,7 +297,7 @@ class Explanation:
                 f"  {self.units[i]!r}: removal {_number(effect[i])}, value {_number(self.values[i])},"
                 f" importance {self.importances[i]:+.2f}"
             )
-        return "\n".join([*lines, self.diagnosis] if self.diagnosis else lines)
+        return "\n".join([*lines, *self.remarks])
 
     def _repr_html_(self) -> str:
         """Show the text with its units coloured by their effect: blue speaks for the target, orange against it.
@@ -303,7 +326,7 @@ class Explanation:
         )
         sure = "" if self.prediction is None else f"{_escaped(self.prediction[0])} {self.prediction[1]:.1%} &middot; "
         head = f"<b>{sure}{_escaped(self.target)} {_number(self.score)}</b> &middot; {_escaped(str(self.fidelity))}"
-        note = f'<p style="margin:.4em 0">&#9888; {_escaped(self.diagnosis)}</p>' if self.diagnosis else ""
+        note = "".join(f'<p style="margin:.4em 0">&#9888; {_escaped(remark)}</p>' for remark in self.remarks)
         return (
             '<div style="color:inherit;max-width:56em">'
             f'<p style="margin:.4em 0">{head}</p>'

@@ -7,7 +7,7 @@ Exit codes: 0 done, 1 the work could not be done (the message says what to do ne
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,11 +18,14 @@ from slalom.cli.printing import complain
 from slalom.cli.train import train
 from slalom.errors import SlalomError
 
+_UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
+
 app = typer.Typer(
     name="slalom",
     help="Why did this transformer decide that? Explanations of text classifiers that predict what the model does.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(explain)
@@ -47,20 +50,36 @@ def _options(
 
 def main() -> None:
     """Run the command line; an error is one line, never a traceback."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
-        try:
-            app()
-        except KeyboardInterrupt as stop:
-            complain(str(stop) or "interrupted")
-            sys.exit(130)
-        except (SlalomError, MemoryError, OSError) as error:
-            complain(f"error: {_in_one_line(error)}")
-            sys.exit(1)
+        sys.exit(_code())
 
 
-def _in_one_line(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return f"out of memory{f' ({error})' if str(error) else ''}; try fewer queries, a shorter text, or another device"
-    return " ".join(str(error).split())
+def _code() -> int:
+    """Run the command and return its exit code."""
+    try:
+        return int(app(prog_name="slalom", standalone_mode=False) or 0)
+    except _UsageError as error:
+        if not error.format_message():  # no command at all: the help has been printed
+            return 2
+        where = error.ctx.command_path if error.ctx else "slalom"
+        complain(f"error: {_line(error.format_message())}; see {where} --help")
+        return 2
+    except (SlalomError, OSError) as error:
+        complain(f"error: {_line(error)}")
+        return 1
+    except Exception as error:
+        if isinstance(error, MemoryError) or "out of memory" in str(error):
+            why = f" ({_line(error)})" if str(error) else ""
+            complain(f"error: out of memory{why}; try fewer queries, a shorter text, or another device")
+        elif os.environ.get("SLALOM_TRACEBACK"):
+            raise
+        else:
+            said = _line(f"{type(error).__name__}: {error}")
+            complain(f"error: {said}; this is a fault of slalom (set SLALOM_TRACEBACK=1 to see where)")
+        return 1
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).split()).removesuffix(".")

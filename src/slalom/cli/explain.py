@@ -1,7 +1,6 @@
 """`slalom explain`: why a classifier decided as it did, for one text or many."""
 
 import gzip
-import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slalom.cli.printing import console
+from slalom.cli.printing import complain, console
 from slalom.errors import InputError
 
 _AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
@@ -44,7 +43,10 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text, and nothing else.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page to look at in a browser.")] = None,
     png: Annotated[
-        Path | None, typer.Option(help="Draw value against importance (.png, .svg or .pdf); several texts get numbered files.")
+        Path | None,
+        typer.Option(
+            help="Draw value against importance, or bars where effects add up (.png, .svg, .pdf); several texts get numbers."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the explanations as JSON lines; a file that was begun is continued.")
@@ -69,14 +71,19 @@ def explain(
     _check_same(done, out, method, seed, explainer)
     screen = console()
     every: list[Explanation] = []
-    for e in _explained(explainer, texts, chosen, done, out):
-        every.append(e)
-        if as_json:
-            sys.stdout.write(e.to_json() + "\n")
-        else:
-            show(e, screen, top, f"{len(every)} of {len(texts)}" if len(texts) > 1 else "")
-        if png:
-            _draw(e, png, len(every) if len(texts) > 1 else 0)
+    try:
+        for e in _explained(explainer, texts, chosen, done, out):
+            every.append(e)
+            if as_json:
+                sys.stdout.write(e.to_json() + "\n")
+            else:
+                show(e, screen, top, f"{len(every)} of {len(texts)}" if len(texts) > 1 else "")
+            if png:
+                _draw(e, png, len(every) if len(texts) > 1 else 0)
+    except KeyboardInterrupt as stop:
+        kept = f"{str(out)!r} has what is done; the same command goes on" if out else "with --out FILE what is done is kept"
+        complain(f"interrupted after {len(every)} of {len(texts)} texts; {kept}")
+        raise typer.Exit(130) from stop
     if html:
         Explanations(every).to_html(html)
     for path in (html, png if len(texts) == 1 else None, out):
@@ -103,16 +110,14 @@ def _texts(text: str | None, file: Path | None) -> list[str]:
         raise typer.BadParameter(f"give a TEXT, - for standard input, or --file FILE; got {got}")
     if text is not None and text != "-":
         return [text]
-    if file is not None and str(file) != "-":
-        try:
-            raw = file.read_bytes()
-            content = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError, EOFError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"could not read {str(file)!r}: {reason}; name a text file in UTF-8") from error
-        where = str(file)
-    else:
-        content, where = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig").read(), "standard input"
+    piped = file is None or str(file) == "-"
+    where = "standard input" if piped else str(file)
+    try:
+        raw = sys.stdin.buffer.read() if piped or file is None else file.read_bytes()
+        content = (gzip.decompress(raw) if not piped and where.endswith(".gz") else raw).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"could not read {where!r}: {reason}; name a text file in UTF-8") from error
     return _lines(content, where)
 
 
@@ -140,11 +145,13 @@ def _object(line: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _check_places(*paths: Path | None) -> None:
+def _check_places(html: Path | None, png: Path | None, out: Path | None) -> None:
     """Say before the work, not after it, that a file cannot be written."""
-    for path in paths:
+    for path in (html, png, out):
         if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
             raise InputError(f"could not write {str(path)!r}; name a file in a folder that exists")
+    if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
 
 
 def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
@@ -169,10 +176,5 @@ def _check_same(done: Sequence[Any], out: Path | None, method: str, seed: int, e
 
 
 def _draw(e: Any, path: Path, number: int) -> None:
-    place = path.with_stem(f"{path.stem}-{number}") if number else path
-    try:
-        e.plot.scatter().savefig(place)
-    except ValueError as error:
-        if place.suffix.lower() in (".png", ".svg", ".pdf"):
-            raise
-        raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(path)!r}") from error
+    picture = e.plot.bar() if e.additive else e.plot.scatter()
+    picture.savefig(path.with_stem(f"{path.stem}-{number}") if number else path)

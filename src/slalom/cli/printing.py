@@ -1,18 +1,11 @@
 """Where the commands print: results to standard output, complaints to standard error."""
 
-from functools import cache
-
 from rich.console import Console
 
 
 def console() -> Console:
     """Return the console of standard output; it has colours only in a terminal, and is as wide as that."""
     return Console(highlight=False)
-
-
-@cache
-def _errors() -> Console:
-    return Console(stderr=True, highlight=False)
 
 
 def complain(message: str) -> None:

@@ -6,11 +6,17 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from slalom.colours import strengths
+from slalom.core.checks import Floats
 from slalom.explanation import Explanation, Quality
 
 # From weak to strong, each with the colour that is read on it; blue speaks for the target, orange against it.
 _FOR = (("#c6dbef", "black"), ("#92c5de", "black"), ("#4393c3", "black"), ("#2166ac", "white"))
 _AGAINST = (("#fee6ce", "black"), ("#fdae6b", "black"), ("#f16913", "black"), ("#a63603", "white"))
+# And for terminals of sixteen colours, where pale blue and pale orange would both be white.
+_FOR_16 = (("default", "default"), ("cyan", "black"), ("cyan", "black"), ("blue", "white"))
+_AGAINST_16 = (("default", "default"), ("yellow", "black"), ("yellow", "black"), ("red", "white"))
+_BAR = 12  # characters of the longest bar
 _LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
 
 
@@ -19,60 +25,56 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     if number:
         screen.rule(f"text {number}", align="left")
     effect = e.scores("removal")
-    about = e.target if e.target != "all" else e.labels[int(np.argmax(np.asarray(e.score)))]
-    screen.print(_prediction(e, about))
-    screen.print()
-    screen.print(coloured(e, effect), soft_wrap=not screen.is_terminal)
-    screen.print()
-    screen.print(_table(e, effect, top, about))
-    screen.print(Text(said(e)), soft_wrap=True)
-    for remark in (e.diagnosis, f"{e.cut} tokens at the end were not seen by the model" if e.cut else ""):
-        if remark:
-            screen.print(Text(f"note: {remark}"), soft_wrap=True)
-
-
-def _prediction(e: Explanation, about: str) -> Text:
+    column = e.column()
+    about = e.target if column is None else e.labels[column]
+    kind = "log odds" if column is None else "centred logit"
     line = Text()
     if e.prediction is not None:
-        label, probability = e.prediction
-        line.append(label, style="bold").append(f" {probability:.1%}   ")
-    score = float(np.max(np.asarray(e.score)))
-    kind = "centred logit" if e.target == "all" else "log odds"
-    return line.append(f"{kind} of {about}: {score:+.2f}", style="dim")
+        line.append(e.prediction[0], style="bold").append(f" {e.prediction[1]:.1%}   ")
+    line.append(f"{kind} of {about}: {float(np.max(np.asarray(e.score))):+.2f}", style="dim")
+    wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
+    for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
+        screen.print(part, soft_wrap=wide)
+    screen.print(_table(e, effect, top))
+    many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
+    sure = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
+    screen.print(Text(f"{many}removal: how much of the {kind} of {about} goes with it{sure}", "dim"), soft_wrap=wide)
+    screen.print(Text(said(e)), soft_wrap=wide)
+    for remark in e.remarks:
+        screen.print(Text(f"note: {remark}"), soft_wrap=wide)
 
 
-def coloured(e: Explanation, effect: np.ndarray) -> Text:
-    """Return the text with its units coloured by their effect (n,)."""
-    line, largest = Text(e.text), float(np.abs(effect).max(initial=0.0))
-    for (start, stop), one in zip(e.spans.tolist(), effect.tolist(), strict=True):
-        share = abs(one) / largest if largest else 0.0
-        if share >= _LEAST and stop > start:
-            paper, ink = (_FOR if one > 0 else _AGAINST)[min(int(share * 4), 3)]
+def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
+    """Return the text with its units coloured by their effect (n,); few: in sixteen colours."""
+    line, palettes = Text(e.text), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
+        if abs(share) >= _LEAST and stop > start:
+            paper, ink = palettes[share < 0][min(int(abs(share) * 4), 3)]
             line.stylize(Style(bgcolor=paper, color=ink), start, stop)
     return line
 
 
-def _table(e: Explanation, effect: np.ndarray, top: int, about: str) -> Table:
-    values, value_errors = e.scores("value"), _column(e.values_se, e)
+def _table(e: Explanation, effect: Floats, top: int) -> Table:
+    """Return the strongest units; without value and importance where these are not told apart."""
+    column = e.column()
+    values, importances = e.scores("value"), e.importances
+    errors = e.values_se if e.values_se is None or column is None else e.values_se[:, column]
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    table.add_column(e.unit if e.unit != "type" else "token", overflow="fold")
-    for name in ("value", "importance", "weight", "removal"):
+    table.add_column("token" if e.unit == "type" else e.unit, overflow="fold")
+    table.add_column("removal", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name in () if e.additive else ("value", "importance", "weight"):
         table.add_column(name, justify="right", no_wrap=True)
+    largest = float(np.abs(effect).max()) or 1.0
     for i in e.strongest(top):
-        importance = _interval(e.importances[i], None if e.importances_se is None else e.importances_se[i])
-        value = _interval(values[i], None if value_errors is None else value_errors[i])
-        style = "bold" if abs(effect[i]) >= 0.5 * np.abs(effect).max() else ""
-        table.add_row(Text(_short(e.units[i]), style), value, importance, f"{e.weights[i]:.1%}", f"{effect[i]:+.3f}")
-    if len(e) > top:
-        table.caption = f"the {top} strongest of {len(e)}; removal: by how much {about} falls without it"
-        table.caption_justify = "left"
+        bar = Text("█" * round(_BAR * abs(effect[i]) / largest) or "▏", _FOR[2][0] if effect[i] > 0 else _AGAINST[2][0])
+        cells: list[str | Text] = [_short(e.units[i]), f"{effect[i]:+.3f}", bar]
+        if not e.additive:
+            cells.append(_interval(values[i], None if errors is None else errors[i]))
+            cells.append(_interval(importances[i], None if e.importances_se is None else e.importances_se[i]))
+            cells.append(f"{e.weights[i]:.1%}")
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
     return table
-
-
-def _column(errors: np.ndarray | None, e: Explanation) -> np.ndarray | None:
-    if errors is None or errors.ndim == 1:
-        return errors
-    return np.asarray(errors[:, int(np.argmax(np.asarray(e.score)))])
 
 
 def _interval(centre: float, error: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slalom.cli.printing import console
+from slalom.cli.printing import complain, console
 from slalom.errors import InputError
 
 _NEW, _START, _TEACH, _RUN = "A new network", "A saved start", "A teacher", "The run"
@@ -67,7 +67,7 @@ def train(
 
     Ctrl-C loses nothing: the same command goes on where it was stopped.
     """
-    from slalom.training import Labelled, Recipe, read_labelled  # noqa: PLC0415
+    from slalom.training import Labelled, Recipe, Stopped, read_labelled  # noqa: PLC0415
     from slalom.training import train as run  # noqa: PLC0415
 
     recipe = Recipe(
@@ -91,7 +91,12 @@ def train(
     judged = None if test is None else read(test, "test")
     if texts.skipped:
         console().print(f"{texts.skipped:,} rows of {data} have no text or no label and are left out", markup=False)
-    made = run(texts, out, recipe, test=judged, device=device, fresh=fresh, command=f"slalom {shlex.join(sys.argv[1:])}")
+    command = f"slalom {shlex.join(sys.argv[1:])}"
+    try:
+        made = run(texts, out, recipe, test=judged, device=device, fresh=fresh, command=command)
+    except Stopped as stop:
+        complain(str(stop))
+        raise typer.Exit(130) from stop
     said = [f"{made.parameters:,} parameters, {made.seconds:.0f} s"]
     if len(texts) * validation >= 0.5:
         said.append(f"right on {made.validation[-1]:.4f} of the held-out texts")

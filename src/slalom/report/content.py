@@ -69,14 +69,9 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "prediction": e.prediction,
         "target": e.target,
         "labels": e.labels,
-        "warnings": _warnings(e),
+        "warnings": e.remarks,
         "facts": _facts(e),
     }
-
-
-def _warnings(e: Explanation) -> list[str]:
-    cut = [f"The model cannot see the last {e.cut} tokens of this text; they were cut."] if e.cut else []
-    return [*cut, *([e.diagnosis] if e.diagnosis else [])]
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:

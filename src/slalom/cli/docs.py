@@ -1,0 +1,29 @@
+"""The documentation of the commands: what `--help` prints, as Markdown. `python -m slalom.cli.docs > docs/cli.md`."""
+
+import os
+import subprocess
+import sys
+
+_COMMANDS = ("", "explain", "train", "info")
+
+
+def commands() -> str:
+    """Return the help texts of all commands."""
+    parts = ["# The command line", "", "What `--help` prints; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
+    environment = {**os.environ, "COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {name: value for name, value in environment.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
+    for command in _COMMANDS:
+        run = subprocess.run(
+            [sys.executable, "-m", "slalom", *command.split(), "--help"],
+            env={**environment, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        lines = [line.rstrip() for line in run.stdout.strip().splitlines()]
+        parts += ["", f"## slalom {command}".rstrip(), "", "```", *lines, "```"]
+    return "\n".join([*parts, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(commands())

@@ -1,0 +1,341 @@
+"""The commands as a user types them: what they print, where they write, and what they say when something is wrong."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import slalom
+from slalom import cli
+from slalom.training import read_labelled
+
+SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run a command in this process, in an empty folder; returns its exit code, output and complaints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments, given=None):
+        monkeypatch.setattr(sys, "argv", ["slalom", *map(str, arguments)])
+        if given is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_a_sentence_is_explained_with_the_model_of_the_package(run):
+    code, out, err = run("explain", SENTENCE)
+    assert code == 0, err
+    lines = out.splitlines()
+    assert re.fullmatch(r"negative \d\d\.\d%   log odds of positive: -\d\.\d\d", lines[0])
+    assert lines[2] == SENTENCE
+    assert re.match(r"token +removal +value +importance +weight", lines[4])
+    assert re.match(r"dull +-\d\.\d+ +█+ +-\d+\.\d\d ± \d+\.\d\d +\+\d\.\d\d ± \d\.\d\d +\d\d\.\d%", lines[5])
+    assert lines[6].startswith("best ")
+    assert "± is a 95% interval" in out
+    assert re.search(
+        r"predicts removals with R2 = 0\.\d+ near the text and 0\.\d+ on parts of all sizes; \d+ queries, .* s\n", out
+    )
+    assert "\x1b" not in out  # no colours in a pipe
+
+
+def test_the_numbers_in_the_terminal_are_those_of_the_library(run):
+    e = slalom.Explainer()(SENTENCE)
+    _, out, _ = run("explain", SENTENCE, "--top", 3)
+    shown = {line.split()[0]: float(line.split()[1]) for line in out.splitlines()[5:8]}
+    assert shown == {e.units[i]: round(float(e.removal[i]), 3) for i in e.strongest(3)}
+    _, printed, _ = run("explain", SENTENCE, "--json")
+    given, mine = json.loads(printed), e.to_dict()
+    for changing in ("seconds",):
+        del given[changing], mine[changing]
+    assert given == json.loads(json.dumps(mine))
+
+
+def test_where_effects_add_up_value_and_importance_are_not_shown(run):
+    code, out, _ = run("explain", "This was an amazing movie!")
+    assert code == 0
+    assert re.search(r"^token +removal *$", out, flags=re.M)
+    assert "note: " in out
+    assert not re.search(r"\d{4}", out)
+
+
+def test_a_terminal_gets_colours_and_a_pipe_does_not(run, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    _, out, _ = run("explain", SENTENCE)
+    assert "\x1b[38;2;255;255;255;48;2;166;54;3mdull\x1b[0m" in out or "48;2;166;54;3mdull" in out
+    assert re.search(r"48;2;\d+;\d+;\d+mbest", out)
+    monkeypatch.setenv("COLORTERM", "")
+    monkeypatch.setenv("TERM", "xterm")
+    _, few, _ = run("explain", SENTENCE)
+    assert "41mdull" in few
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, none, _ = run("explain", SENTENCE)
+    assert "48;2" not in none
+    assert "41mdull" not in none
+
+
+@pytest.mark.parametrize("kind", ["lines", "jsonl", "gz", "stdin", "stdin jsonl"])
+def test_texts_come_from_files_and_pipes(run, tmp_path, kind):
+    import gzip  # noqa: PLC0415
+
+    texts = ["A good film.", "A bad, bad film 👍🏽.", 'She said: "fine".']
+    plain = "\ufeff" * (kind == "lines") + "\r\n".join([texts[0], "", *texts[1:]])
+    rows = "\n".join(json.dumps({"text": text, "id": 3}) for text in texts)
+    content = rows if kind in ("jsonl", "stdin jsonl", "gz") else plain
+    if kind.startswith("stdin"):
+        code, out, err = run("explain", "-", "--json", "--queries", 20, given=content)
+    else:
+        path = tmp_path / {"lines": "t.txt", "jsonl": "t.jsonl", "gz": "t.jsonl.gz"}[kind]
+        path.write_bytes(gzip.compress(content.encode()) if kind == "gz" else content.encode())
+        code, out, err = run("explain", "--file", path, "--json", "--queries", 20)
+    assert code == 0, err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == texts
+
+
+def test_options_reach_the_explainer(run):
+    _, out, _ = run(
+        "explain", "It was good. Then it was bad.", "--unit", "sentence", "--method", "local", "--target", "negative",
+        "--seed", 4, "--queries", 50, "--json", "--device", "cpu",
+    )  # fmt: skip
+    given = json.loads(out)
+    assert (given["unit"], given["method"], given["target"], given["seed"]) == ("sentence", "local", "negative", 4)
+    assert given["units"] == ["It was good.", "Then it was bad."]
+    assert json.loads(run("explain", "good", "--target", "0", "--json")[1])["target"] == "negative"
+
+
+def test_pages_pictures_and_lines_are_written(run, tmp_path):
+    (tmp_path / "t.txt").write_text(f"{SENTENCE}\nThis was an amazing movie!\n")
+    code, out, err = run("explain", "--file", "t.txt", "--html", "r.html", "--png", "p.png", "--out", "e.jsonl")
+    assert code == 0, err
+    assert "text 1 of 2" in out
+    assert "written: r.html" in out
+    assert SENTENCE.split()[3] in (tmp_path / "r.html").read_text(encoding="utf-8")
+    for number in (1, 2):
+        assert (tmp_path / f"p-{number}.png").read_bytes().startswith(b"\x89PNG")
+    back = slalom.load("e.jsonl")
+    assert [e.text for e in back] == [SENTENCE, "This was an amazing movie!"]
+    code, out, err = run("explain", SENTENCE, "--png", "one.svg")
+    assert code == 0, err
+    assert "dull" in (tmp_path / "one.svg").read_text(encoding="utf-8")
+
+
+def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
+    texts = [f"A good film number {i}." for i in range(5)]
+    (tmp_path / "t.txt").write_text("\n".join(texts))
+    (tmp_path / "t2.txt").write_text("\n".join(texts[:2]))
+    assert run("explain", "--file", "t2.txt", "--out", "e.jsonl", "--queries", 20)[0] == 0
+    begun = (tmp_path / "e.jsonl").read_text()
+    (tmp_path / "e.jsonl").write_text(begun + begun[: len(begun) // 3])  # a line that was cut off
+    asked = []
+    call = slalom.Explainer.__call__
+    monkeypatch.setattr(slalom.Explainer, "__call__", lambda self, t, **o: asked.extend(t) or call(self, t, **o))
+    code, out, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20)
+    assert code == 0, err
+    assert asked == texts[2:]
+    assert "text 1 of 5" in out
+    assert (tmp_path / "e.jsonl").read_text().startswith(begun)
+    assert [e.text for e in slalom.load("e.jsonl")] == texts
+    code, _, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20, "--seed", 3)
+    assert code == 1
+    assert "was begun with another method, seed, unit or model" in err
+    (tmp_path / "o.txt").write_text("Other.\n")
+    code, _, err = run("explain", "--file", "o.txt", "--out", "e.jsonl")
+    assert code == 1
+    assert "already has explanations of other texts" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["explain", ""], 1, "at least one token"),
+        (["explain", "  "], 1, "at least one token"),
+        (["explain"], 2, "give a TEXT, - for standard input, or --file FILE; got neither"),
+        (["explain", "a", "--file", "b"], 2, "got both"),
+        (["explain", "--file", "none.txt"], 1, "could not read 'none.txt': No such file"),
+        (["explain", "good", "--model", "no/such-model-here"], 1, "no sequence classifier with its tokenizer could be loaded"),
+        (["explain", "good", "--target", "happy"], 1, r"'happy' is no class of this model; choose one of 0 \(negative\)"),
+        (["explain", "good", "--target", "7"], 1, "7 is no class of this model"),
+        (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
+        (["explain", "good", "--queries", "1"], 1, "queries must be an integer of at least 2"),
+        (["explain", "good", "--method", "magic"], 2, "magic.*joint.*local"),
+        (["explain", "good", "--colour"], 2, "No such option: --colour"),
+        (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
+        (["explain", "good", "--png", "p.doc"], 1, r"must be a \.png, \.svg or \.pdf file"),
+        (["train", "none.csv", "--out", "m"], 1, "could not read 'none.csv'"),
+        (["train", "d.csv"], 2, "Missing option '--out'"),
+        (["train", "d.csv", "--out", "m", "--labels", "a,b,c"], 1, "--labels must name all 2 labels"),
+        (["train", "d.csv", "--out", "m", "--layers", "0"], 1, "layers must be at least 1"),
+        (["wander"], 2, "No such command 'wander'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said):
+    (tmp_path / "d.csv").write_text("text,label\ngood,1\nbad,0\n")
+    found, out, err = run(*arguments)
+    assert found == code
+    assert re.search(said, err)
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_model_that_is_no_classifier_is_named(run, tmp_path):
+    import transformers  # noqa: PLC0415
+
+    from tests.models import tiny  # noqa: PLC0415
+
+    config = transformers.BertConfig(
+        vocab_size=200, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+    code, _, err = run("explain", "good", "--model", "encoder")
+    assert code == 1
+    assert "holds no sequence classifier" in err.splitlines()[-1]
+    assert "fine-tune it first" in err
+
+
+def test_running_out_of_memory_says_what_to_do(run, monkeypatch):
+    def full(*_arguments, **_options):
+        raise MemoryError("8 GiB wanted")
+
+    monkeypatch.setattr(slalom.Explainer, "__call__", full)
+    code, _, err = run("explain", "good")
+    assert code == 1
+    assert err == "error: out of memory (8 GiB wanted); try fewer queries, a shorter text, or another device\n"
+
+
+def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
+    def broken(*_arguments, **_options):
+        raise RuntimeError("odd\nthing")
+
+    monkeypatch.setattr(slalom.Explainer, "__call__", broken)
+    code, _, err = run("explain", "good")
+    assert code == 1
+    assert err == "error: RuntimeError: odd thing; this is a fault of slalom (set SLALOM_TRACEBACK=1 to see where)\n"
+
+
+def test_a_text_that_is_too_long_is_said_to_be_cut(run):
+    code, out, err = run("explain", "good film " * 300, "--queries", 20)
+    assert code == 0
+    assert re.fullmatch(r"warning: \d+ tokens of the text are more than slalom-sentiment can see and were cut; .*\n", err)
+    assert "note: the model cannot see the last" in out
+    code, _, err = run("explain", "good film " * 300, "--queries", 20, "--long", "window")
+    assert (code, err) == (0, "")
+
+
+def test_a_classifier_is_trained_and_explained(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [(" ".join(rng.permutation([word, "film", "story", "the"])), word) for word in ("good", "bad") * 100]
+    (tmp_path / "d.csv").write_text("review,mark\n" + "".join(f"{text},{word}\n" for text, word in rows))
+    code, out, err = run(
+        "train", "d.csv", "--text", "review", "--label", "mark", "--labels", "negative,positive", "--out", "m",
+        "--test", "d.csv", "--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 16,
+        "--epochs", 8, "--learning-rate", 0.01,
+    )  # fmt: skip
+    assert code == 0, err
+    assert re.search(
+        r"m: [\d,]+ parameters, \d+ s, right on 1\.0000 of the held-out texts, on 1\.0000 of the 200 test texts", out
+    )
+    assert "slalom train d.csv --text review" in (tmp_path / "m" / "README.md").read_text()
+    code, out, _ = run("explain", "the good story", "--model", "m", "--json")
+    # The labels were sorted: bad, good.
+    given = json.loads(out)
+    assert given["labels"][int(np.argmax(given["probabilities"]))] == "positive"
+    assert given["model"] == "m"
+    assert read_labelled(tmp_path / "d.csv", text="review", label="mark").names == ("bad", "good")
+    assert run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")[0] == 1
+
+
+def test_info_tells_versions_devices_and_the_model(run):
+    code, out, _ = run("info")
+    assert code == 0
+    assert f"slalom         {slalom.__version__}" in out
+    assert "slalom-sentiment: 3,300,610 parameters" in out
+    found = json.loads(run("info", "--json")[1])
+    assert found["model"]["labels"] == ["negative", "positive"]
+    assert found["devices"][0].startswith("cpu")
+    assert found["versions"]["numpy"] == np.__version__
+    assert run("--version")[1] == f"slalom {slalom.__version__}\n"
+
+
+def test_help_and_completion_are_there(run):
+    for command in ([], ["explain"], ["train"], ["info"]):
+        code, out, _ = run(*command, "--help")
+        assert code == 0
+        assert "Usage:" in out
+    assert "--show-completion" in run("--help")[1]
+    assert run()[0] in (0, 2)
+    assert "explain" in run()[1] + run()[2]
+
+
+def _slalom(*arguments, **options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    command, pipe = [sys.executable, "-m", "slalom", *arguments], subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, **options)
+
+
+def test_ctrl_c_loses_nothing(tmp_path):
+    """A real interruption of a real process."""
+    texts = [f"The {i}th film was {'good' if i % 2 else 'bad'} and very long, with a story of its own." for i in range(200)]
+    (tmp_path / "t.txt").write_text("\n".join(texts))
+    running = _slalom("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", "100", cwd=tmp_path)
+    path = Path(tmp_path / "e.jsonl")
+    until = time.monotonic() + 120
+    while not (path.exists() and path.stat().st_size) and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "the same command goes on" in err
+    done = slalom.load(path)
+    assert 0 < len(done) < len(texts)
+    assert [e.text for e in done] == texts[: len(done)]
+
+
+def test_the_help_texts_are_those_of_the_documentation(run):
+    """docs/cli.md holds what `--help` prints; `python -m slalom.cli.docs` writes it anew."""
+    from slalom.cli.docs import commands  # noqa: PLC0415
+
+    written = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert written == commands()
+    for option in ("--queries", "--html", "--teacher", "--fresh"):
+        assert option in written
+
+
+def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
+    rows = "".join(f"{word} film {i},{word}\n" for i in range(2000) for word in ("good", "bad"))
+    (tmp_path / "d.csv").write_text("text,label\n" + rows)
+    size = ["--layers", "1", "--hidden", "16", "--vocabulary", "60", "--max-length", "8", "--epochs", "50"]
+    running = _slalom("train", "d.csv", "--out", "m", *size, cwd=tmp_path)
+    said = ""
+    while "epoch 1:" not in said and running.poll() is None:
+        said += running.stderr.read(50)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, said + err
+    assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; the same command goes on from there", err)
+    assert "Traceback" not in err
+    assert (tmp_path / "m" / "checkpoint.pt").exists()
