@@ -190,7 +190,7 @@ class Explanation:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers: tokens cut, a diagnosis, effects that merely add up."""
-        cut = f"the model cannot see the last {self.cut} tokens of this text" if self.cut else ""
+        cut = f"The model cannot see the last {self.cut} tokens of this text; they were cut." if self.cut else ""
         adds = ""
         if self.additive and not self.diagnosis:
             share = 1.0 - float(self.weights.sum())

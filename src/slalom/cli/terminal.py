@@ -2,7 +2,6 @@
 
 import numpy as np
 from rich.console import Console
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -10,12 +9,12 @@ from slalom.colours import strengths
 from slalom.core.checks import Floats
 from slalom.explanation import Explanation, Quality
 
-# From weak to strong, each with the colour that is read on it; blue speaks for the target, orange against it.
-_FOR = (("#c6dbef", "black"), ("#92c5de", "black"), ("#4393c3", "black"), ("#2166ac", "white"))
-_AGAINST = (("#fee6ce", "black"), ("#fdae6b", "black"), ("#f16913", "black"), ("#a63603", "white"))
-# And for terminals of sixteen colours, where pale blue and pale orange would both be white.
-_FOR_16 = (("default", "default"), ("cyan", "black"), ("cyan", "black"), ("blue", "white"))
-_AGAINST_16 = (("default", "default"), ("yellow", "black"), ("yellow", "black"), ("red", "white"))
+# From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
+_FOR = ("#4393c3", "#4393c3 bold underline", "black on #4393c3", "bold white on #2166ac")
+_AGAINST = ("#e6700f", "#e6700f bold underline", "black on #e6700f", "bold white on #a63603")
+# And for terminals of sixteen colours.
+_FOR_16 = ("cyan", "cyan bold underline", "black on cyan", "bold white on blue")
+_AGAINST_16 = ("yellow", "yellow bold underline", "black on yellow", "bold white on red")
 _BAR = 12  # characters of the longest bar
 _LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
 
@@ -49,8 +48,7 @@ def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
     line, palettes = Text(e.text), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
     for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
         if abs(share) >= _LEAST and stop > start:
-            paper, ink = palettes[share < 0][min(int(abs(share) * 4), 3)]
-            line.stylize(Style(bgcolor=paper, color=ink), start, stop)
+            line.stylize(palettes[share < 0][min(int(abs(share) * 4), 3)], start, stop)
     return line
 
 
@@ -67,7 +65,7 @@ def _table(e: Explanation, effect: Floats, top: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     largest = float(np.abs(effect).max()) or 1.0
     for i in e.strongest(top):
-        bar = Text("█" * round(_BAR * abs(effect[i]) / largest) or "▏", _FOR[2][0] if effect[i] > 0 else _AGAINST[2][0])
+        bar = Text("█" * round(_BAR * abs(effect[i]) / largest) or "▏", _FOR[0] if effect[i] > 0 else _AGAINST[0])
         cells: list[str | Text] = [_short(e.units[i]), f"{effect[i]:+.3f}", bar]
         if not e.additive:
             cells.append(_interval(values[i], None if errors is None else errors[i]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -15,6 +16,8 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
 
     options: for transformers' `from_pretrained`.
     """
+    if not Path(path).exists() and (path.startswith((".", "/", "~")) or path.count("/") > 1):
+        raise InputError(f"there is no folder {path!r}; name the folder of a saved classifier, or one on the hub")
     try:
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(path)

@@ -294,7 +294,7 @@ def passage(text: str, rng: np.random.Generator) -> tuple[str, bool]:
     """Return a random passage of a text, with as many words as a log-uniform draw says, and whether it is the whole text.
 
     >>> passage("one two three four five six", np.random.default_rng(1))
-    ('two three four five', False)
+    ('three four five six', False)
     """
     words = text.split()
     if len(words) <= _FIRST_LENGTH:
