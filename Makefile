@@ -1,13 +1,20 @@
+# make demo    set up .venv on the first run, then explain a sentence with the model that ships with slalom
 # make test    set up .venv on the first run, then every check that CI runs
 # make format  rewrite the code as the checks want it
+# make pictures  the pictures of the documentation
 # make bench   the benchmarks of the core, each against a peer in the same run
 # make bench-explain  those of explanations (hours on two cores; they need the classifier and reviews of benchmarks/reviews.py)
 # make clean   remove .venv and all caches
 
 PYTHON ?= python3
 READY := .venv/.ready
+INSTALL = PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable
+TEXT ?= The first half is dull. The second half is one of the best things I have seen in years.
 
-.PHONY: test format bench bench-explain clean
+.PHONY: demo test format pictures bench bench-explain clean
+
+demo: .venv/.ready-demo
+	.venv/bin/slalom explain "$(TEXT)" --html demo.html
 
 test: $(READY)
 	scripts/check
@@ -16,6 +23,9 @@ format: $(READY)
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
+pictures: $(READY)
+	.venv/bin/python scripts/pictures
+
 bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/fit_time.py
 	.venv/bin/python benchmarks/small_budgets.py
@@ -23,6 +33,8 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/shapley_time.py
 
 bench-explain: .venv/.ready-benchmark
+	.venv/bin/python benchmarks/peers.py
+	.venv/bin/python benchmarks/embedded.py
 	.venv/bin/python benchmarks/explain.py quality
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch
@@ -30,11 +42,16 @@ bench-explain: .venv/.ready-benchmark
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) '.[dev]'
+	touch $@
+
+.venv/.ready-demo: pyproject.toml constraints.txt
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(INSTALL) '.[hf,plots]'
 	touch $@
 
 .venv/.ready-benchmark: $(READY)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[benchmark]'
+	$(INSTALL) '.[benchmark]'
 	touch $@
 
 clean:

@@ -1,0 +1,48 @@
+"""The documentation as a user meets it: commands print what is written there, and every link and picture exists."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+EXAMPLES = re.findall(r"```console\n\$ slalom (.*?)\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S)
+
+
+def shape(printed):
+    """What a command printed, without digits, lengths of bars and blanks: these may differ from machine to machine."""
+    without = re.sub(r"[\d.]+", "#", re.sub("█+", "█", printed))
+    return [" ".join(line.split()) for line in without.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("command", "printed"), EXAMPLES)
+def test_commands_of_the_readme_print_what_it_shows(command, printed, monkeypatch, capsys):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from slalom import cli  # noqa: PLC0415
+
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "argv", ["slalom", *shlex.split(command)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0
+    assert shape(capsys.readouterr().out) == shape(printed)
+
+
+def test_the_readme_has_commands_to_test():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    content = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    targets = re.findall(r"\]\(([^)#\s]+)", content) + re.findall(r'(?:src|srcset)="([^"]+)"', content)
+    missing = [target for target in targets if not target.startswith("http") and not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("target", re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
+def test_every_target_of_the_makefile_is_explained_in_it(target):
+    assert f"# make {target} " in (ROOT / "Makefile").read_text(encoding="utf-8")
