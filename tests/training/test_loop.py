@@ -149,6 +149,7 @@ def test_what_is_saved_says_what_it_is(tmp_path):
         assert part in card
     assert all(w.dtype == np.float16 for w in load_file(tmp_path / "m" / "model.safetensors").values())
     assert json.loads((tmp_path / "m" / "tokenizer.json").read_text())["truncation"] is None
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["dtype"] == "float32"  # as it is to be loaded
     assert json.loads((tmp_path / "m" / "tokenizer_config.json").read_text())["tokenizer_class"] == "PreTrainedTokenizerFast"
 
 

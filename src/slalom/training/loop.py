@@ -250,8 +250,9 @@ class _Run:
         self.out.mkdir(parents=True, exist_ok=True)
         with quietly():
             self.model.save_pretrained(self.out)
+            self.model.float().config.dtype = torch.float32  # half precision is for the file: it is slow on a CPU
+            self.model.config.save_pretrained(self.out)
         save_tokenizer(self.tokenizer, self.out)
-        self.model.float()
         right = right_new = None
         repeated = 0
         if test is not None:
