@@ -101,9 +101,9 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(run, monkeypatch):
 def test_texts_come_from_files_and_pipes(run, tmp_path, kind):
     import gzip  # noqa: PLC0415
 
-    texts = ["A good film.", "A bad, bad film 👍🏽.", 'She said: "fine".']
+    texts = ["A good film.", "A bad, bad film 👍🏽\u2028.", 'She said: "fine".']
     plain = "\ufeff" * (kind == "lines") + "\r\n".join([texts[0], "", *texts[1:]])
-    rows = "\n".join(json.dumps({"text": text, "id": 3}) for text in texts)
+    rows = "\n".join(json.dumps({"text": text, "id": 3}, ensure_ascii=False) for text in texts)
     content = rows if kind in ("jsonl", "stdin jsonl", "gz") else plain
     if kind.startswith("stdin"):
         code, out, err = run("explain", "-", "--json", "--queries", 20, given=content)
@@ -112,7 +112,7 @@ def test_texts_come_from_files_and_pipes(run, tmp_path, kind):
         path.write_bytes(gzip.compress(content.encode()) if kind == "gz" else content.encode())
         code, out, err = run("explain", "--file", path, "--json", "--queries", 20)
     assert code == 0, err
-    assert [json.loads(line)["text"] for line in out.splitlines()] == texts
+    assert [json.loads(line)["text"] for line in out.strip().split("\n")] == texts
 
 
 def test_options_reach_the_explainer(run):

@@ -123,7 +123,8 @@ def _texts(text: str | None, file: Path | None) -> list[str]:
 
 def _lines(content: str, where: str) -> list[str]:
     """Return the texts of a file: one a line, or the field `text` of JSON objects, one a line."""
-    lines = [(number, line) for number, line in enumerate(content.splitlines(), start=1) if line.strip()]
+    every = (line.removesuffix("\r") for line in content.split("\n"))
+    lines = [(number, line) for number, line in enumerate(every, start=1) if line.strip()]
     if not lines:
         raise InputError(f"{where} must have at least one line with a text; it is empty")
     if not (lines[0][1].lstrip().startswith("{") and _object(lines[0][1]) is not None):
