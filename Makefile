@@ -29,7 +29,7 @@ pictures: $(READY)
 bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/fit_time.py
 	.venv/bin/python benchmarks/small_budgets.py
-	.venv/bin/python benchmarks/coverage.py
+	.venv/bin/python benchmarks/intervals.py
 	.venv/bin/python benchmarks/shapley_time.py
 
 bench-explain: .venv/.ready-benchmark
@@ -39,6 +39,7 @@ bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch
 	.venv/bin/python benchmarks/explain.py memory
+	.venv/bin/python benchmarks/peers.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

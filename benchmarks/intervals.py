@@ -1,6 +1,6 @@
 """How often Joint's 95% intervals hold the planted parameters.
 
-Run: python benchmarks/coverage.py [--fits 200]
+Run: python benchmarks/intervals.py [--fits 200]
 
 n = 12 units, values and importances drawn anew for each fit from N(0, 1); noise in units of the scores' standard deviation.
 """
