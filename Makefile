@@ -39,7 +39,6 @@ bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch
 	.venv/bin/python benchmarks/explain.py memory
-	.venv/bin/python benchmarks/peers.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
