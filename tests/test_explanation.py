@@ -225,3 +225,31 @@ def test_scores_and_classes_that_do_not_exist_are_refused():
     assert (single.scores("value", "yes") == single.scores("value", 1)).all()
     with pytest.raises(InputError, match="is of 'yes' only; explain with target='no'"):
         single.scores("value", "no")
+
+
+def additive(target=None):
+    """An explanation by a method that says that effects add up."""
+    from slalom.core import Additive  # noqa: PLC0415
+
+    e = three() if target == "all" else one()
+    rng = np.random.default_rng(0)
+    shape = e.values.shape
+    return replace(e, surrogate=Additive(rng.normal(size=shape), rng.normal(size=shape[1:])), lengths=None, method="made up")
+
+
+@pytest.mark.parametrize("target", [None, "all"])
+def test_an_additive_explanation_is_an_explanation_too(target, tmp_path):
+    e = additive(target)
+    assert e.additive
+    for score in (e.values, e.removal, e.linear, e.gradient, e.shapley()):
+        assert (score == e.surrogate.effects).all()
+    keep = np.random.default_rng(1).random((10, len(e))) < 0.5
+    assert np.allclose(e.predict(keep), e.surrogate.base + keep @ e.surrogate.effects)
+    e.save(tmp_path / "e.json")
+    back = slalom.load(tmp_path / "e.json")
+    assert (back.predict(keep) == e.predict(keep)).all()
+    assert back.to_dict() == e.to_dict()
+    merged = e.merge("sentence")
+    assert np.allclose(merged.predict(np.ones((1, len(merged)))), e.predict(np.ones((1, len(e)))))
+    assert "removal" in repr(e)
+    assert e._repr_html_()

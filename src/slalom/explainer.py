@@ -21,12 +21,12 @@ from typing import Any, Literal, NamedTuple, final, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, fit, fit_lengths
+from slalom.core import Additive, Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, Surrogate, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
 from slalom.explanation import Explanation, Explanations, Fidelity, HeldOut, Quality, presence, versions
-from slalom.models import Answer, Engine, Model, Output, Question, Reading, Target, model_of
+from slalom.models import Answer, Attribution, Engine, Model, Output, Question, Reading, Target, model_of
 from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
 from slalom.text.samplers import spread
 
@@ -39,16 +39,22 @@ _PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn"
 class Method:
     """A way to explain: what is asked, how it is fitted, and the units that it takes unless told otherwise.
 
+    fitter: fits a surrogate to the answers, or looks inside the model itself (an Attribution; the sampler is then `Whole`).
     lengths: how often the effect of the mere length of the input is fitted, in turn with the units; 0 leaves it out.
     check: at most so many further queries test the fit, unless told otherwise.
     """
 
     name: str
     sampler: Sampler
-    fitter: Fitter
+    fitter: Fitter | Attribution
     unit: str = "token"
     lengths: int = 0
     check: int = 100
+
+    @property
+    def signed(self) -> bool:
+        """Whether the sign of its scores means for or against the target."""
+        return not isinstance(self.fitter, Attribution) or self.fitter.signed
 
 
 METHODS = {
@@ -271,13 +277,31 @@ class Explainer:
         for task, answer in zip(tasks, answers, strict=True):
             yield self._fitted(task, answer, options, asking * len(task.keep))
 
+    def _inside(self, task: _Task, score: Floats, target: int | Literal["all"], options: _Options) -> Fit:
+        """Return what a method that looks inside the model says of one text: effects that add up to its score."""
+        name, look = options.method.name, options.method.fitter
+        assert isinstance(look, Attribution)
+        if target == "all":
+            raise InputError(f"method {name!r} explains one class at a time; choose a target")
+        atoms = look(self.model, task.reading, target, options.seed)
+        units_ = task.units
+        total = np.bincount(units_.type_of_unit[units_.unit_of_atom], atoms, minlength=units_.n_types)
+        effects = total / np.bincount(units_.type_of_unit, minlength=units_.n_types)
+        base = float(score) - float(effects[units_.type_of_unit].sum())
+        return Problem.of(np.ones((1, units_.n_types)), np.atleast_1d(score), None).fitted(
+            Additive(effects, base), converged=True, iterations=0, judged=False
+        )
+
     def _fitted(self, task: _Task, answer: Answer, options: _Options, asking: float) -> Explanation:
         """Fit the surrogate of one text and test it."""
         began = perf_counter()
         head, m, n = self.model.head, len(task.asked.keep), len(task.units)
         target = head.resolve(options.target, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
-        found, length = _surrogate(task, scores[:m], options.method)
+        if isinstance(options.method.fitter, Attribution):
+            found, length = self._inside(task, scores[m], target, options), None
+        else:
+            found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit
         surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
         guess = surrogate(task.keep.astype(np.float64))
@@ -370,23 +394,25 @@ def _held_out(
     return found[0], found[1]
 
 
-def _surrogate(task: _Task, scores: Floats, method: Method) -> tuple[Fit, Lengths | None]:
+def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> tuple[Fit, Lengths | None]:
     """Fit the surrogate to the scores (m,) or (m, n_classes), and the effect of the length to what it leaves over, in turn."""
     asked, units_ = task.asked, task.units
     counts, sizes = units_.counts(asked.keep), asked.keep @ units_.sizes
-    found = fit(counts, scores, method.fitter, weights=asked.weights)
+    found = fit(counts, scores, fitter, weights=asked.weights)
     length: Lengths | None = None
     for turn in range(method.lengths):
         if turn:
             if length is None:
                 break
-            found = fit(counts, scores - length(sizes), method.fitter, weights=asked.weights)
+            found = fit(counts, scores - length(sizes), fitter, weights=asked.weights)
         length = fit_lengths(sizes, scores - found.model(counts), int(units_.sizes.sum()))
     return found, length
 
 
-def _untied(model: Slalom, own: NDArray[np.int64]) -> Slalom:
+def _untied(model: Surrogate, own: NDArray[np.int64]) -> Surrogate:
     """Return the model with one unit an occurrence, from one with a unit a type."""
+    if isinstance(model, Additive):
+        return Additive(model.effects[own], model.base)
     return Slalom(model.values[own], model.importances[own], model.background, model.link)
 
 

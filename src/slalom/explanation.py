@@ -6,7 +6,7 @@ spans[i, 1]]. An explanation is saved as JSON; numbers come back bit by bit.
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module, metadata
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.colours import strengths, wash
-from slalom.core import Background, Lengths, Link, Slalom, shapley
+from slalom.core import Additive, Background, Lengths, Link, Slalom, Surrogate, shapley
 from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
@@ -86,7 +86,8 @@ def _quality(quality: Quality | None) -> str:
 class Explanation:
     """Why a model gave a text its score: one value and one importance a unit.
 
-    text, units, spans (n, 2): what was explained, the names of its units and where they are. surrogate: the fitted Slalom.
+    text, units, spans (n, 2): what was explained, the names of its units and where they are. surrogate: the fitted Slalom,
+    or Additive where the method says that effects add up: values are then the effects, importances and weights are 0.
     lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing.
     sizes (n,): tokens of each unit.
     values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
@@ -99,7 +100,7 @@ class Explanation:
     text: str
     units: tuple[str, ...]
     spans: NDArray[np.int64]
-    surrogate: Slalom
+    surrogate: Surrogate
     score: float | Floats
     target: str
     labels: tuple[str, ...]
@@ -141,41 +142,43 @@ class Explanation:
     @property
     def values(self) -> Floats:
         """What each unit says: v (n,), or (n, n_classes)."""
-        return self.surrogate.values
+        return self.surrogate.effects if isinstance(self.surrogate, Additive) else self.surrogate.values
 
     @property
     def importances(self) -> Floats:
         """How loudly each unit says it: s (n,), mean zero."""
-        return self.surrogate.importances
+        return np.zeros(len(self.units)) if isinstance(self.surrogate, Additive) else self.surrogate.importances
 
     @property
     def background(self) -> Background | None:
         """Value and importance of what every query sees besides the units; None where there is none."""
-        return self.surrogate.background
+        return None if isinstance(self.surrogate, Additive) else self.surrogate.background
 
     @property
     def link(self) -> Link | None:
         """The saturating link; None where there is none."""
-        return self.surrogate.link
+        return None if isinstance(self.surrogate, Additive) else self.surrogate.link
 
     @property
     def linear(self) -> Floats:
         """The paper's linearised scores v exp(s)."""
-        return linear(self.surrogate)
+        return self._effects(linear)
 
     @property
     def gradient(self) -> Floats:
         """The derivative of the score by the presence of each unit."""
-        return gradient(self.surrogate)
+        return self._effects(gradient)
 
     @property
     def removal(self) -> Floats:
         """By how much the score falls when one unit is taken away, as the surrogate sees it."""
-        return removal(self.surrogate)
+        return self._effects(removal)
 
     @property
     def weights(self) -> Floats:
         """The share of attention of each unit in the whole text (n,)."""
+        if isinstance(self.surrogate, Additive):
+            return np.zeros(len(self.units))
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
 
     @property
@@ -185,6 +188,8 @@ class Explanation:
         Each then has an effect of its own, whatever else is there. Value and importance matter only by their product, so that
         they are not told apart, and values are huge.
         """
+        if isinstance(self.surrogate, Additive):
+            return True
         return self.background is not None and float(self.weights.sum()) < _COMPETING
 
     @property
@@ -192,7 +197,7 @@ class Explanation:
         """What a reader must know before using the numbers: tokens cut, a diagnosis, effects that merely add up."""
         cut = f"The model cannot see the last {self.cut} tokens of this text; they were cut." if self.cut else ""
         adds = ""
-        if self.additive and not self.diagnosis:
+        if self.additive and not self.diagnosis and isinstance(self.surrogate, Slalom):
             share = 1.0 - float(self.weights.sum())
             adds = (
                 f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
@@ -202,7 +207,10 @@ class Explanation:
 
     def shapley(self) -> Floats:
         """Return exact Shapley values of the evidence, the surrogate before its link."""
-        return shapley(self.surrogate)
+        return self._effects(shapley)
+
+    def _effects(self, score: Callable[[Slalom], Floats]) -> Floats:
+        return self.surrogate.effects if isinstance(self.surrogate, Additive) else score(self.surrogate)
 
     def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
         """Return one of the scores by its name, one number a unit (n,).
@@ -265,7 +273,9 @@ class Explanation:
             self,
             units=made.names,
             spans=made.spans,
-            surrogate=merge(self.surrogate, made.unit_of_atom),
+            surrogate=self.surrogate.merged(made.unit_of_atom)
+            if isinstance(self.surrogate, Additive)
+            else merge(self.surrogate, made.unit_of_atom),
             unit=unit,
             sizes=np.bincount(made.unit_of_atom, self.sizes).astype(np.int64),
             fidelity=Fidelity(None, None),
@@ -346,11 +356,12 @@ class Explanation:
             "text": self.text,
             "units": list(self.units),
             "spans": self.spans.tolist(),
-            "values": model.values.tolist(),
-            "importances": model.importances.tolist(),
-            "background": None if model.background is None else [_plain(part) for part in model.background],
-            "link": None if model.link is None else [_plain(part) for part in model.link],
-            "gamma": model.gamma,
+            "values": self.values.tolist(),
+            "importances": self.importances.tolist(),
+            "background": None if self.background is None else [_plain(part) for part in self.background],
+            "link": None if self.link is None else [_plain(part) for part in self.link],
+            "gamma": model.gamma if isinstance(model, Slalom) else 0.0,
+            "base": _plain(model.base) if isinstance(model, Additive) else None,
             "lengths": None if self.lengths is None else self.lengths.offsets.tolist(),
             "sizes": self.sizes.tolist(),
             "values_se": _plain(self.values_se),
@@ -391,7 +402,7 @@ class Explanation:
                 text=given["text"],
                 units=tuple(given["units"]),
                 spans=np.array(given["spans"], dtype=np.int64).reshape(-1, 2),
-                surrogate=Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"]),
+                surrogate=_surrogate(given),
                 score=_array(given["score"]),
                 target=given["target"],
                 labels=tuple(given["labels"]),
@@ -582,6 +593,12 @@ def _write(path: str | Path, content: str) -> None:
 def _floor_above(name: str) -> Any:
     """Return the module that draws results. Results do not know it: it is looked up by name when a user asks for a picture."""
     return import_module(f"slalom.{name}")
+
+
+def _surrogate(given: Mapping[str, Any]) -> Surrogate:
+    if given.get("base") is not None:
+        return Additive(given["values"], given["base"])
+    return Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"])
 
 
 def _tested(given: Mapping[str, Any], n: int) -> HeldOut:

@@ -1,5 +1,6 @@
 """The exact core: arrays in, arrays out; no text, no models."""
 
+from slalom.core.additive import Additive, Surrogate
 from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Sgd, fit
 from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.recovery import recover
@@ -7,6 +8,7 @@ from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue,
 from slalom.core.surrogate import Background, Link, Slalom
 
 __all__ = [
+    "Additive",
     "Alternating",
     "Background",
     "Fit",
@@ -16,6 +18,7 @@ __all__ = [
     "Link",
     "Sgd",
     "Slalom",
+    "Surrogate",
     "banzhaf",
     "fit",
     "fit_lengths",

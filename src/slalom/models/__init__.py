@@ -3,11 +3,13 @@
 from slalom.models.adapt import EMBEDDED, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
 from slalom.models.function import Function, Output, scikit_learn
+from slalom.models.inside import Attribution
 from slalom.models.model import Group, Head, Model, Reading, Target
 
 __all__ = [
     "EMBEDDED",
     "Answer",
+    "Attribution",
     "Engine",
     "Function",
     "Group",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom.core import Additive
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explanation import Explanation, Quality
@@ -41,16 +42,16 @@ def entry(explanation: Explanation) -> dict[str, Any]:
 def content(explanation: Explanation) -> dict[str, Any]:
     """Return all that is shown of one text."""
     e = explanation
-    model = e.surrogate
     return {
         "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
         "units": e.units,
         "unit": e.unit,
         "surrogate": {
-            "values": model.values.tolist(),
-            "importances": model.importances.tolist(),
-            "background": None if model.background is None else [_plain(part) for part in model.background],
-            "link": None if model.link is None else [_plain(part) for part in model.link],
+            "values": e.values.tolist(),
+            "importances": e.importances.tolist(),
+            "background": None if e.background is None else [_plain(part) for part in e.background],
+            "link": None if e.link is None else [_plain(part) for part in e.link],
+            "base": _plain(e.surrogate.base) if isinstance(e.surrogate, Additive) else None,
             "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
             "sizes": e.sizes.tolist(),
         },

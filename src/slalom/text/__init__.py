@@ -1,7 +1,7 @@
 """What a unit of a text is, and which parts of a text to ask a model about."""
 
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales
+from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales, Whole
 from slalom.text.segment import sentences, words
 from slalom.text.units import KINDS, Unit, Units, units
 
@@ -15,6 +15,7 @@ __all__ = [
     "Scales",
     "Unit",
     "Units",
+    "Whole",
     "pieces",
     "printable",
     "sentences",

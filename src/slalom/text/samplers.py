@@ -3,6 +3,7 @@
     Pairs       two units and nothing else: the paper's SLALOM-eff
     Deletions   the text less 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
+    Whole       the text itself and nothing else, for methods that look inside the model
 
 A sampler knows no text and asks no model: it turns a number of units into presence (m, n) and row weights (m,). No row comes
 twice, so where there are fewer distinct rows than the budget allows, there are fewer rows. The same generator state gives the
@@ -97,6 +98,16 @@ class Deletions(Sampler):
             return _asked(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
         return _with_ends(keep, empty=False, anchor=self.anchor)
+
+
+@final
+@dataclass(frozen=True)
+class Whole(Sampler):
+    """The text itself."""
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+        """Return one row, all present."""
+        return _asked(np.ones((1, len(types)), dtype=bool))
 
 
 @final

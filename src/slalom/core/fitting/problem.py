@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slalom.core.additive import Surrogate
 from slalom.core.checks import Floats, count_matrix, real_array
-from slalom.core.surrogate import Slalom, centred
+from slalom.core.surrogate import centred
 from slalom.errors import InputError
 
 
@@ -80,7 +81,7 @@ class Problem:
         seen = self.seen
         return np.array_equal(seen[0], seen[-1]) and bool((seen == seen[0]).all())
 
-    def loss(self, model: Slalom) -> float:
+    def loss(self, model: Surrogate) -> float:
         """Return the weighted mean squared error of a model (summed over classes)."""
         return self.mean_square(model(self.counts) - self.scores)
 
@@ -92,23 +93,25 @@ class Problem:
 
     def fitted(
         self,
-        model: Slalom,
+        model: Surrogate,
         *,
         converged: bool,
         iterations: int,
         limit: str = "max_iterations",
         note: str = "",
+        judged: bool = True,
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
         background_se: tuple[float | Floats, float] | None = None,
     ) -> "Fit":
         """Return the Fit of a model: its loss and r2 here, and what is wrong with the data or the convergence in words.
 
-        limit names the option that allows more iterations, note is what the fitter itself has to say.
+        limit names the option that allows more iterations, note is what the fitter itself has to say. judged: whether the
+        data are what the parameters come from; where they are not, nothing is said about them.
         """
         loss = self.loss(model)
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
-        diagnosis = " ".join(part for part in (self.undetermined(), late, note) if part)
+        diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
         return Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se, background_se)
 
     def mean_square(self, residual: Floats) -> float:
@@ -151,7 +154,7 @@ class Fit:
     diagnosis: plain words where the data cannot determine the parameters or the fit did not converge; empty otherwise.
     """
 
-    model: Slalom
+    model: Surrogate
     loss: float
     r2: float
     converged: bool

@@ -1,11 +1,14 @@
 // The surrogate of Explanation.predict: a softmax-weighted average of the values of the units that are kept, background
-// included, then the link, then what the mere length does. Scores are arrays: one log odds, or one centred logit a class.
+// included, then the link, then what the mere length does; or, with a base, a plain sum. Scores are arrays: one log odds, or one centred logit a class.
 
 const asRow = (part) => (Array.isArray(part) ? part : [part]);
 
 // Return the scores for counts (how often each unit is there), or null where they are not defined: nothing is left.
 function predict(model, counts) {
-  const { values, importances, background, link, lengths, sizes } = model;
+  const { values, importances, background, link, base, lengths, sizes } = model;
+  if (base !== null) {
+    return asRow(base).map((b, c) => counts.reduce((sum, k, i) => sum + k * asRow(values[i])[c], b));
+  }
   let top = background ? background[1] : -Infinity;
   for (let i = 0; i < counts.length; i++) {
     if (counts[i] > 0) top = Math.max(top, Math.log(counts[i]) + importances[i]);
