@@ -26,7 +26,20 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
 from slalom.explanation import Explanation, Explanations, Fidelity, HeldOut, Quality, presence, versions
-from slalom.models import Answer, Attribution, Engine, Model, Output, Question, Reading, Target, model_of
+from slalom.models import (
+    Answer,
+    Attribution,
+    Engine,
+    Model,
+    Output,
+    Querying,
+    Question,
+    Questions,
+    Reading,
+    Spent,
+    Target,
+    model_of,
+)
 from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
 from slalom.text.samplers import spread
 
@@ -39,14 +52,15 @@ _PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn"
 class Method:
     """A way to explain: what is asked, how it is fitted, and the units that it takes unless told otherwise.
 
-    fitter: fits a surrogate to the answers, or looks inside the model itself (an Attribution; the sampler is then `Whole`).
+    fitter: fits a surrogate to the answers; or looks inside the model itself (an Attribution), or asks in its own way (a
+    Querying), and then the sampler is `Whole`.
     lengths: how often the effect of the mere length of the input is fitted, in turn with the units; 0 leaves it out.
     check: at most so many further queries test the fit, unless told otherwise.
     """
 
     name: str
     sampler: Sampler
-    fitter: Fitter | Attribution
+    fitter: Fitter | Attribution | Querying
     unit: str = "token"
     lengths: int = 0
     check: int = 100
@@ -99,6 +113,7 @@ class _Task(NamedTuple):
     asked: Asked
     keep: NDArray[np.bool_]  # all rows: those of the fit, the whole text, near ones, far ones
     near: int  # how many of them are near ones
+    budget: int
 
 
 @final
@@ -257,7 +272,7 @@ class Explainer:
         asked = options.method.sampler.draw(made.type_of_unit, budget, np.random.default_rng(options.seed), reading.empty)
         near, far = _held_out(asked.keep, made.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([asked.keep, np.ones((1, n), dtype=bool), near, far])
-        return _Task(reading, made, asked, keep, len(near))
+        return _Task(reading, made, asked, keep, len(near), budget)
 
     def _read(self, text: str, options: _Options) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units."""
@@ -277,20 +292,38 @@ class Explainer:
         for task, answer in zip(tasks, answers, strict=True):
             yield self._fitted(task, answer, options, asking * len(task.keep))
 
-    def _inside(self, task: _Task, score: Floats, target: int | Literal["all"], options: _Options) -> Fit:
+    def _inside(self, task: _Task, score: Floats, target: int | Literal["all"], options: _Options, look: Attribution) -> Fit:
         """Return what a method that looks inside the model says of one text: effects that add up to its score."""
-        name, look = options.method.name, options.method.fitter
-        assert isinstance(look, Attribution)
-        if target == "all":
-            raise InputError(f"method {name!r} explains one class at a time; choose a target")
-        atoms = look(self.model, task.reading, target, options.seed)
-        units_ = task.units
-        total = np.bincount(units_.type_of_unit[units_.unit_of_atom], atoms, minlength=units_.n_types)
-        effects = total / np.bincount(units_.type_of_unit, minlength=units_.n_types)
-        base = float(score) - float(effects[units_.type_of_unit].sum())
-        return Problem.of(np.ones((1, units_.n_types)), np.atleast_1d(score), None).fitted(
-            Additive(effects, base), converged=True, iterations=0, judged=False
-        )
+        own = task.units.type_of_unit
+        atoms = look(self.model, task.reading, _one_class(target, options), options.seed)
+        total = np.bincount(own[task.units.unit_of_atom], atoms, minlength=task.units.n_types)
+        effects = total / np.bincount(own, minlength=task.units.n_types)
+        return _given(Additive(effects, float(score) - float(effects[own].sum())), np.ones((1, task.units.n_types)), score)
+
+    def _questioned(
+        self, task: _Task, target: int | Literal["all"], options: _Options, method: Querying, spent: Spent
+    ) -> tuple[Fit, Spent]:
+        """Return what a method that asks in its own way says of one text, and what all was spent on it."""
+        chosen, head = _one_class(target, options), self.model.head
+        asked: list[NDArray[np.bool_]] = []
+        answers: list[Floats] = []
+
+        def ask(keep: ArrayLike) -> Floats:
+            rows = np.asarray(keep).astype(bool).reshape(-1, len(task.units))
+            (answer,) = self.engine([Question(task.reading, task.units.atoms(rows))])
+            asked.append(rows)
+            answers.append(head.scores(answer.outputs, chosen))
+            return answers[-1]
+
+        text = task.reading
+        made = method(Questions(text.text, task.units.names, task.units.spans, ask, task.budget, text.empty, int(options.seed)))
+        own, n_types = task.units.type_of_unit, task.units.n_types
+        shared = np.bincount(own, made.effects, minlength=n_types) / np.bincount(own, minlength=n_types)
+        rows, scores = np.concatenate(asked), np.concatenate(answers)
+        rows, first = np.unique(rows, axis=0, return_index=True)
+        tokens = int((rows @ task.units.sizes).sum()) + spent.tokens
+        found = _given(Additive(shared, made.base), task.units.counts(rows), scores[first])
+        return found, Spent(spent.inputs + len(rows), tokens, 0.0)
 
     def _fitted(self, task: _Task, answer: Answer, options: _Options, asking: float) -> Explanation:
         """Fit the surrogate of one text and test it."""
@@ -298,8 +331,11 @@ class Explainer:
         head, m, n = self.model.head, len(task.asked.keep), len(task.units)
         target = head.resolve(options.target, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
+        length, spent = None, Spent(answer.inputs, answer.tokens, 0.0)
         if isinstance(options.method.fitter, Attribution):
-            found, length = self._inside(task, scores[m], target, options), None
+            found = self._inside(task, scores[m], target, options, options.method.fitter)
+        elif isinstance(options.method.fitter, Querying):
+            found, spent = self._questioned(task, target, options, options.method.fitter, spent)
         else:
             found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit
@@ -321,8 +357,8 @@ class Explainer:
             sizes=task.units.sizes,
             method=options.method.name,
             seed=int(options.seed),
-            queries=answer.inputs,
-            tokens=answer.tokens,
+            queries=spent.inputs,
+            tokens=spent.tokens,
             seconds=asking + perf_counter() - began,
             values_se=None if found.values_se is None else found.values_se[own],
             importances_se=None if found.importances_se is None else found.importances_se[own],
@@ -407,6 +443,18 @@ def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> t
             found = fit(counts, scores - length(sizes), fitter, weights=asked.weights)
         length = fit_lengths(sizes, scores - found.model(counts), int(units_.sizes.sum()))
     return found, length
+
+
+def _one_class(target: int | Literal["all"], options: _Options) -> int:
+    if target == "all":
+        raise InputError(f"method {options.method.name!r} explains one class at a time; choose a target")
+    return target
+
+
+def _given(model: Additive, counts: Floats, scores: Floats) -> Fit:
+    """Return a model that was not fitted here as a Fit, judged on what was asked."""
+    problem = Problem.of(counts, np.atleast_1d(scores), None)
+    return problem.fitted(model, converged=True, iterations=0, judged=False)
 
 
 def _untied(model: Surrogate, own: NDArray[np.int64]) -> Surrogate:

@@ -3,7 +3,7 @@
 from slalom.models.adapt import EMBEDDED, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
 from slalom.models.function import Function, Output, scikit_learn
-from slalom.models.inside import Attribution
+from slalom.models.inside import Attribution, Querying, Questions
 from slalom.models.model import Group, Head, Model, Reading, Target
 
 __all__ = [
@@ -16,7 +16,9 @@ __all__ = [
     "Head",
     "Model",
     "Output",
+    "Querying",
     "Question",
+    "Questions",
     "Reading",
     "Spent",
     "Target",
