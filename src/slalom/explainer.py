@@ -301,29 +301,37 @@ class Explainer:
         return _given(Additive(effects, float(score) - float(effects[own].sum())), np.ones((1, task.units.n_types)), score)
 
     def _questioned(
-        self, task: _Task, target: int | Literal["all"], options: _Options, method: Querying, spent: Spent
+        self, task: _Task, scores: Floats, target: int | Literal["all"], options: _Options, method: Querying, spent: Spent
     ) -> tuple[Fit, Spent]:
-        """Return what a method that asks in its own way says of one text, and what all was spent on it."""
-        chosen, head = _one_class(target, options), self.model.head
-        asked: list[NDArray[np.bool_]] = []
-        answers: list[Floats] = []
+        """Return what a method that asks in its own way says of one text, and what all was spent on it.
+
+        scores: of the rows of the task, which need not be asked again.
+        """
+        chosen, n = _one_class(target, options), len(task.units)
+        known = {row.tobytes(): score for row, score in zip(task.keep, scores.tolist(), strict=True)}
+        its: dict[bytes, None] = {}
 
         def ask(keep: ArrayLike) -> Floats:
-            rows = np.asarray(keep).astype(bool).reshape(-1, len(task.units))
-            (answer,) = self.engine([Question(task.reading, task.units.atoms(rows))])
-            asked.append(rows)
-            answers.append(head.scores(answer.outputs, chosen))
-            return answers[-1]
+            nonlocal spent
+            rows = np.asarray(keep).astype(bool).reshape(-1, n)
+            names = [row.tobytes() for row in rows]
+            its.update(dict.fromkeys(names))
+            fresh = list({name: i for i, name in enumerate(names) if name not in known}.values())
+            if fresh:
+                (answer,) = self.engine([Question(task.reading, task.units.atoms(rows[fresh]))])
+                known.update(
+                    zip([names[i] for i in fresh], self.model.head.scores(answer.outputs, chosen).tolist(), strict=True)
+                )
+                spent = Spent(spent.inputs + answer.inputs, spent.tokens + answer.tokens, 0.0)
+            return np.array([known[name] for name in names])
 
-        text = task.reading
-        made = method(Questions(text.text, task.units.names, task.units.spans, ask, task.budget, text.empty, int(options.seed)))
+        text, units_ = task.reading, task.units
+        made = method(Questions(text.text, units_.names, units_.spans, ask, task.budget, text.empty, int(options.seed)))
         own, n_types = task.units.type_of_unit, task.units.n_types
         shared = np.bincount(own, made.effects, minlength=n_types) / np.bincount(own, minlength=n_types)
-        rows, scores = np.concatenate(asked), np.concatenate(answers)
-        rows, first = np.unique(rows, axis=0, return_index=True)
-        tokens = int((rows @ task.units.sizes).sum()) + spent.tokens
-        found = _given(Additive(shared, made.base), task.units.counts(rows), scores[first])
-        return found, Spent(spent.inputs + len(rows), tokens, 0.0)
+        rows = np.frombuffer(b"".join(its), dtype=bool).reshape(-1, n)
+        counts = task.units.counts(rows)
+        return _given(Additive(shared, made.base), counts, np.array([known[name] for name in its])), spent
 
     def _fitted(self, task: _Task, answer: Answer, options: _Options, asking: float) -> Explanation:
         """Fit the surrogate of one text and test it."""
@@ -335,7 +343,7 @@ class Explainer:
         if isinstance(options.method.fitter, Attribution):
             found = self._inside(task, scores[m], target, options, options.method.fitter)
         elif isinstance(options.method.fitter, Querying):
-            found, spent = self._questioned(task, target, options, options.method.fitter, spent)
+            found, spent = self._questioned(task, scores, target, options, options.method.fitter, spent)
         else:
             found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit

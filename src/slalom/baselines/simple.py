@@ -1,8 +1,8 @@
 """Baselines that need no package: leave-one-out, Naive Bayes of a corpus, random numbers.
 
-    leave-one-out   F(text) - F(text without i)
-    naive bayes     log p(token | target) - log p(token | other classes), with alpha added to every count
-    random          standard normal
+leave-one-out   F(text) - F(text without i)
+naive bayes     log p(token | target) - log p(token | other classes), with alpha added to every count
+random          standard normal
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The exact core: arrays in, arrays out; no text, no models."""
 
 from slalom.core.additive import Additive, Surrogate
-from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Sgd, fit
+from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit
 from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.recovery import recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
@@ -15,6 +15,7 @@ __all__ = [
     "Fitter",
     "Joint",
     "Lengths",
+    "Linear",
     "Link",
     "Sgd",
     "Slalom",

@@ -4,10 +4,11 @@ from numpy.typing import ArrayLike
 
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
+from slalom.core.fitting.linear import Linear
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Sgd", "fit"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
 
 
 def fit(counts: ArrayLike, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
