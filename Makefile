@@ -11,10 +11,12 @@ READY := .venv/.ready
 INSTALL = PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable
 TEXT ?= The first half is dull. The second half is one of the best things I have seen in years.
 
+export TEXT
+
 .PHONY: demo test format pictures bench bench-explain clean
 
 demo: .venv/.ready-demo
-	.venv/bin/slalom explain "$(TEXT)" --html demo.html
+	.venv/bin/slalom explain --html demo.html -- "$$TEXT"
 
 test: $(READY)
 	scripts/check

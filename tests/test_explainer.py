@@ -232,3 +232,26 @@ def test_the_model_itself_can_be_asked_about_parts_of_an_explained_text():
         explainer.ask(e, keep[:, :2])
     with pytest.raises(InputError, match="ask the model that was explained"):
         explainer.ask(replace(e, units=("one",)), keep)
+
+
+@pytest.mark.parametrize("keep", [[0.5, 1.0], ["a", "b"], [np.nan, 1.0], [2, 1], [None, True]])
+def test_what_is_no_presence_is_refused_by_the_explanation_and_by_the_model(keep):
+    explainer = Explainer(lambda texts: [float(len(t)) for t in texts], output="log_odds", queries=20)
+    e = explainer("one two")
+    for judge in (e.predict, lambda keep: explainer.ask(e, keep)):
+        with pytest.raises(InputError, match="keep must hold True and False"):
+            judge(keep)
+        assert judge(np.zeros((0, 2))).shape == (0,)
+        assert np.isclose(judge([1, 0]), judge([True, False]))
+
+
+def test_a_class_that_is_called_all_is_one_class():
+    explainer = Explainer(lambda texts: [[t.count("o"), 0.0, 1.0] for t in texts], output="logits", labels=["all", "b", "c"])
+    e = explainer("one two", target=0)
+    assert np.shape(explainer.ask(e, [1, 1])) == ()
+    assert np.isclose(explainer.ask(e, [1, 1]), e.score)
+
+
+def test_the_options_are_kept_with_the_result():
+    e = Explainer(lambda texts: [0.5 * len(t) for t in texts], output="log_odds", queries=np.int64(20))("one two", target=1)
+    assert e.settings == {"queries": 20, "check": None, "target": 1, "long": "cut", "identity": None}

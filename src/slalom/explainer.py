@@ -177,6 +177,7 @@ class Explainer:
         check: int | None = ...,
         target: Target | _Unset = ...,
         seed: int | None = ...,
+        first: int = ...,
     ) -> Explanation: ...
     @overload
     def __call__(
@@ -190,6 +191,7 @@ class Explainer:
         check: int | None = ...,
         target: Target | _Unset = ...,
         seed: int | None = ...,
+        first: int = ...,
     ) -> Explanations: ...
     def __call__(
         self,
@@ -202,8 +204,12 @@ class Explainer:
         check: int | None = None,
         target: Target | _Unset = _UNSET,
         seed: int | None = None,
+        first: int = 0,
     ) -> Explanation | Explanations:
-        """Explain one text, or several at once, which share batches. Options given here replace those of the Explainer."""
+        """Explain one text, or several at once, which share batches. Options given here replace those of the Explainer.
+
+        first: the number that the first of several texts has in messages.
+        """
         base = self.options
         chosen = base.method if method is None else _method(method)
         options = _checked(
@@ -222,7 +228,14 @@ class Explainer:
             return next(self._explained([text], options))
         if not isinstance(text, Iterable):
             raise InputError(f"a text must be a string, several a list of strings; got {type(text).__name__}")
-        return Explanations(self._explained(list(text), options))
+        return Explanations(self._explained(list(text), options, first))
+
+    def made(self, explanation: Explanation, target: Target = None) -> bool:
+        """Return whether an explanation is one that this Explainer would make of its text: same model, method and options."""
+        options = _checked(replace(self.options, target=target))
+        mine = (options.method.name, options.seed, options.unit, self.model.name, _settings(options, self.engine.name()))
+        e = explanation
+        return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
         """Return what the model itself says where `explanation.predict` guesses: its scores for presence of units (m, n)."""
@@ -234,19 +247,21 @@ class Explainer:
                 " ask the model that was explained"
             )
         mask = presence(keep, len(made))
-        rows = np.atleast_2d(mask).astype(bool)
+        rows = np.atleast_2d(mask)
         if not reading.empty and not rows.any(axis=1).all():
             raise InputError(f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit")
         (answer,) = self.engine([Question(reading, made.atoms(rows))])
-        head = self.model.head
-        scores = head.scores(answer.outputs, head.resolve(explanation.target, answer.outputs[0]))
+        head, every = self.model.head, explanation.values.ndim == 2
+        if not every and explanation.target not in head.labels:
+            raise InputError(f"{explanation.target!r} is no class of this model; ask the model that was explained")
+        scores = head.scores(answer.outputs, "all" if every else head.labels.index(explanation.target))
         return scores if mask.ndim == 2 else scores[0]
 
-    def _explained(self, texts: list[Any], options: _Options) -> Iterator[Explanation]:
+    def _explained(self, texts: list[Any], options: _Options, first: int = 0) -> Iterator[Explanation]:
         """Explain texts, as many at a time as fit into memory."""
         tasks: list[_Task] = []
         for number, text in enumerate(texts):
-            where = "" if len(texts) == 1 else f" (text {number})"
+            where = "" if len(texts) == 1 and not first else f" (text {first + number})"
             tasks.append(self._task(text, options, where))
             if number == len(texts) - 1 or sum(task.keep.size for task in tasks) > _CELLS:
                 yield from self._solved(tasks, options)
@@ -377,6 +392,7 @@ class Explainer:
             cut=task.reading.cut,
             diagnosis=found.diagnosis,
             model=self.model.name,
+            settings=_settings(options, self.engine.whose),
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
@@ -404,6 +420,8 @@ def _checked(options: _Options) -> _Options:
     for name, number, least in wanted:
         if number is not None and (type(number) is bool or not isinstance(number, (int, np.integer)) or number < least):
             raise InputError(f"{name} must be an integer of at least {least}; got {number!r}")
+        if number is not None and number >= 2**63:
+            raise InputError(f"{name} must be below 2**63; got {number!r}")
     method = options.method
     if isinstance(method.fitter, Sgd):
         method = replace(method, fitter=replace(method.fitter, seed=options.seed))
@@ -463,6 +481,18 @@ def _given(model: Additive, counts: Floats, scores: Floats) -> Fit:
     """Return a model that was not fitted here as a Fit, judged on what was asked."""
     problem = Problem.of(counts, np.atleast_1d(scores), None)
     return problem.fitted(model, converged=True, iterations=0, judged=False)
+
+
+def _settings(options: _Options, whose: str | None) -> dict[str, Any]:
+    """Return what a result depends on besides the text, method, unit and seed."""
+    given: dict[str, Any] = {
+        "queries": options.queries,
+        "check": options.check,
+        "target": options.target,
+        "long": options.long,
+    }
+    plain = {name: int(part) if isinstance(part, np.integer) else part for name, part in given.items()}
+    return {**plain, "identity": whose}
 
 
 def _untied(model: Surrogate, own: NDArray[np.int64]) -> Surrogate:

@@ -95,6 +95,7 @@ class Explanation:
     probabilities (n_labels,): the model's, of the whole text.
     fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
     took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
+    settings: the options as they were given (queries, check, target, long), and the fingerprint of the model where it has one.
     """
 
     text: str
@@ -122,6 +123,7 @@ class Explanation:
     cut: int = 0
     diagnosis: str = ""
     model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -195,7 +197,9 @@ class Explanation:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers: tokens cut, a diagnosis, effects that merely add up."""
-        cut = f"The model cannot see the last {self.cut} tokens of this text; they were cut." if self.cut else ""
+        ahead = self.cut and len(self.spans) and not self.text[: self.spans[0, 0]].strip()
+        end = "last" if ahead else "first"
+        cut = f"The model cannot see the {end} {self.cut} tokens of this text; they were cut." if self.cut else ""
         adds = ""
         if self.additive and not self.diagnosis and isinstance(self.surrogate, Slalom):
             share = 1.0 - float(self.weights.sum())
@@ -389,6 +393,7 @@ class Explanation:
             "cut": self.cut,
             "diagnosis": self.diagnosis,
             "model": self.model,
+            "settings": dict(self.settings),
             "versions": dict(self.versions),
         }
 
@@ -424,6 +429,7 @@ class Explanation:
                 cut=given["cut"],
                 diagnosis=given["diagnosis"],
                 model=given["model"],
+                settings=given.get("settings", {}),
                 versions=given["versions"],
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -553,7 +559,7 @@ def load(path: str | Path) -> Explanation | Explanations:
     return Explanation.from_dict(given)
 
 
-def presence(keep: ArrayLike, n: int) -> NDArray[Any]:
+def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
     """Return presence of n units as an array (m, n) or (n,); InputError where it is not that."""
     try:
         mask = np.asarray(keep)
@@ -561,7 +567,9 @@ def presence(keep: ArrayLike, n: int) -> NDArray[Any]:
         raise InputError(f"keep must be an array (m, {n}); its rows differ in length") from error
     if mask.ndim not in (1, 2) or mask.shape[-1] != n:
         raise InputError(f"keep must have shape (m, {n}), one column for each unit; got {mask.shape}")
-    return mask
+    if mask.dtype != bool and not (mask.dtype.kind in "iuf" and np.isin(mask, (0, 1)).all()):
+        raise InputError("keep must hold True and False, or 1 and 0: whether each unit is kept; it holds something else")
+    return mask.astype(bool)
 
 
 @cache

@@ -160,11 +160,11 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
     assert [e.text for e in slalom.load("e.jsonl")] == texts
     code, _, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20, "--seed", 3)
     assert code == 1
-    assert "was begun with another method, seed, unit or model" in err
+    assert "was begun with another model or other options" in err
     (tmp_path / "o.txt").write_text("Other.\n")
     code, _, err = run("explain", "--file", "o.txt", "--out", "e.jsonl")
     assert code == 1
-    assert "already has explanations of other texts" in err
+    assert "holds something that is no explanation of these texts" in err
 
 
 @pytest.mark.parametrize(
@@ -184,21 +184,112 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
         (["explain", "good", "--png", "p.doc"], 1, r"must be a \.png, \.svg or \.pdf file"),
+        (["explain", "good", "--out", "e.json"], 1, r"--out must be a \.jsonl file"),
+        (["explain", "--file", "d.csv", "--html", "d.csv"], 1, "is the file with the texts"),
+        (["explain", "--file", "broken.jsonl"], 1, "line 1 of 'broken.jsonl' must be a JSON object"),
+        (["explain", "--file", "broken.gz"], 1, "must be text in UTF-8, plain or compressed with gzip"),
+        (["explain", "--file", "other.jsonl"], 1, "row 2 of other.jsonl must have a field \"text\"; it has 'words'"),
+        (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
+        (["explain", "good", "--model", "d.csv"], 1, "a saved classifier is a folder; 'd.csv' is a file"),
+        (["train", "d.csv", "--out", "d.csv"], 1, "could not write into 'd.csv'"),
+        (["train", "d.csv", "--out", "."], 1, "must be an empty or a new folder; it holds"),
+        (["train", "d.csv", "--out", "m", "--labels", "a,a"], 1, "2 different names"),
+        (["train", "d.csv", "--out", "m", "--validation", "0.9"], 1, "every class needs a text to learn from"),
+        (["train", "d.csv", "--out", "m", "--learning-rate", "nan"], 1, "learning_rate must be finite"),
+        (["train", "d.csv", "--out", "m", "--test", "t.csv"], 1, "labels in t.csv must be among 0, 1; it also has 7"),
         (["train", "none.csv", "--out", "m"], 1, "could not read 'none.csv'"),
         (["train", "d.csv"], 2, "Missing option '--out'"),
-        (["train", "d.csv", "--out", "m", "--labels", "a,b,c"], 1, "--labels must name all 2 labels"),
+        (
+            ["train", "d.csv", "--out", "m", "--labels", "a,b,c"],
+            1,
+            "--labels must give 2 different names, for 0, 1; got 'a,b,c'",
+        ),
         (["train", "d.csv", "--out", "m", "--layers", "0"], 1, "layers must be at least 1"),
         (["wander"], 2, "No such command 'wander'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said):
     (tmp_path / "d.csv").write_text("text,label\ngood,1\nbad,0\n")
+    (tmp_path / "t.csv").write_text("text,label\ngood,1\nbad,7\n")
+    (tmp_path / "broken.jsonl").write_text('{"text": \n{"text": "good"}\n')
+    (tmp_path / "broken.gz").write_bytes(b"\x1f\x8b\x08\x00 no gzip")
+    (tmp_path / "other.jsonl").write_text('{"text": "good"}\n{"words": "bad"}\n')
     found, out, err = run(*arguments)
     assert found == code
     assert re.search(said, err)
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
+    for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n"):
+        (tmp_path / "d.jsonl").write_text(content)
+        code, _, err = run("explain", "A fine film.", "--out", "d.jsonl")
+        assert code == 1
+        assert "holds something that is no explanation of these texts" in err
+        assert (tmp_path / "d.jsonl").read_text() == content
+
+
+@pytest.mark.parametrize("other", [["--target", "positive"], ["--queries", "40"], ["--long", "window"], ["--unit", "word"]])
+def test_one_file_holds_explanations_of_one_kind(run, tmp_path, other):
+    (tmp_path / "one.txt").write_text("A good film.\n")
+    (tmp_path / "two.txt").write_text("A good film.\nA bad film.\n")
+    assert run("explain", "--file", "one.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30)[0] == 0
+    code, _, err = run("explain", "--file", "two.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30, *other)
+    assert code == 1
+    assert "was begun with another model or other options" in err
+    assert len(slalom.load("e.jsonl")) == 1
+    assert run("explain", "--file", "two.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30)[0] == 0
+    assert len(slalom.load("e.jsonl")) == 2
+
+
+def test_a_narrow_terminal_loses_columns_never_digits(run, monkeypatch):
+    full = run("explain", SENTENCE, "--top", 3)[1]
+    for width in (100, 64, 40, 20):
+        monkeypatch.setenv("COLUMNS", str(width))
+        _, out, _ = run("explain", SENTENCE, "--top", 3)
+        assert re.search(r"^dull +-5\.\d\d\d", out, flags=re.M)
+        assert "…" not in out
+        for number in re.findall(r"[-+]\d+\.\d+", out.split("token")[1].split("strongest")[0]):
+            assert number in full
+
+
+def test_the_text_that_is_wrong_is_counted_as_a_user_counts(run, tmp_path):
+    (tmp_path / "t.txt").write_text("good\n" * 19 + "\u200b\n")
+    code, _, err = run("explain", "--file", "t.txt")
+    assert code == 1
+    assert err == "error: a text must have at least one token; got '\\u200b' (text 20)\n"
+
+
+def test_a_text_cannot_steer_the_terminal(run):
+    _, out, _ = run("explain", "A \x1b[31mgood\x9b film", "--queries", 20)
+    assert not re.search(r"[\x1b\x9b]", out)
+
+
+def test_a_table_may_hold_the_texts(run, tmp_path):
+    (tmp_path / "t.csv").write_text('id,text\n1,"A good film, really."\n2,Bad.\n')
+    _, out, _ = run("explain", "--file", "t.csv", "--json", "--queries", 20)
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film, really.", "Bad."]
+
+
+def test_test_labels_are_those_of_the_training_data(run, tmp_path):
+    (tmp_path / "d.csv").write_text("text,label\n" + "good film,pos\nbad film,neg\n" * 60)
+    (tmp_path / "t.csv").write_text("text,label\n" + "good film,pos\n,neg\n" * 3)
+    size = ["--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 8, "--learning-rate", 0.01]
+    code, out, err = run("train", "d.csv", "--out", "m", "--test", "t.csv", "--labels", "negative,positive", *size)
+    assert code == 0, err
+    assert "3 rows of t.csv have no text or no label and are left out" in out
+    assert "on 1.0000 of the 3 test texts" in out
+
+
+def test_a_run_that_diverges_is_no_success(run, tmp_path):
+    (tmp_path / "d.csv").write_text("text,label\n" + "good film,pos\nbad film,neg\n" * 60)
+    size = ["--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 8, "--learning-rate", 1e30]
+    code, _, err = run("train", "d.csv", "--out", "m", *size)
+    assert code == 1
+    assert "training has diverged; try a learning rate below 1e+30" in err
+    assert not (tmp_path / "m" / "config.json").exists()
 
 
 def test_a_model_that_is_no_classifier_is_named(run, tmp_path):

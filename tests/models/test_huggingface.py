@@ -194,8 +194,11 @@ def test_paths_are_loaded_and_wrong_ones_refused(tmp_path):
     words.save_pretrained(tmp_path / "encoder")
     with pytest.raises(InputError, match="holds no sequence classifier"):
         Explainer(tmp_path / "encoder")
-    with pytest.raises(InputError, match="could be loaded from"):
+    with pytest.raises(InputError, match=r"there is no folder .*nothing'; name the folder of a saved classifier"):
         Explainer(str(tmp_path / "nothing"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="could be loaded from"):
+        Explainer(tmp_path / "empty")
 
 
 def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows():

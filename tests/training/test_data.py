@@ -84,6 +84,8 @@ def test_other_columns_can_be_named(tmp_path):
         ("d.jsonl.gz", b"not compressed", "compressed with gzip"),
         ("d.xlsx", b"", r"must be a \.csv, \.tsv, \.jsonl or \.json file"),
         ("d.jsonl", b'{"text": "a", "label": 0.5}\n', "labels must be words or whole numbers; row 1"),
+        ("d.jsonl", b'{"text": "a", "label": [1]}\n', "labels must be words or whole numbers; row 1"),
+        ("d.csv.gz", b"\x1f\x8b\x08\x00 no gzip", "compressed with gzip"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, name, content, said):

@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 from safetensors.numpy import load_file  # noqa: E402
 
 import slalom  # noqa: E402
-from slalom.errors import InputError  # noqa: E402
+from slalom.errors import InputError, ModelError  # noqa: E402
 from slalom.models.saved import load_saved  # noqa: E402
 from slalom.training import Labelled, Recipe, Stopped, train  # noqa: E402
 from slalom.training.batches import encoded, shuffled  # noqa: E402
@@ -77,6 +77,59 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch)
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize("at", ["the last step of an epoch", "the end"])
+def test_a_stop_between_epochs_or_at_the_end_loses_nothing(tmp_path, monkeypatch, at):
+    data = reviews(60)
+    recipe = replace(SMALL, batch=64, epochs=2)  # one step an epoch
+    whole = trained(data, tmp_path / "whole", recipe)
+    with monkeypatch.context() as patch:
+        if at == "the end":
+            patch.setattr("slalom.training.loop.card", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        else:
+            step = torch.optim.AdamW.step
+            patch.setattr(torch.optim.AdamW, "step", lambda self: os.kill(os.getpid(), signal.SIGINT) or step(self))
+        with pytest.raises(KeyboardInterrupt):
+            trained(data, tmp_path / "parts", recipe)
+    parts = trained(data, tmp_path / "parts", recipe)
+    assert parts.validation == whole.validation
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_a_start_for_independent_labels_becomes_one_for_classes(tmp_path):
+    data = reviews(60)
+    trained(data, tmp_path / "one", replace(SMALL, epochs=1))
+    path = tmp_path / "one" / "config.json"
+    path.write_text(path.read_text().replace("single_label_classification", "multi_label_classification"))
+    trained(data, tmp_path / "two", replace(SMALL, epochs=1, init=str(tmp_path / "one")))
+    assert slalom.Explainer(tmp_path / "two").model.head.kind == "classes"
+
+
+def test_a_teacher_that_answers_with_nothing_is_refused(tmp_path):
+    data = reviews(60)
+    trained(data, tmp_path / "one", replace(SMALL, epochs=1))
+    model, tokenizer, _ = load_saved(str(tmp_path / "one"))
+    model.classifier.bias.data[:] = float("nan")
+    model.save_pretrained(tmp_path / "nan")
+    tokenizer.save_pretrained(tmp_path / "nan")
+    with pytest.raises(ModelError, match="the teacher answers with NaN"):
+        trained(data, tmp_path / "two", replace(SMALL, epochs=1, teacher=str(tmp_path / "nan")))
+
+
+def test_positions_that_begin_after_the_padding_index_are_counted(tmp_path):
+    import transformers  # noqa: PLC0415
+
+    from tests.models import tiny  # noqa: PLC0415
+
+    config = transformers.RobertaConfig(
+        vocab_size=400, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+        max_position_embeddings=20, pad_token_id=1,
+    )  # fmt: skip
+    transformers.RobertaForSequenceClassification(config).save_pretrained(tmp_path / "roberta")
+    tiny.tokenizer("roberta").save_pretrained(tmp_path / "roberta")
+    trained(reviews(40), tmp_path / "m", replace(SMALL, epochs=1, init=str(tmp_path / "roberta"), max_length=512))
+
+
 def test_another_run_does_not_go_on_by_mistake(tmp_path, monkeypatch):
     data = reviews(100)
 
@@ -91,6 +144,9 @@ def test_another_run_does_not_go_on_by_mistake(tmp_path, monkeypatch):
         trained(data, tmp_path / "m", replace(SMALL, hidden=32))
     with pytest.raises(InputError, match="the data differ"):
         trained(reviews(99, 3), tmp_path / "m")
+    torch.save({"mine": 1}, tmp_path / "m" / "checkpoint.pt")
+    with pytest.raises(InputError, match="not a checkpoint of slalom"):
+        trained(data, tmp_path / "m")
     (tmp_path / "m" / "checkpoint.pt").write_bytes(b"broken")
     with pytest.raises(InputError, match="not a checkpoint that can be read"):
         trained(data, tmp_path / "m")
@@ -169,7 +225,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path):
         ({"layers": 0}, "layers must be at least 1; got 0"),
         ({"dropout": 1.0}, "dropout must be a share"),
         ({"learning_rate": -1.0}, "learning_rate must be above 0"),
-        ({"temperature": float("nan")}, "temperature must be above 0"),
+        ({"temperature": float("nan")}, "temperature must be finite"),
         ({"validation": -0.1}, "validation must be a share"),
     ],
 )

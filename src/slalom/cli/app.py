@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the work could not be done (the message says what to do ne
 130 interrupted.
 """
 
+import io
 import os
 import sys
 import warnings
@@ -50,6 +51,11 @@ def _options(
 
 def main() -> None:
     """Run the command line; an error is one line, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a pipe may have an encoding without the characters of a text
+            stream.reconfigure(
+                errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
+            )
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")

@@ -1,16 +1,19 @@
 """`slalom explain`: why a classifier decided as it did, for one text or many."""
 
-import gzip
 import json
+import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from slalom.cli.printing import complain, console
-from slalom.errors import InputError
+from slalom.errors import InputError, MissingExtra
+from slalom.training.data import ROWS, read_rows, read_text
 
 _AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
 
@@ -20,7 +23,8 @@ def explain(
         str | None, typer.Argument(metavar="TEXT", help="The text to explain; - reads texts from standard input.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A file with one text a line, or JSON lines (.jsonl) with a field `text`; also .gz.")
+        Path | None,
+        typer.Option(help="A file with one text a line, or rows with a field `text` (.jsonl, .json, .csv, .tsv); also .gz."),
     ] = None,
     model: Annotated[
         str | None,
@@ -61,14 +65,13 @@ def explain(
     from slalom.cli.terminal import show  # noqa: PLC0415
 
     texts = _texts(text, file)
-    _check_places(html, png, out)
+    _check_places(file, html, png, out)
     done = _begun(out, texts) if out else []
     explainer = Explainer(
         model, method=method, unit=unit, queries=queries, seed=seed, long=long, device=device, cache=cache
     )  # fmt: skip
     labels = explainer.model.head.labels
     chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
-    _check_same(done, out, method, seed, explainer)
     screen = console()
     every: list[Explanation] = []
     try:
@@ -95,13 +98,24 @@ def _explained(
     explainer: Any, texts: Sequence[str], target: str | int | None, done: Sequence[Any], out: Path | None
 ) -> Iterator[Any]:
     """Give the explanations of all texts, lot by lot; those that the file has already come first."""
+    if not all(explainer.made(e, target) for e in done):
+        raise InputError(
+            f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
+        )
     yield from done
     for start in range(len(done), len(texts), _AT_ONCE):
-        lot = explainer(texts[start : start + _AT_ONCE], target=target)
+        lot = explainer(texts[start : start + _AT_ONCE], target=target, first=start + 1 if len(texts) > 1 else 0)
         if out:
-            with out.open("a", encoding="utf-8", errors="surrogatepass") as lines:
-                lines.writelines(e.to_json() + "\n" for e in lot)
+            _append(out, "".join(e.to_json() + "\n" for e in lot))
         yield from lot
+
+
+def _append(out: Path, lines: str) -> None:
+    try:
+        with out.open("a", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(lines)
+    except OSError as error:
+        raise InputError(f"could not write {str(out)!r}: {error.strerror}; name a file that can be written") from error
 
 
 def _texts(text: str | None, file: Path | None) -> list[str]:
@@ -110,31 +124,38 @@ def _texts(text: str | None, file: Path | None) -> list[str]:
         raise typer.BadParameter(f"give a TEXT, - for standard input, or --file FILE; got {got}")
     if text is not None and text != "-":
         return [text]
-    piped = file is None or str(file) == "-"
-    where = "standard input" if piped else str(file)
+    if file is not None and str(file) != "-":
+        kinds = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
+        if kinds and kinds[-1] in ROWS:
+            return _fields(read_rows(file), str(file))
+        return _lines(read_text(file), str(file))
     try:
-        raw = sys.stdin.buffer.read() if piped or file is None else file.read_bytes()
-        content = (gzip.decompress(raw) if not piped and where.endswith(".gz") else raw).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"could not read {where!r}: {reason}; name a text file in UTF-8") from error
-    return _lines(content, where)
+        content = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input must be text in UTF-8; {error}") from error
+    first = next((line for line in content.split("\n") if line.strip()), "")
+    if _object(first) is None:
+        return _lines(content, "standard input")
+    return _fields((_object(line) or {} for line in content.split("\n") if line.strip()), "standard input")
 
 
 def _lines(content: str, where: str) -> list[str]:
-    """Return the texts of a file: one a line, or the field `text` of JSON objects, one a line."""
-    every = (line.removesuffix("\r") for line in content.split("\n"))
-    lines = [(number, line) for number, line in enumerate(every, start=1) if line.strip()]
-    if not lines:
+    """Return the texts of a file with one a line."""
+    texts = [line for line in re.split(r"\r\n|\r|\n", content) if line.strip()]
+    if not texts:
         raise InputError(f"{where} must have at least one line with a text; it is empty")
-    if not (lines[0][1].lstrip().startswith("{") and _object(lines[0][1]) is not None):
-        return [line for _, line in lines]
+    return texts
+
+
+def _fields(rows: Iterable[Mapping[str, Any]], where: str) -> list[str]:
+    """Return the field `text` of rows."""
     texts = []
-    for number, line in lines:
-        row = _object(line)
-        if row is None or not isinstance(row.get("text"), str):
-            raise InputError(f'line {number} of {where} must be a JSON object with a field "text"; got {line[:40]}')
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row.get("text"), str):
+            raise InputError(f'row {number} of {where} must have a field "text"; it has {", ".join(map(repr, row)) or "none"}')
         texts.append(row["text"])
+    if not texts:
+        raise InputError(f"{where} must have at least one row with a text; it is empty")
     return texts
 
 
@@ -146,34 +167,47 @@ def _object(line: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _check_places(html: Path | None, png: Path | None, out: Path | None) -> None:
+def _check_places(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:
     """Say before the work, not after it, that a file cannot be written."""
     for path in (html, png, out):
-        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+        if path is None:
+            continue
+        if path.is_dir() or not path.resolve().parent.is_dir():
             raise InputError(f"could not write {str(path)!r}; name a file in a folder that exists")
+        if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+            raise InputError(f"could not write {str(path)!r}; name a file that can be written")
+        if file is not None and path.resolve() == file.resolve():
+            raise InputError(f"{str(path)!r} is the file with the texts; name another one for the results")
     if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
+    if png is not None and find_spec("matplotlib") is None:
+        raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom[plots]'")
+    if out is not None and out.suffix.lower() != ".jsonl":
+        raise InputError(f"--out must be a .jsonl file, one explanation a line; got {str(out)!r}")
 
 
 def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
-    """Return the explanations that an earlier, interrupted run has written for the first of these texts."""
-    from slalom import load  # noqa: PLC0415
+    """Return the explanations that an earlier, interrupted run has written for the first of these texts.
+
+    A last line that was cut off is taken away, once it is clear that the file is ours.
+    """
+    from slalom import Explanation  # noqa: PLC0415
 
     if not out.exists() or not out.stat().st_size:
         return []
-    whole = out.read_bytes()
-    if not whole.endswith(b"\n"):  # the last line was cut off
-        out.write_bytes(whole[: whole.rfind(b"\n") + 1])
-    found: list[Any] = [*load(out)] if out.stat().st_size else []  # type: ignore[misc]
-    if [e.text for e in found] != list(texts[: len(found)]):
-        raise InputError(f"{str(out)!r} already has explanations of other texts; name another file, or delete it")
+    *whole, rest = out.read_bytes().split(b"\n")
+    other = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
+    try:
+        found = [Explanation.from_dict(json.loads(line.decode("utf-8", "surrogatepass"))) for line in whole]
+    except (ValueError, TypeError) as error:
+        raise other from error
+    opening = json.dumps({"format": found[0].to_dict()["format"] if found else "slalom explanation"}).encode()[:-1]
+    if [e.text for e in found] != list(texts[: len(found)]) or not (rest.startswith(opening) or opening.startswith(rest)):
+        raise other
+    if rest:
+        with out.open("r+b") as file:
+            file.truncate(sum(len(line) + 1 for line in whole))
     return found
-
-
-def _check_same(done: Sequence[Any], out: Path | None, method: str, seed: int, explainer: Any) -> None:
-    mine = (method, seed, explainer.options.unit or explainer.options.method.unit, explainer.model.name)
-    if any((e.method, e.seed, e.unit, e.model) != mine for e in done):
-        raise InputError(f"{str(out)!r} was begun with another method, seed, unit or model; name another file, or delete it")
 
 
 def _draw(e: Any, path: Path, number: int) -> None:

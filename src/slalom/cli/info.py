@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 import slalom
 from slalom.cli.printing import console
@@ -24,7 +25,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and no
     table = Table(box=None, show_header=False, padding=(0, 3, 0, 0), pad_edge=False)
     for name, value in found["versions"].items():
         table.add_row(name, value or "not installed")
-    table.add_row("devices", ", ".join(found["devices"]))
+    table.add_row("devices", Text(", ".join(found["devices"])))
     model = found["model"]
     table.add_row(
         "model",
@@ -33,7 +34,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and no
         else "missing; reinstall slalom",
     )
     if model:
-        table.add_row("", str(model["path"]))
+        table.add_row("", Text(str(model["path"])))
     console().print(table)
 
 

@@ -1,5 +1,7 @@
 """An explanation in a terminal: the prediction, the text in colours, the strongest units, and how far to trust it."""
 
+import unicodedata
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -8,6 +10,7 @@ from rich.text import Text
 from slalom.colours import strengths
 from slalom.core.checks import Floats
 from slalom.explanation import Explanation, Quality
+from slalom.text import printable
 
 # From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
 _FOR = ("#4393c3", "#4393c3 bold underline", "black on #4393c3", "bold white on #2166ac")
@@ -16,6 +19,7 @@ _AGAINST = ("#e6700f", "#e6700f bold underline", "black on #e6700f", "bold white
 _FOR_16 = ("cyan", "cyan bold underline", "black on cyan", "bold white on blue")
 _AGAINST_16 = ("yellow", "yellow bold underline", "black on yellow", "bold white on red")
 _BAR = 12  # characters of the longest bar
+_GAP = 3  # between columns
 _LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
 
 
@@ -34,7 +38,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
     for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
         screen.print(part, soft_wrap=wide)
-    screen.print(_table(e, effect, top))
+    screen.print(_table(e, effect, top, screen.width))
     many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
     sure = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
     screen.print(Text(f"{many}removal: how much of the {kind} of {about} goes with it{sure}", "dim"), soft_wrap=wide)
@@ -45,33 +49,43 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
 
 def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
     """Return the text with its units coloured by their effect (n,); few: in sixteen colours."""
-    line, palettes = Text(e.text), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    line, palettes = Text(_harmless(e.text)), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
     for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
         if abs(share) >= _LEAST and stop > start:
             line.stylize(palettes[share < 0][min(int(abs(share) * 4), 3)], start, stop)
     return line
 
 
-def _table(e: Explanation, effect: Floats, top: int) -> Table:
-    """Return the strongest units; without value and importance where these are not told apart."""
+def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
+    """Return the strongest units, in as many columns as there is room for.
+
+    Value and importance are left out where they are not told apart.
+    """
+    chosen = np.argsort(-np.abs(effect), kind="stable")[:top]
     column = e.column()
-    values, importances = e.scores("value"), e.importances
     errors = e.values_se if e.values_se is None or column is None else e.values_se[:, column]
-    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    table.add_column("token" if e.unit == "type" else e.unit, overflow="fold")
-    table.add_column("removal", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for name in () if e.additive else ("value", "importance", "weight"):
-        table.add_column(name, justify="right", no_wrap=True)
-    largest = float(np.abs(effect).max()) or 1.0
-    for i in e.strongest(top):
-        bar = Text("█" * round(_BAR * abs(effect[i]) / largest) or "▏", _FOR[0] if effect[i] > 0 else _AGAINST[0])
-        cells: list[str | Text] = [_short(e.units[i]), f"{effect[i]:+.3f}", bar]
-        if not e.additive:
-            cells.append(_interval(values[i], None if errors is None else errors[i]))
-            cells.append(_interval(importances[i], None if e.importances_se is None else e.importances_se[i]))
-            cells.append(f"{e.weights[i]:.1%}")
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+    values = [_interval(v, None if errors is None else errors[i]) for i, v in enumerate(e.scores("value"))]
+    sure = e.importances_se
+    importances = [_interval(s, None if sure is None else sure[i]) for i, s in enumerate(e.importances)]
+    longest = float(np.abs(effect).max()) or 1.0
+    bars = [Text("█" * round(_BAR * abs(x) / longest) or "▏", _FOR[0] if x > 0 else _AGAINST[0]) for x in effect]
+    name = "token" if e.unit == "type" else e.unit
+    names = [_short(e.units[i], max(width // 3, 12)) for i in chosen]
+    columns: list[tuple[str, list[str] | list[Text]]] = [("removal", [_signed(x, longest) for x in effect]), ("", bars)]
+    if not e.additive:
+        columns += [("value", values), ("importance", importances), ("weight", [f"{w:.1%}" for w in e.weights])]
+    left = width - max(len(name), *map(len, names))
+    for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
+        left -= _GAP + max(len(title), *(len(cells[i]) for i in chosen))
+        if number and left < 0:
+            columns = columns[:number]
+            break
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for title, _ in columns:
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for i, shown in zip(chosen, names, strict=True):
+        table.add_row(Text(shown), *(cells[i] for _, cells in columns))
     return table
 
 
@@ -79,15 +93,29 @@ def _interval(centre: float, error: float | None) -> str:
     return f"{centre:+.2f}" if error is None or not np.isfinite(error) else f"{centre:+.2f} ± {1.96 * error:.2f}"
 
 
-def _short(name: str) -> str:
-    flat = " ".join(name.split()) or name
-    return flat if len(flat) <= 60 else f"{flat[:59]}…"
+def _signed(number: float, beside: float) -> str:
+    """Write an effect with three decimals, or three digits where all effects are tiny."""
+    return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+
+
+def _short(name: str, most: int) -> str:
+    flat = _harmless(" ".join(name.split()) or name)
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def _harmless(text: str) -> str:
+    """Return a text that cannot steer a terminal: control characters become a mark of the same length."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\N{REPLACEMENT CHARACTER}" for c in printable(text)
+    )
 
 
 def said(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it took."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
     near, far = (_r2(q) for q in e.fidelity)
+    if e.fidelity != (None, None) and near is None and far is None:
+        return f"the model answers the same to all queries that test the fit; {took}"
     if near is None and far is None:
         return f"fits what the model answers with R2 = {e.fit_r2:.3f}; no query was left to test it; {took}"
     parts = [f"{r2:.3f} {where}" for r2, where in ((near, "near the text"), (far, "on parts of all sizes")) if r2 is not None]

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -67,7 +68,7 @@ def train(
 
     Ctrl-C loses nothing: the same command goes on where it was stopped.
     """
-    from slalom.training import Labelled, Recipe, Stopped, read_labelled  # noqa: PLC0415
+    from slalom.training import Recipe, Stopped, read_labelled  # noqa: PLC0415
     from slalom.training import train as run  # noqa: PLC0415
 
     recipe = Recipe(
@@ -76,21 +77,18 @@ def train(
         batch=batch, learning_rate=learning_rate, weight_decay=weight_decay, validation=validation, half=half, seed=seed,
     )  # fmt: skip
 
-    def read(source: str, split: str) -> Labelled:
-        found = read_labelled(source, text=text, label=label, split=split)
-        names = None if labels is None else tuple(name.strip() for name in labels.split(","))
-        if names is None:
-            return found
-        if len(names) != len(found.names):
+    texts = read_labelled(data, text=text, label=label, split="train")
+    judged = None if test is None else read_labelled(test, text=text, label=label, split="test").named(texts.names)
+    if labels is not None:
+        names = tuple(name.strip() for name in labels.split(","))
+        if len(names) != len(texts.names) or len(set(names)) != len(names) or not all(names):
             raise InputError(
-                f"--labels must name all {len(found.names)} labels of {source} ({', '.join(found.names[:9])}); got {len(names)}"
+                f"--labels must give {len(texts.names)} different names, for {', '.join(texts.names[:9])}; got {labels!r}"
             )
-        return Labelled(found.texts, found.labels, names, found.source, found.skipped)
-
-    texts = read(data, "train")
-    judged = None if test is None else read(test, "test")
-    if texts.skipped:
-        console().print(f"{texts.skipped:,} rows of {data} have no text or no label and are left out", markup=False)
+        texts, judged = replace(texts, names=names), None if judged is None else replace(judged, names=names)
+    for some in (texts, judged):
+        if some is not None and some.skipped:
+            console().print(f"{some.skipped:,} rows of {some.source} have no text or no label and are left out", markup=False)
     command = f"slalom {shlex.join(sys.argv[1:])}"
     try:
         made = run(texts, out, recipe, test=judged, device=device, fresh=fresh, command=command)

@@ -80,7 +80,7 @@ class Engine:
     ) -> None:
         self.model, self.progress, self._given = model, progress, identity
         self._file = None if cache is None else Path(cache)
-        if self._file is not None and self._name() is None:
+        if self._file is not None and self.name() is None:
             raise InputError(
                 f"cache needs to know whose answers it holds, and {model.name} has no identity of its own;"
                 " pass identity=, a name that you change whenever the model changes"
@@ -90,6 +90,11 @@ class Engine:
         self._whose: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self._lock = RLock()
+
+    @property
+    def whose(self) -> str | None:
+        """The name of what answered last; None where nothing is known about that."""
+        return self._whose
 
     @property
     def spent(self) -> Spent:
@@ -110,7 +115,7 @@ class Engine:
             return self._answers(questions)
 
     def _answers(self, questions: Sequence[Question]) -> list[Answer]:
-        began, whose = perf_counter(), self._name()
+        began, whose = perf_counter(), self.name()
         if whose is None or whose != self._whose or len(self._slots) > _REMEMBERED:
             self._slots, self._table = {}, self._table[:0]
         self._whose = whose
@@ -225,7 +230,8 @@ class Engine:
             self._table = self._table[[slot for _, slot in kept]]
             self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
-    def _name(self) -> str | None:
+    def name(self) -> str | None:
+        """Return the name of what answers now; None where nothing is known about that."""
         own, head = self.model.identity(), self.model.head
         if own is None and self._given is None:
             return None

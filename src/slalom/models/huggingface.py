@@ -21,10 +21,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError
 from slalom.models.model import Group, Head, Model, Reading
+from slalom.models.saved import positions
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
-_POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
 @final
@@ -173,19 +173,8 @@ class HuggingFace(Model):
     def context(self) -> int | None:
         """The number of tokens that fit into the model, special tokens counted; None where there is no limit."""
         limits = [int(self.tokenizer.model_max_length)] if self.tokenizer.model_max_length < 1e9 else []
-        tables = [
-            table
-            for name, table in self.model.named_modules()
-            if isinstance(table, torch.nn.Embedding) and name.rsplit(".", 1)[-1] in _POSITIONS
-        ]
-        for table in tables:
-            # Tables with a padding index number positions from the one after it.
-            limits.append(table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1))
-        config = getattr(self.model, "config", None)
-        stated = getattr(config, "max_position_embeddings", None)
-        if not tables and isinstance(stated, int) and stated > 0:
-            limits.append(stated)
-        return min(limits, default=None)
+        stated = positions(self.model)
+        return min([*limits, *([] if stated is None else [stated])], default=None)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         """Tokenize a text."""

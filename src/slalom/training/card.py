@@ -36,7 +36,8 @@ def card(made: "Trained", recipe: Recipe, data: Labelled, test: Labelled | None,
     if len(made.validation) and made.validation[-1] == made.validation[-1]:
         lines.append(f"- {made.validation[-1]:.4f} on the held-out texts after the last epoch (no epoch was chosen by it)")
     if test is not None:
-        lines.append(f"- {made.test:.4f} on all {len(test):,} texts of `{test.source}`")
+        left = f" ({test.skipped:,} rows without text or label left out)" if test.skipped else ""
+        lines.append(f"- {made.test:.4f} on all {len(test):,} texts of `{test.source}`{left}")
         if made.repeated and made.test_new is not None:
             lines.append(
                 f"- {made.test_new:.4f} on the {len(test) - made.repeated:,} of them that are not also in the training data"

@@ -11,7 +11,9 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from slalom.errors import InputError, MissingExtra
 
 _TABLES = {".csv": ",", ".tsv": "\t"}
-_LINES = (".jsonl", ".json", ".ndjson")
+ROWS = (*_TABLES, ".jsonl", ".json", ".ndjson")  # how files with rows end
 
 
 @final
@@ -72,10 +74,8 @@ def read_labelled(source: str | Path, *, text: str = "text", label: str = "label
     text, label: names of the two columns.
     """
     path = Path(source)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = next((s for s in reversed(suffixes) if s != ".gz"), "")
-    if kind in _TABLES or kind in _LINES:
-        rows = _rows_of_file(path, kind)
+    if _kind(path) in ROWS:
+        rows = read_rows(path)
     elif path.is_file():
         raise InputError(
             f"data must be a .csv, .tsv, .jsonl or .json file (also .gz), or the name of a data set; got {str(path)!r}"
@@ -100,13 +100,13 @@ def _labelled(rows: Iterable[Mapping[str, Any]], text: str, label: str, source: 
         if name is None or name == "" or not isinstance(words, str) or not words.strip():
             skipped += 1
             continue
-        if isinstance(name, float) and not name.is_integer():
+        if not isinstance(name, (str, int, float)) or (isinstance(name, float) and not name.is_integer()):
             raise InputError(f"labels must be words or whole numbers; row {number} of {source} has {name!r}")
         texts.append(words)
         given.append(int(name) if isinstance(name, (bool, float)) else name)
     if not texts:
         raise InputError(f"{source} must have at least one row with a text and a label; all {skipped} rows lack one of them")
-    as_number = {name: int(name) for name in set(given) if str(name).lstrip("-").isdecimal()}
+    as_number = {name: int(name) for name in set(given) if re.fullmatch(r"-?[0-9]+", str(name))}
     distinct = set(given)
     ordered = (
         sorted(distinct, key=lambda name: as_number[name]) if len(as_number) == len(distinct) else sorted(map(str, distinct))
@@ -117,16 +117,33 @@ def _labelled(rows: Iterable[Mapping[str, Any]], text: str, label: str, source: 
     return Labelled(tuple(texts), labels, names, source, skipped)
 
 
-def _rows_of_file(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
+def read_text(path: Path) -> str:
+    """Return a text file in UTF-8, plain or compressed with gzip; newlines stay as they are."""
     try:
-        raw = (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb")
+        raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"could not read {str(path)!r}: {error.strerror}; name a file that exists") from error
-    with raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as lines:
-        try:
-            yield from _table(lines, kind) if kind in _TABLES else _objects(lines, path)
-        except (UnicodeDecodeError, EOFError, OSError) as error:
-            raise InputError(f"{str(path)!r} must be text in UTF-8, plain or compressed with gzip; {error}") from error
+    try:
+        return (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
+    except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{str(path)!r} must be text in UTF-8, plain or compressed with gzip; {error}") from error
+
+
+def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Give the rows of a CSV, TSV or JSON file, by the name of the file."""
+    kind = _kind(path)
+    lines = io.StringIO(read_text(path), newline="")
+    if kind not in _TABLES:
+        yield from _objects(lines, path)
+        return
+    try:
+        yield from _table(lines, kind)
+    except csv.Error as error:
+        raise InputError(f"{str(path)!r} must be a table of texts; {error}") from error
+
+
+def _kind(path: Path) -> str:
+    return next((suffix for suffix in reversed([s.lower() for s in path.suffixes]) if suffix != ".gz"), "")
 
 
 def _table(lines: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:

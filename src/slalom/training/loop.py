@@ -21,8 +21,8 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, SlalomError
-from slalom.models.saved import quietly
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models.saved import positions, quietly
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
 from slalom.training.card import card
 from slalom.training.data import Labelled
@@ -86,9 +86,9 @@ def train(
     if len(data.names) < 2:
         raise InputError(f"training needs texts of at least two classes; {data.source} has only {data.names[0]!r}")
     test = None if test is None else test.named(data.names)
-    if (out / "config.json").exists() and not (out / _CHECKPOINT).exists() and not fresh:
-        raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with fresh=True (--fresh)")
+    _check_folder(out, fresh)
     run = _Run(data, out, recipe, place, fresh, progress)
+    _check_writing(out)
     with _stoppable() as stopping:
         run.go(stopping)
     return run.finish(test, command)
@@ -100,12 +100,19 @@ class _Run:
 
     def __init__(self, data: Labelled, out: Path, recipe: Recipe, device: torch.device, fresh: bool, progress: bool) -> None:
         self.recipe, self.out, self.device, self.progress, self.data = recipe, out, device, progress, data
+        self.without_fresh = ", without --fresh" if fresh else ""
         self.key: dict[str, Any] = {"recipe": recipe.to_dict(), "data": data.fingerprint()}
         rng = np.random.default_rng(recipe.seed)
         held = rng.permutation(len(data))[: round(recipe.validation * len(data))]
         mask = np.zeros(len(data), dtype=bool)
         mask[held] = True
         self.texts, self.held = data[~mask], data[mask]
+        missing = [name for i, name in enumerate(data.names) if not (self.texts.labels == i).any()]
+        if missing:
+            raise InputError(
+                f"every class needs a text to learn from, and {missing[0]!r} has none outside of the held-out texts;"
+                " give more data, a smaller validation share or another seed"
+            )
         saved = None if fresh else self._saved()
         self.learnt = ""
         torch.manual_seed(recipe.seed)
@@ -120,8 +127,7 @@ class _Run:
                 recipe.arch, self.tokenizer, data.names, recipe.layers, recipe.hidden, recipe.heads, inner, recipe.dropout
             )
         self.model.to(device).train()
-        positions = getattr(self.model.config, "max_position_embeddings", None) or recipe.max_length
-        self.max_length = min(recipe.max_length, positions)
+        self.max_length = min(recipe.max_length, positions(self.model) or recipe.max_length)
         self.teacher = None if recipe.teacher is None else _Teacher(recipe.teacher, data.names, recipe.max_length, device)
         self.views: dict[int, tuple[Encoded, Floats | None, NDArray[np.bool_]]] = {}
         self.held_ids = encoded(self.tokenizer, self.held.texts, self.max_length)
@@ -143,24 +149,38 @@ class _Run:
                 texts, taught, whole = self._view(state.epoch)
                 rng = np.random.default_rng([self.recipe.seed, 1, state.epoch])
                 batches = shuffled(texts.lengths, self.recipe.batch, rng)
+                losses: list[torch.Tensor] = []
                 for rows in batches[state.step :]:
-                    loss = self._step(texts, taught, whole, rows)
+                    losses.append(self._step(texts, taught, whole, rows))
                     state.step += 1
                     bar.update()
                     if stopping():
                         state.seconds += perf_counter() - began
+                        self._check_loss(losses)
                         self._save()
                         raise Stopped(
                             f"stopped in epoch {state.epoch + 1} of {self.recipe.epochs}, at step {self._done()} of"
-                            f" {self.steps}; the same command goes on from there"
+                            f" {self.steps}; the same command goes on from there{self.without_fresh}"
                         )
+                loss = self._check_loss(losses)
                 state.validation.append(_accuracy(logits(self.model, self.held_ids, self.device), self.held.labels))
                 state.epoch, state.step = state.epoch + 1, 0
                 state.seconds += perf_counter() - began
                 shown = "" if not len(self.held) else f", {state.validation[-1]:.4f} right on held-out texts"
-                bar.set_postfix_str(f"epoch {state.epoch}: loss {loss.item():.3f}{shown}")
-                if state.epoch < self.recipe.epochs:
-                    self._save()
+                bar.set_postfix_str(f"epoch {state.epoch}: loss {loss:.3f}{shown}")
+                self._save()
+
+    def _check_loss(self, losses: list[torch.Tensor]) -> float:
+        """Return the mean loss of some steps (NaN for none); an error where it is not a number: nothing is saved then."""
+        if not losses:
+            return float("nan")
+        mean = float(torch.stack(losses).mean())
+        if not np.isfinite(mean):
+            raise ModelError(
+                f"the loss is {mean} by step {self._done()} of {self.steps}: training has diverged;"
+                f" try a learning rate below {self.recipe.peak:g}"
+            )
+        return mean
 
     def _done(self) -> int:
         return self.state.epoch * (self.steps // self.recipe.epochs) + self.state.step
@@ -222,9 +242,11 @@ class _Run:
         if not path.exists():
             return None
         try:
-            saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            saved: Any = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many kinds for a broken file
             raise InputError(f"{str(path)!r} is not a checkpoint that can be read; begin anew with --fresh") from error
+        if not isinstance(saved, dict) or not {"key", "state", "tokenizer", "model", "optimiser", "random"} <= saved.keys():
+            raise InputError(f"{str(path)!r} is not a checkpoint of slalom; choose another folder, or begin anew with --fresh")
         if saved["key"] != self.key:
             mine, theirs = self.key["recipe"], saved["key"]["recipe"]
             other = [name for name in mine if mine[name] != theirs.get(name)] or ["the data"]
@@ -283,12 +305,14 @@ class _Teacher:
         if sorted(own) != sorted(names):
             raise InputError(f"the teacher must know the same labels ({', '.join(names)}); it has {', '.join(own)}")
         self.order = [own.index(name) for name in names]
-        positions = getattr(self.model.config, "max_position_embeddings", None) or max_length
-        self.max_length, self.device = min(max_length, positions), device
+        self.max_length, self.device = min(max_length, positions(self.model) or max_length), device
         self.model.to(device).eval()
 
     def __call__(self, texts: list[str]) -> Floats:
-        return logits(self.model, encoded(self.tokenizer, texts, self.max_length), self.device)[:, self.order]
+        said = logits(self.model, encoded(self.tokenizer, texts, self.max_length), self.device)[:, self.order]
+        if not np.isfinite(said).all():
+            raise ModelError("the teacher answers with NaN or infinity; check its weights")
+        return said
 
 
 def passage(text: str, rng: np.random.Generator) -> tuple[str, bool]:
@@ -305,12 +329,33 @@ def passage(text: str, rng: np.random.Generator) -> tuple[str, bool]:
     return " ".join(words[start : start + length]), False
 
 
+def _check_folder(out: Path, fresh: bool) -> None:
+    """Refuse a folder that holds something else."""
+    held = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if "config.json" in held and _CHECKPOINT not in held and not fresh:
+        raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with fresh=True (--fresh)")
+    if held and not {"config.json", _CHECKPOINT} & set(held):
+        raise InputError(f"{str(out)!r} must be an empty or a new folder; it holds {held[0]!r}")
+
+
+def _check_writing(out: Path) -> None:
+    """Say before the work that a folder cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{_CHECKPOINT}.new").write_bytes(b"")
+        (out / f"{_CHECKPOINT}.new").unlink()
+    except OSError as error:
+        raise InputError(f"could not write into {str(out)!r}: {error.strerror}; name a folder that can be written") from error
+
+
 def _schedule(done: float, warmup: float) -> float:
     """Return the share of the learning rate: up linearly, then down linearly."""
     return done / warmup if done < warmup else max(0.0, (1.0 - done) / (1.0 - warmup))
 
 
 def _hits(answers: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if not np.isfinite(answers).all():
+        raise ModelError("the trained model answers with NaN or infinity; try a smaller learning rate")
     return np.asarray(answers.argmax(axis=1) == labels)
 
 

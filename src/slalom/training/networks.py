@@ -123,14 +123,19 @@ def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]
     if missing and names is None:
         raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
     if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise InputError(
+                f"the tokenizer of {path!r} must have a padding token or an end token to fill batches with; add one"
+            )
         tokenizer.pad_token = tokenizer.eos_token
-        model.config.pad_token_id = tokenizer.pad_token_id
+    model.config.pad_token_id = tokenizer.pad_token_id
     return model.float(), tokenizer
 
 
 def _labelling(names: Sequence[str]) -> dict[str, Any]:
     return {
         "num_labels": len(names),
+        "problem_type": "single_label_classification",
         "id2label": dict(enumerate(names)),
         "label2id": {name: i for i, name in enumerate(names)},
     }

@@ -1,6 +1,7 @@
 """How a classifier is trained: everything that decides what comes out, checked where it enters."""
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, final
 
 from slalom.errors import InputError
@@ -49,11 +50,16 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        for name, number in asdict(self).items():
+            if isinstance(number, float) and not isfinite(number):
+                raise InputError(f"{name} must be finite; got {number!r}")
         least: dict[str, float] = dict.fromkeys(("layers", "hidden", "heads", "views", "epochs", "batch"), 1)
         least |= {"vocabulary": 10, "max_length": 4, "seed": 0, "weight_decay": 0, "hard": 0}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise InputError(f"{name} must be at least {bound}; got {getattr(self, name)!r}")
+        if self.seed >= 2**63:
+            raise InputError(f"seed must be below 2**63; got {self.seed}")
         for name in ("dropout", "crops", "warmup", "validation"):
             if not 0 <= getattr(self, name) < 1 and not (name == "crops" and self.crops == 1):
                 raise InputError(f"{name} must be a share from 0 to below 1; got {getattr(self, name)!r}")
