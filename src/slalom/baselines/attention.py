@@ -72,7 +72,7 @@ def _maps(run: "Pass", method: str) -> "torch.Tensor":
     def catch(module: Any, args: Any, output: Any) -> None:
         caught.append(getattr(output, "attentions", None))
 
-    with attention(run.net, "eager"):
+    with attention(run.net, "eager"), _tidied(run.net):
         hooks = [run.net.register_forward_pre_hook(ask, with_kwargs=True), run.net.register_forward_hook(catch)]
         try:
             with torch.no_grad():
@@ -94,6 +94,21 @@ def _reads(run: "Pass", maps: "torch.Tensor") -> int:
     special = run.model.tokenizer.cls_token_id
     outside = [i for i in range(last + 1) if not run.own.start <= i < run.own.stop]
     return next((i for i in outside if run.ids[0, 0, i] == special), 0)
+
+
+@contextmanager
+def _tidied(net: Any) -> Iterator[None]:
+    """Take away the hooks that transformers leaves in a model that was asked for its attention."""
+    flag = "_output_capturing_hooks_installed"
+    before = [(module, set(module._forward_hooks), flag in module.__dict__) for module in net.modules()]
+    try:
+        yield
+    finally:
+        for module, hooks, flagged in before:
+            for key in set(module._forward_hooks) - hooks:
+                del module._forward_hooks[key]
+            if not flagged:
+                module.__dict__.pop(flag, None)
 
 
 @contextmanager

@@ -11,8 +11,8 @@ With R = x times a slope g each rule is a rule for slopes (relevance.py): one ba
 Two things are not conserved. Biases keep their share b_j / z_j of what passes them, and a softmax keeps what its expansion
 leaves over: sum_i R_i is not what came in. All the rest is: with `softmax="constant"` (attention is taken as constant and the
 values get all of the relevance, the rule of Ali et al. 2022) and without biases the positions sum to the score. The relevance
-of a position is that of the vector that enters the network there: token, position and segment together. Of more than two classes
-the log odds are taken as linear in the logits, with their slopes at this text.
+of a position is that of the vector that enters the network there: token, position and segment together. Of more than two
+classes the log odds are taken as linear in the logits, with their slopes at this text.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,8 @@
     normalisation         the slope with a constant standard deviation
     activation f          f(x) / x in place of f'(x)
 
-A ReLU has these slopes already. Outputs stay what they are. Hooks on the modules and an attention function of our own, for the time of one pass, do it.
+A ReLU has these slopes already. Outputs stay what they are. Hooks on the modules and an attention function of our own do it,
+for the time of one pass.
 """
 
 from collections.abc import Callable, Iterator
