@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn")
+HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum")
 
 FIT = """
 import numpy as np
@@ -39,7 +39,7 @@ def python(code):
     return run.stdout.splitlines()
 
 
-@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting"])
+@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting", "slalom.baselines"])
 def test_an_import_loads_no_optional_dependency(module):
     loaded = python(f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))")[0].split()
     assert "slalom" in loaded

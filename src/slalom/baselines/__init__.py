@@ -4,6 +4,10 @@ Each gives the same Explanation as our own methods do: with a Slalom inside, or 
 effects add up; with the same held-out fidelity; asked through the same engine.
 """
 
+from slalom.baselines.attention import AttentionMean, AttentionRollout
+from slalom.baselines.attnlrp import AttnLRP
+from slalom.baselines.gradients import Gradient, InputXGradient, IntegratedGradients
+from slalom.baselines.inside import INSIDE
 from slalom.baselines.packages import CaptumKernelShap, CaptumLime, KernelShap, Lime, PartitionShap
 from slalom.baselines.simple import LeaveOneOut, NaiveBayes, Random
 from slalom.core import Linear
@@ -13,8 +17,15 @@ from slalom.text import Deletions, Scales, Whole
 
 __all__ = [
     "BASELINES",
+    "INSIDE",
+    "AttentionMean",
+    "AttentionRollout",
+    "AttnLRP",
     "CaptumKernelShap",
     "CaptumLime",
+    "Gradient",
+    "InputXGradient",
+    "IntegratedGradients",
     "KernelShap",
     "LeaveOneOut",
     "Lime",
@@ -37,7 +48,7 @@ BASELINES = {
         Method("captum-kernel-shap", Whole(), CaptumKernelShap()),
         Method("random", Whole(), Random()),
     )
-}
+} | INSIDE
 
 
 def method(name: str) -> Method:

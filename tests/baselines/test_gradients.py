@@ -1,0 +1,242 @@
+"""Gradients against finite differences, captum and closed forms."""
+
+import sys
+from types import SimpleNamespace
+
+import captum.attr
+import numpy as np
+import pytest
+import torch
+
+from slalom import Explainer, Method
+from slalom.baselines import INSIDE, Gradient, InputXGradient, IntegratedGradients
+from slalom.baselines.passes import scores
+from slalom.errors import InputError, MissingExtra
+from slalom.models import Head, model_of
+from slalom.text import Whole
+from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+
+TEXT = "a good film with a good end"
+pytestmark = [pytest.mark.filterwarnings("ignore:.*torch.jit"), pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")]
+
+
+def looked(name, look, n=3, target=1, text=TEXT):
+    """Effects of a method on a model of an architecture in double precision, and what else a test needs."""
+    made, words = classifier(name, n)
+    model = model_of(made.double(), words)
+    reading = model.read(text, "cut", None)
+    return look(model, reading, target, 0), SimpleNamespace(net=made.eval(), words=words, model=model, reading=reading)
+
+
+def score(model, reading, target, ids=None):
+    """The score of a text by Head.scores, without anything of the package that differentiates."""
+    inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
+    if ids is not None:
+        inputs[:, 0] = ids
+    with model.session():
+        return model.head.scores(model.start(inputs).double().numpy(), target)[0]
+
+
+def embedded(found):
+    """The vectors of the input, special tokens included, and which positions are the text's."""
+    ids = torch.tensor([found.words(TEXT)["input_ids"]])
+    ahead = found.reading.before.shape[1]
+    return found.net.get_input_embeddings()(ids).detach(), slice(ahead, ahead + len(found.reading.names))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        Head("score", ("x",)),
+        Head("score", ("no", "yes")),
+        Head("classes", ("a", "b")),
+        Head("classes", ("a", "b", "c", "d")),
+        Head("labels", ("a", "b", "c")),
+    ],
+)
+def test_the_score_is_that_of_the_head(head):
+    logits = np.random.default_rng(0).normal(size=(7, head.n_outputs), scale=4)
+    for target in range(len(head.labels)):
+        np.testing.assert_allclose(scores(head, torch.tensor(logits), target).numpy(), head.scores(logits, target), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2"])
+def test_a_gradient_is_a_difference_quotient(name):
+    lengths, found = looked(name, Gradient())
+    vectors, own = embedded(found)
+    place, step, slope = own.start + 1, 1e-5, []
+    for k in range(vectors.shape[2]):
+        answers = []
+        for sign in (1, -1):
+            moved = vectors.clone()
+            moved[0, place, k] += sign * step
+            with torch.no_grad():
+                answers.append(found.net(inputs_embeds=moved).logits.numpy())
+        slope.append((found.model.head.scores(answers[0], 1) - found.model.head.scores(answers[1], 1)) / (2 * step))
+    assert lengths[1] == pytest.approx(np.linalg.norm(slope), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name not in ("bloom", "deberta-v2")])
+def test_input_times_gradient_is_what_a_longer_row_of_the_table_does(name):
+    """Every architecture, also those that read a text twice (T5) or batches last (XLNet): only the table is touched."""
+    effects, found = looked(name, InputXGradient())
+    base = found.net if hasattr(found.net, "get_input_embeddings") else found.net.base
+    weight, kinds, step = base.get_input_embeddings().weight, found.reading.types, 1e-3
+    assert len(set(kinds)) < len(kinds)
+    slopes = []
+    for kind in np.unique(kinds):
+        row, answers = weight[kind].detach().clone(), []
+        for sign in (1, -1):
+            with torch.no_grad():
+                weight[kind] = row * (1 + sign * step)
+            answers.append(score(found.model, found.reading, 1))
+        with torch.no_grad():
+            weight[kind] = row
+        slopes.append((answers[0] - answers[1]) / (2 * step))
+    own = np.array([effects[kinds == kind].sum() for kind in np.unique(kinds)])
+    np.testing.assert_allclose(own, slopes, atol=2e-3 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba", "t5"])
+def test_the_mean_gradient_is_what_a_shifted_row_of_the_table_does(name):
+    effects, found = looked(name, Gradient(reduce="mean"))
+    base = found.net if hasattr(found.net, "get_input_embeddings") else found.net.base
+    weight, kinds, step = base.get_input_embeddings().weight, found.reading.types, 1e-4
+    kind, answers = kinds[-1], []
+    for sign in (1, -2, 1):
+        with torch.no_grad():
+            weight[kind] += sign * step
+        answers.append(score(found.model, found.reading, 1))
+    slope = (answers[0] - answers[1]) / (2 * step)
+    assert effects[kinds == kind].sum() * weight.shape[1] == pytest.approx(slope, rel=5e-3)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_captum_finds_the_same_gradients(name):
+    lengths, found = looked(name, Gradient())
+    products = InputXGradient()(found.model, found.reading, 1, 0)
+    vectors, own = embedded(found)
+
+    def forward(embeds):
+        return scores(found.model.head, found.net(inputs_embeds=embeds).logits, 1)
+
+    vectors.requires_grad_()
+    saliency = captum.attr.Saliency(forward).attribute(vectors, abs=False)[0, own]
+    np.testing.assert_allclose(lengths, saliency.norm(dim=1).numpy(), rtol=1e-9)
+    theirs = captum.attr.InputXGradient(forward).attribute(vectors)[0, own].sum(dim=1)
+    np.testing.assert_allclose(products, theirs.detach().numpy(), rtol=1e-7, atol=1e-12)
+
+
+def test_captum_finds_the_same_integrals_on_the_layer():
+    effects, found = looked("bert", IntegratedGradients(steps=20))
+    ids = torch.tensor([found.words(TEXT)["input_ids"]])
+    start, (_, own) = ids.clone(), embedded(found)
+    start[:, own] = found.words.pad_token_id
+
+    def forward(ids):
+        return scores(found.model.head, found.net(ids).logits, 1)
+
+    layer = captum.attr.LayerIntegratedGradients(forward, found.net.get_input_embeddings())
+    theirs = layer.attribute(ids, start, n_steps=20)[0, own].sum(dim=1)
+    np.testing.assert_allclose(effects, theirs.detach().numpy(), rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bert", "xlnet"])
+def test_integrated_gradients_sum_to_the_difference_from_padding(name):
+    effects, found = looked(name, IntegratedGradients(steps=200))
+    ids = np.array(found.words(TEXT)["input_ids"])
+    _, own = embedded(found)
+    ids[own] = found.words.pad_token_id
+    gap = score(found.model, found.reading, 1) - score(found.model, found.reading, 1, ids)
+    assert effects.sum() == pytest.approx(gap, abs=1e-3)
+
+
+def test_without_a_padding_token_the_way_begins_at_zero():
+    effects, found = looked("gpt2", IntegratedGradients(steps=150))
+    vectors, own = embedded(found)
+    vectors[:, own] = 0.0
+    with torch.no_grad():
+        empty = found.model.head.scores(found.net(inputs_embeds=vectors).logits.numpy(), 1)[0]
+    assert effects.sum() == pytest.approx(score(found.model, found.reading, 1) - empty, abs=1e-2)
+
+
+def test_the_size_of_batches_does_not_matter(monkeypatch):
+    effects, found = looked("gpt2", IntegratedGradients(steps=10))
+    for batch in (1, 30):
+        monkeypatch.setattr("slalom.baselines.gradients._TOKENS", batch)
+        np.testing.assert_allclose(IntegratedGradients(steps=10)(found.model, found.reading, 1, 0), effects, rtol=1e-9)
+
+
+class Bag(torch.nn.Module):
+    """Every token adds its vector times w."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.table = torch.nn.Embedding(size, 5)
+        self.readout = torch.nn.Linear(5, 1)
+
+    def forward(self, input_ids):
+        return self.readout(self.table(input_ids).sum(dim=1))
+
+
+def test_a_linear_model_has_known_answers():
+    words = tokenizer("bert")
+    torch.manual_seed(3)
+    net = Bag(len(words)).double()
+    model = model_of(net, words)
+    reading = model.read(TEXT, "cut", None)
+    w, e = net.readout.weight[0].detach().numpy(), net.table.weight.detach().numpy()
+    own = e[reading.types] @ w
+    answers = {
+        Gradient(): np.full(len(own), np.linalg.norm(w)),
+        Gradient(reduce="mean"): np.full(len(own), w.mean()),
+        InputXGradient(): own,
+        IntegratedGradients(steps=2): own - e[words.pad_token_id] @ w,
+    }
+    for look, answer in answers.items():
+        np.testing.assert_allclose(look(model, reading, 0, 0), answer, rtol=1e-9)
+    found = Explainer(net, words)(TEXT, method=INSIDE["input-x-gradient"], check=30)
+    np.testing.assert_allclose(found.surrogate.effects, own, rtol=1e-5)
+    assert found.fidelity.far.mse < 1e-9  # special tokens and bias are the base
+
+
+def test_sums_that_cancel_are_refused():
+    with pytest.raises(InputError, match=r'LayerNorm of Bert.* use Gradient\(reduce="l2"\)'):
+        looked("bert", Gradient(reduce="mean"))
+    for name in ("bloom", "deberta-v2"):
+        with pytest.raises(InputError, match=r"LayerNorm of .* use IntegratedGradients\(\)"):
+            looked(name, InputXGradient())
+
+
+def test_every_kind_of_head_is_explained():
+    for n, kind in ((1, None), (2, None), (4, None), (3, "multi_label_classification")):
+        for target in range(n):
+            made, words = classifier("distilbert", n, problem_type=kind)
+            model = model_of(made.double(), words)
+            reading, step = model.read(TEXT, "cut", None), 1e-5
+            effects, last, answers = InputXGradient()(model, reading, target, 0), reading.types[-1], []
+            weight = made.get_input_embeddings().weight
+            row = weight[last].detach().clone()
+            for sign in (1, -1):
+                with torch.no_grad():
+                    weight[last] = row * (1 + sign * step)
+                answers.append(score(model, reading, target))
+            slope = (answers[0] - answers[1]) / (2 * step)
+            assert effects[reading.types == last].sum() == pytest.approx(slope, rel=1e-5, abs=1e-8)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(InputError, match="reduce must be 'l2' or 'mean'; got 'max'"):
+        Gradient(reduce="max")
+    for steps in (0, 2.5, True):
+        with pytest.raises(InputError, match="steps must be an integer of at least 1"):
+            IntegratedGradients(steps=steps)
+    assert not Gradient().signed
+    assert Gradient(reduce="mean").signed
+    assert not Method("l2", Whole(), Gradient()).signed
+
+
+def test_without_captum_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'slalom\[baselines\]'"):
+        looked("bert", IntegratedGradients())
