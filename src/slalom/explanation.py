@@ -95,6 +95,7 @@ class Explanation:
     probabilities (n_labels,): the model's, of the whole text.
     fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
     took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
+    signed: whether the sign of a score means for or against the target; where it does not, `predict` means nothing.
     """
 
     text: str
@@ -123,6 +124,7 @@ class Explanation:
     diagnosis: str = ""
     model: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    signed: bool = True
 
     @property
     def prediction(self) -> tuple[str, float] | None:
@@ -390,6 +392,7 @@ class Explanation:
             "diagnosis": self.diagnosis,
             "model": self.model,
             "versions": dict(self.versions),
+            "signed": self.signed,
         }
 
     @classmethod
@@ -425,6 +428,7 @@ class Explanation:
                 diagnosis=given["diagnosis"],
                 model=given["model"],
                 versions=given["versions"],
+                signed=given.get("signed", True),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
