@@ -128,6 +128,13 @@ def test_independent_labels_have_a_side_each():
     assert second.insertion == pytest.approx(expit(2.0) - expit(5.0))  # "alas" alone, which speaks most against it
 
 
+def test_the_whole_curve_ends_at_nothing_and_at_everything():
+    (found,) = perturbation([exact()], adder(EFFECTS, 0.0), fractions=[0.5, 1.0])
+    assert found.numbers.tolist() == [5, 9]
+    assert found.deleted[-1] == pytest.approx(0.5)
+    assert found.inserted[-1] == pytest.approx(found.probability)
+
+
 def test_a_single_unit_and_no_explanation():
     long, short = exact(), exact("good")
     found = perturbation([short, long, short], adder(EFFECTS))

@@ -138,7 +138,10 @@ def test_methods_share_their_queries_and_unsigned_ones_are_left_out():
         exact(base=0.0, method="two", seed=5),
         exact(base=0.0, signed=False),
     ]
+    engine, calls = explainer.engine, []
+    explainer.engine = lambda questions: calls.append(len(questions)) or engine(questions)
     found = fidelity(given, explainer)
+    assert calls == [2]  # one call for two texts
     assert len(counted) == alone
     assert found[:2] == first
     assert found[2] == found[0]
