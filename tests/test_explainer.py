@@ -10,8 +10,9 @@ import slalom
 from slalom import Explainer, Explanations, Method
 from slalom.core import Joint, Sgd
 from slalom.errors import InputError
+from slalom.models import Attribution
 from slalom.models.oracle import Failing, Oracle
-from slalom.text import Deletions, Pairs, Scales
+from slalom.text import Deletions, Pairs, Scales, Whole
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
@@ -255,3 +256,53 @@ def test_a_class_that_is_called_all_is_one_class():
 def test_the_options_are_kept_with_the_result():
     e = Explainer(lambda texts: [0.5 * len(t) for t in texts], output="log_odds", queries=np.int64(20))("one two", target=1)
     assert e.settings == {"queries": 20, "check": None, "target": 1, "long": "cut", "identity": None}
+
+
+def test_many_explained_texts_are_asked_about_in_one_call():
+    calls = []
+
+    def model(texts):
+        calls.append(list(texts))
+        return [float(text.count("o")) for text in texts]
+
+    explainer = Explainer(model, output="log_odds", queries=50, check=0)
+    explained = explainer(["one two four", "two two", "a lone owl"])
+    keeps = [np.eye(len(e), dtype=bool) for e in explained]
+    calls.clear()
+    answers = explainer.ask_many(explained, keeps)
+    assert [answer.tolist() for answer in answers] == [[1.0, 1.0, 1.0], [1.0, 1.0], [0.0, 1.0, 1.0]]
+    assert len([text for call in calls for text in call]) == len({text for call in calls for text in call}) <= 7
+    assert explainer.ask_many(explained[:1], [np.ones(3)])[0] == 3.0
+    assert explainer.ask_many(explained[:1], [np.zeros((0, 3))])[0].shape == (0,)
+    assert explainer.ask_many([], []) == []
+    with pytest.raises(InputError, match="one keep an explanation; got 1 for 3"):
+        explainer.ask_many(explained, keeps[:1])
+    with pytest.raises(InputError, match=r"the explanation has 3 \(explanation 1\); ask the model that was explained"):
+        explainer.ask_many([explained[0], replace(explained[0], text="two two")], [keeps[0], keeps[0]])
+
+
+def test_questions_about_many_texts_are_split_where_memory_asks_for_it(monkeypatch):
+    explainer = Explainer(oracle(), output="log_odds", queries=50, check=0)
+    explained = explainer([TEXT, "a good film", "bad work"])
+    keeps = [np.random.default_rng(0).random((20, len(e))) < 0.7 for e in explained]
+    together = explainer.ask_many(explained, keeps)
+    monkeypatch.setattr("slalom.explainer._CELLS", 1)
+    for one, other in zip(explainer.ask_many(explained, keeps), together, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_an_explanation_knows_whether_its_signs_mean_something():
+    class Attention(Attribution):
+        signed = False
+
+        def __call__(self, model, reading, target, seed):
+            return np.full(len(reading.names), 0.5)
+
+    explainer = Explainer(oracle(), output="log_odds", queries=50)
+    assert explainer(TEXT).signed
+    e = explainer(TEXT, method=Method("attention", Whole(), Attention()))
+    assert not e.signed
+    assert not slalom.Explanation.from_dict(e.to_dict()).signed
+    old = e.to_dict()
+    del old["signed"]
+    assert slalom.Explanation.from_dict(old).signed  # files from before had signed methods only

@@ -239,23 +239,46 @@ class Explainer:
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
         """Return what the model itself says where `explanation.predict` guesses: its scores for presence of units (m, n)."""
-        options = replace(self.options, unit=explanation.unit)
-        reading, made = self._read(explanation.text, options)
+        return self.ask_many([explanation], [keep])[0]
+
+    def ask_many(self, explanations: Sequence[Explanation], keeps: Sequence[ArrayLike]) -> list[Floats]:
+        """Return what `ask` says of each explanation and its rows. All texts share batches; equal queries are asked once."""
+        if len(explanations) != len(keeps):
+            raise InputError(f"ask_many needs one keep an explanation; got {len(keeps)} for {len(explanations)}")
+        head, found = self.model.head, list[Floats]()
+        questions: list[Question] = []
+        for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
+            where = "" if len(explanations) == 1 else f" (explanation {number})"
+            questions.append(self._question(explanation, keep, where))
+            if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > _CELLS:
+                for answer in self.engine(questions):
+                    scores = head.scores(answer.outputs, self._column(explanations[len(found)]))
+                    found.append(scores if np.ndim(keeps[len(found)]) == 2 else scores[0])
+                questions = []
+        return found
+
+    def _column(self, explanation: Explanation) -> int | Literal["all"]:
+        """Return the target of an explanation as the index of a class of this model."""
+        if explanation.values.ndim == 2:
+            return "all"
+        if explanation.target not in self.model.head.labels:
+            raise InputError(f"{explanation.target!r} is no class of this model; ask the model that was explained")
+        return self.model.head.labels.index(explanation.target)
+
+    def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Question:
+        """Return what is asked for presence of units (m, n) or (n,), as the model reads the text."""
+        reading, made = self._read(explanation.text, replace(self.options, unit=explanation.unit))
         if made.names != explanation.units:
             raise InputError(
-                f"this model reads the text as {len(made)} {explanation.unit}s, the explanation has {len(explanation)};"
+                f"this model reads the text as {len(made)} {explanation.unit}s, the explanation has {len(explanation)}{where};"
                 " ask the model that was explained"
             )
-        mask = presence(keep, len(made))
-        rows = np.atleast_2d(mask)
+        rows = np.atleast_2d(presence(keep, len(made)))
         if not reading.empty and not rows.any(axis=1).all():
-            raise InputError(f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit")
-        (answer,) = self.engine([Question(reading, made.atoms(rows))])
-        head, every = self.model.head, explanation.values.ndim == 2
-        if not every and explanation.target not in head.labels:
-            raise InputError(f"{explanation.target!r} is no class of this model; ask the model that was explained")
-        scores = head.scores(answer.outputs, "all" if every else head.labels.index(explanation.target))
-        return scores if mask.ndim == 2 else scores[0]
+            raise InputError(
+                f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit{where}"
+            )
+        return Question(reading, made.atoms(rows))
 
     def _explained(self, texts: list[Any], options: _Options, first: int = 0) -> Iterator[Explanation]:
         """Explain texts, as many at a time as fit into memory."""
@@ -393,6 +416,7 @@ class Explainer:
             diagnosis=found.diagnosis,
             model=self.model.name,
             settings=_settings(options, self.engine.whose),
+            signed=options.method.signed,
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 

@@ -96,6 +96,7 @@ class Explanation:
     fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
     took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
     settings: the options as they were given (queries, check, target, long), and the fingerprint of the model where it has one.
+    signed: whether the sign of a score means for or against the target; where it does not, `predict` means nothing.
     """
 
     text: str
@@ -125,6 +126,7 @@ class Explanation:
     model: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    signed: bool = True
 
     @property
     def prediction(self) -> tuple[str, float] | None:
@@ -395,6 +397,7 @@ class Explanation:
             "model": self.model,
             "settings": dict(self.settings),
             "versions": dict(self.versions),
+            "signed": self.signed,
         }
 
     @classmethod
@@ -431,6 +434,7 @@ class Explanation:
                 model=given["model"],
                 settings=given.get("settings", {}),
                 versions=given["versions"],
+                signed=given.get("signed", True),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
