@@ -78,6 +78,17 @@ def test_a_name_that_comes_twice_may_count_once():
     assert naive_bayes_correlation(e, bayes) == pytest.approx(spearmanr([1, 2, 3, 9], [1, 2, 3, 1]).statistic)
 
 
+def test_units_may_be_called_by_other_names():
+    bayes = NaiveBayes.fit(["Good film", "bad film"], [1, 0], lambda text: text.lower().split(), alpha=1)
+    e = explanation("GOOD film bad", [3.0, 1.0, -3.0])
+    assert naive_bayes_correlation(e, bayes, tokens=["good", "film", "bad"]) == pytest.approx(1.0)
+    assert naive_bayes_correlation(e, bayes) < 1.0
+    ids = NaiveBayes({7: 1.0, 3: 0.0, 5: -1.0})
+    assert naive_bayes_correlation(e, ids, tokens=[7, 3, 5]) == pytest.approx(1.0)
+    with pytest.raises(InputError, match="tokens must be one a unit; got 1 for 3 units"):
+        naive_bayes_correlation(e, ids, tokens=[7])
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

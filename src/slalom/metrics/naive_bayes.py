@@ -44,7 +44,7 @@ class NaiveBayes:
     ) -> "NaiveBayes":
         """Count the tokens of labelled texts; labels are 0 and 1, both must occur.
 
-        tokenize: from a text to its tokens. They must be called as the units of the explanations are.
+        tokenize: from a text to its tokens: strings, or numbers, whatever the units of explanations will be looked up by.
         """
         smoothing = float(real_array("alpha", alpha, (0,)))
         if smoothing <= 0:
@@ -70,23 +70,32 @@ class NaiveBayes:
 
 
 def naive_bayes_correlation(
-    explanation: Explanation, bayes: NaiveBayes, *, score: str = "linear", distinct: bool = False
+    explanation: Explanation,
+    bayes: NaiveBayes,
+    *,
+    score: str = "linear",
+    tokens: Sequence[Hashable] | None = None,
+    distinct: bool = False,
 ) -> float | None:
     """Return the rank correlation of an explanation's scores with the log ratios of its units; None where either is constant.
 
     The explanation is of a model with two classes, the second of which is class 1. Scores without a sign (importances,
-    attention) are compared with |r|, as in the paper. distinct: a name that comes several times counts once, where it comes
-    first, as in the code of the paper.
+    attention) are compared with |r|, as in the paper. tokens: what `bayes` calls the units, one each (token ids, for instance);
+    None takes their names. distinct: a token that comes several times counts once, where it comes first, as in the code of
+    the paper.
     """
     if len(explanation.labels) != 2 or explanation.target not in explanation.labels:
         raise InputError(f"Naive Bayes compares two classes; the explanation has the labels {explanation.labels[:20]}")
-    scores, reference = explanation.scores(score), bayes(explanation.units)
+    called = explanation.units if tokens is None else tokens
+    if len(called) != len(explanation):
+        raise InputError(f"tokens must be one a unit; got {len(called)} for {len(explanation)} units")
+    scores, reference = explanation.scores(score), bayes(called)
     if unsigned(explanation, score):
         reference = np.abs(reference)
         scores = scores if score == "importance" else np.abs(scores)
     elif explanation.target == explanation.labels[0]:
         scores = -scores
     if distinct:
-        first = list({name: i for i, name in reversed(list(enumerate(explanation.units)))}.values())
+        first = list({token: i for i, token in reversed(list(enumerate(called)))}.values())
         scores, reference = scores[first], reference[first]
     return rank_correlation(scores, reference)
