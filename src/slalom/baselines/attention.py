@@ -9,7 +9,7 @@ Attention has no sign and does not know the target.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -72,14 +72,10 @@ def _maps(run: "Pass", method: str) -> "torch.Tensor":
     def catch(module: Any, args: Any, output: Any) -> None:
         caught.append(getattr(output, "attentions", None))
 
-    with attention(run.net, "eager"), _tidied(run.net):
-        hooks = [run.net.register_forward_pre_hook(ask, with_kwargs=True), run.net.register_forward_hook(catch)]
-        try:
-            with torch.no_grad():
-                run.logits()
-        finally:
-            for hook in hooks:
-                hook.remove()
+    with attention(run.net, "eager"), _tidied(run.net), ExitStack() as stack, torch.no_grad():
+        stack.callback(run.net.register_forward_pre_hook(ask, with_kwargs=True).remove)
+        stack.callback(run.net.register_forward_hook(catch).remove)
+        run.logits()
     length = run.ids.shape[2]
     if not caught or not caught[0] or any(a is None or a.shape[-2:] != (length, length) for a in caught[0]):
         raise refusal

@@ -87,12 +87,12 @@ class Pass:
                 return torch.cat([output[:, :1].detach(), fresh[:, :-1]], dim=1)  # the decoder of T5 reads one behind
             raise InputError(f"{self.model.name} reads its tokens in another order than the tokenizer; choose another method")
 
+        # A table may be there several times with one weight, and that weight in an output layer too.
         weight = getattr(table, "weight", None)
-        tables = [m for m in self.net.modules() if m is table or (weight is not None and getattr(m, "weight", None) is weight)]
+        own = [m for m in self.net.modules() if isinstance(m, type(table)) and getattr(m, "weight", None) is weight]
         with ExitStack() as stack:
-            for module in tables:
-                if isinstance(module, type(table)):
-                    stack.enter_context(_hooked(module.register_forward_hook(swap, with_kwargs=True)))
+            for module in own:
+                stack.callback(module.register_forward_hook(swap, with_kwargs=True).remove)
             found = scores(self.model.head, self.logits(len(vectors)), target)
         if not calls or not found.requires_grad:
             raise InputError(f"the answer of {self.model.name} must depend on its embedding table; choose another method")
@@ -111,15 +111,6 @@ class Pass:
 
 def _wide(numbers: torch.Tensor) -> torch.Tensor:
     return numbers if numbers.dtype == torch.float64 else numbers.float()
-
-
-@contextmanager
-def _hooked(handle: Any) -> Iterator[None]:
-    """Remove a hook at the end."""
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ for the time of one pass.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -36,9 +36,10 @@ Hook = Callable[[Any, Any, torch.Tensor], torch.Tensor]
 def relevance(run: Pass, target: int, epsilon: float, constant: bool) -> torch.Tensor:
     """Return the relevance (length,) of every position, special tokens included."""
     net = run.net
-    hooks = [(module, _hook(module, epsilon)) for module in net.modules() if not list(module.children())]
+    leaves = [module for module in net.modules() if not list(module.children())]
+    hooks = [(module, hook) for module in leaves if (hook := _hook(module, epsilon)) is not None]
     first = _first(net)
-    if first is None or any(hook is None for _, hook in hooks):
+    if first is None or len(hooks) < len(leaves):
         raise InputError(f"attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got {run.model.name}")
     entered: list[torch.Tensor] = []
 
@@ -46,14 +47,11 @@ def relevance(run: Pass, target: int, epsilon: float, constant: bool) -> torch.T
         entered.append(args[0].detach().requires_grad_())
         return entered[0]
 
-    with _ruled(net, epsilon, constant):
-        handles = [first.register_forward_pre_hook(enter)]
-        handles += [module.register_forward_hook(hook) for module, hook in hooks if hook is not None]
-        try:
-            score = scores(run.model.head, run.logits(), target).sum()
-        finally:
-            for handle in handles:
-                handle.remove()
+    with _ruled(net, epsilon, constant), ExitStack() as stack:
+        stack.callback(first.register_forward_pre_hook(enter).remove)
+        for module, hook in hooks:
+            stack.callback(module.register_forward_hook(hook).remove)
+        score = scores(run.model.head, run.logits(), target).sum()
     (slope,) = torch.autograd.grad(score, entered[0])
     return (entered[0].detach().double() * slope.double())[0].sum(dim=1)
 
