@@ -9,13 +9,27 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slalom.comparison import Compared, compare
     from slalom.explainer import METHODS, Explainer, Method
     from slalom.explanation import Explanation, Explanations, Fidelity, Quality, load
 
 __version__ = "0.1.0"
-__all__ = ["METHODS", "Explainer", "Explanation", "Explanations", "Fidelity", "Method", "Quality", "load"]
+__all__ = [
+    "METHODS",
+    "Compared",
+    "Explainer",
+    "Explanation",
+    "Explanations",
+    "Fidelity",
+    "Method",
+    "Quality",
+    "compare",
+    "load",
+]
 
-_HOME = {"METHODS": "explainer", "Explainer": "explainer", "Method": "explainer"}
+_HOME = {"METHODS": "explainer", "Explainer": "explainer", "Method": "explainer"} | dict.fromkeys(
+    ("Compared", "compare"), "comparison"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -230,6 +230,14 @@ class Explainer:
             raise InputError(f"a text must be a string, several a list of strings; got {type(text).__name__}")
         return Explanations(self._explained(list(text), options, first))
 
+    def tokens(self, text: str) -> list[int] | list[str]:
+        """Return the units of a text as they can be counted: token ids where units are tokens of the model, else names."""
+        options = _checked(self.options)
+        reading, made = self._read(text, options)
+        if self.model.tokenized and options.unit in ("token", "type"):
+            return [int(number) for number in reading.types]
+        return list(made.names)
+
     def made(self, explanation: Explanation, target: Target = None) -> bool:
         """Return whether an explanation is one that this Explainer would make of its text: same model, method and options."""
         options = _checked(replace(self.options, target=target))

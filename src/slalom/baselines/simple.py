@@ -48,10 +48,10 @@ class Random(Attribution):
 class NaiveBayes(Attribution):
     """Token weights of a corpus: how much more often a token occurs with the target. Knows nothing of the model.
 
-    weights: by the token as the model's tokenizer names it, one column a class; a token that is not there weighs nothing.
+    weights: by token id (by name, for a model that reads strings), one number a class; a token that is not there has none.
     """
 
-    weights: Mapping[str, tuple[float, ...]] = field(repr=False)
+    weights: Mapping[int | str, tuple[float, ...]] = field(repr=False)
 
     def __call__(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         """Look the tokens up."""
@@ -59,4 +59,5 @@ class NaiveBayes(Attribution):
         if target >= len(some):
             raise InputError(f"Naive Bayes was given {len(some)} classes; the model's class {target} is not among them")
         nothing = (0.0,) * len(some)
-        return np.array([self.weights.get(name, nothing)[target] for name in reading.names])
+        tokens = reading.types.tolist() if model.tokenized else reading.names
+        return np.array([self.weights.get(token, nothing)[target] for token in tokens])

@@ -91,6 +91,11 @@ class Engine:
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self._lock = RLock()
 
+    def forget(self) -> None:
+        """Forget all answers that are in memory; a cache file keeps its own."""
+        with self._lock:
+            self._slots, self._table = {}, np.full((0, self.model.head.n_outputs), np.nan)
+
     @property
     def whose(self) -> str | None:
         """The name of what answered last; None where nothing is known about that."""
