@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, final
 
-import numpy as np
 from tqdm.auto import tqdm
 
 from slalom.baselines import LeaveOneOut, NaiveBayes, method
@@ -50,7 +49,6 @@ MEASURES: Mapping[str, tuple[bool | None, str]] = {
     "tokens": (False, "their tokens"),
     "seconds": (False, "time of an explanation"),
 }
-ALWAYS = ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
 DEFAULT = ("joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random")
 _AT_ONCE = 8  # texts that share their batches
 
@@ -150,7 +148,7 @@ def compare(
     *,
     methods: Sequence[str | Method] = DEFAULT,
     queries: Sequence[int] = (500,),
-    instability: bool = False,
+    measures: Sequence[str] | None = None,
     corpus: tuple[Sequence[str], Sequence[int]] | None = None,
     human: Sequence[tuple[Sequence[str], Any]] | None = None,
     target: Target = None,
@@ -163,10 +161,10 @@ def compare(
     """Explain texts by many methods and measure them all.
 
     model, tokenizer, target, unit, and `options`: as `Explainer` takes them. methods: names of ours and of baselines, or
-    Methods. queries: the budgets. instability: explain everything again with another seed. corpus: labelled texts (labels 0
-    and 1), for Naive Bayes, which then also is a method of its own, "naive-bayes". human: what people have marked, (words,
-    maps) for each text, which is " ".join(words). out: a file for the records, so that the same call goes on after an
-    interruption.
+    Methods. queries: the budgets. measures: names of MEASURES; None takes all that can be had but "instability", which explains
+    everything again with another seed. corpus: labelled texts (labels 0 and 1), for Naive Bayes, which then also is a method
+    of its own, "naive-bayes". human: what people have marked, (words, maps) for each text, which is " ".join(words). out: a
+    file for the records, so that the same call goes on after an interruption.
     """
     every = list(texts)
     if not every or not all(isinstance(text, str) for text in every):
@@ -183,8 +181,7 @@ def compare(
             chosen.append(Method("naive-bayes", Whole(), NaiveBayes(weights)))
     if len({one.name for one in chosen}) != len(chosen):
         raise InputError(f"methods must differ in their names; got {', '.join(one.name for one in chosen)}")
-    measures = [*ALWAYS, *(["naive_bayes"] if bayes else []), *(["human"] if human is not None else [])]
-    measures += ["instability"] if instability else []
+    wanted = _measures(measures, bayes is not None, human is not None)
     plan = [(one, budget) for one in chosen for budget in (queries if _takes_budget(one) else (None,))]
     about = {
         "model": explainer.model.name,
@@ -194,11 +191,11 @@ def compare(
         "last": every[-1][:80],
         "seed": seed,
         "unit": unit,
-        "target": target if not isinstance(target, np.integer) else int(target),
+        "target": target if target is None or isinstance(target, str) else int(target),
     }
-    book = _Book(Path(out) if out is not None else None, about, measures)
-    judge = _Judge(explainer, bayes, human, seed, instability)
-    for one in chosen:
+    book = _Book(Path(out) if out is not None else None, about, wanted)
+    judge = _Judge(explainer, bayes, human, seed, wanted)
+    for one in {one.name: one for one, budget in plan if not book.has(range(len(every)), one.name, budget)}.values():
         try:
             explainer(every[0], method=one, queries=20, check=0)  # the first call loads packages and compiles
         except (InputError, MissingExtra) as reason:
@@ -222,7 +219,21 @@ def compare(
     records.sort(key=lambda r: (order[r["method"], r["budget"]], r["text"]))
     if not records:
         raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in book.skipped.items())}")
-    return Compared(tuple(records), tuple(measures), dict(book.skipped), about)
+    return Compared(tuple(records), wanted, dict(book.skipped), about)
+
+
+def _measures(given: Sequence[str] | None, bayes: bool, human: bool) -> tuple[str, ...]:
+    """Return the measures that are wanted and can be had."""
+    needs = {"naive_bayes": (bayes, "a corpus of labelled texts"), "human": (human, "texts with what people have marked")}
+    if given is None:
+        return tuple(name for name in MEASURES if name != "instability" and needs.get(name, (True, ""))[0])
+    for name in given:
+        if name not in MEASURES:
+            raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
+        there, what = needs.get(name, (True, ""))
+        if not there:
+            raise InputError(f"the measure {name!r} needs {what}")
+    return tuple(name for name in MEASURES if name in given or name in ("queries", "tokens", "seconds"))
 
 
 def _takes_budget(one: Method) -> bool:
@@ -239,16 +250,18 @@ class _Judge:
         bayes: Ratios | None,
         human: Sequence[tuple[Sequence[str], Any]] | None,
         seed: int,
-        instability: bool,
+        wanted: Sequence[str],
     ) -> None:
-        self.explainer, self.bayes, self.human, self.seed, self.again = explainer, bayes, human, seed, instability
+        self.explainer, self.bayes, self.human, self.seed, self.wanted = explainer, bayes, human, seed, set(wanted)
 
     def __call__(self, lot: list[str], numbers: list[int], one: Method, budget: int | None) -> list[dict[str, Any]]:
         """Return one record a text."""
         self.explainer.engine.forget()
         found = list(self.explainer(lot, method=one, queries=budget, check=0))
-        other = list(self.explainer(lot, method=one, queries=budget, check=0, seed=self.seed + 1)) if self.again else []
-        strict, order = fidelity(found, self.explainer, seed=self.seed), perturbation(found, self.explainer)
+        again, nothing = "instability" in self.wanted, [None] * len(found)
+        other = list(self.explainer(lot, method=one, queries=budget, check=0, seed=self.seed + 1)) if again else []
+        strict = fidelity(found, self.explainer, seed=self.seed) if self.wanted & {"near", "far"} else nothing
+        order = perturbation(found, self.explainer) if self.wanted & {"deletion", "insertion"} else nothing
         records = []
         for i, e in enumerate(found):
             near = strict[i]
@@ -266,14 +279,14 @@ class _Judge:
                 "tokens": e.tokens,
                 "seconds": e.seconds,
             }
-            if self.bayes is not None:
+            if self.bayes is not None and "naive_bayes" in self.wanted:
                 two = len(e.labels) == 2 and e.values.ndim == 1
                 tokens = self.explainer.tokens(e.text)
                 record["naive_bayes"] = naive_bayes_correlation(e, self.bayes, score="removal", tokens=tokens) if two else None
-            if self.human is not None:
+            if self.human is not None and "human" in self.wanted:
                 words, maps = self.human[numbers[i]]
                 record["human"] = human_attention(e, words, maps)
-            if self.again:
+            if again:
                 record["instability"] = seed_instability([e, other[i]]).rank
             records.append(record)
         return records

@@ -373,7 +373,7 @@ def test_info_tells_versions_devices_and_the_model(run):
 
 
 def test_help_and_completion_are_there(run):
-    for command in ([], ["explain"], ["train"], ["info"]):
+    for command in ([], ["explain"], ["compare"], ["train"], ["info"]):
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Usage:" in out
@@ -433,3 +433,43 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
     assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; the same command goes on from there", err)
     assert "Traceback" not in err
     assert (tmp_path / "m" / "checkpoint.pt").exists()
+
+
+def test_methods_are_set_side_by_side(run, tmp_path):
+    (tmp_path / "t.csv").write_text(f"text,label\n{SENTENCE},0\nA wonderful and touching film with a great cast.,1\n")
+    options = ["--data", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
+    code, out, err = run("compare", *options, "--csv", "c.csv")
+    assert code == 0, err
+    assert re.search(r"^method +budget +near +far +deletion +insertion +queries +tokens +seconds$", out, flags=re.M)
+    assert re.search(r"^local +80 +\d\.\d{3} ± \d\.\d{3} ", out, flags=re.M)
+    assert re.search(r"^attention +\d\.\d{3} ± ", out, flags=re.M)  # it predicts nothing
+    assert "2 texts, slalom-sentiment, seed 0" in out
+    assert "near: squared error" in out
+    assert (tmp_path / "c.csv").read_text().startswith("method,budget,texts,near,near_se")
+    code, printed, _ = run("compare", *options, "--json")
+    assert json.loads(printed)["about"]["texts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--data", "none.txt"], 1, "could not read 'none.txt'"),
+        (["--data", "t.txt", "--methods", "magic"], 1, "a method must be one of joint, local"),
+        (["--data", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
+        (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with what people have marked"),
+        (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2"),
+        (["--data", "empty.txt"], 1, "must have at least one text"),
+        (["--data", "w.csv"], 1, "must have a field \"text\"; they have 'words'"),
+        (["--data", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
+        ([], 2, "Missing option '--data'"),
+    ],
+)
+def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
+    (tmp_path / "t.txt").write_text("A good film.\n")
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "w.csv").write_text("words\na\n")
+    (tmp_path / "w3.csv").write_text("text,label\na,1\nb,2\nc,3\n")
+    found, out, err = run("compare", *arguments)
+    assert (found, out) == (code, "")
+    assert re.search(said, err)
+    assert len(err.strip().splitlines()) == 1

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import slalom
+from slalom.cli.compare import compare
 from slalom.cli.explain import explain
 from slalom.cli.info import info
 from slalom.cli.printing import complain
@@ -30,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(explain)
+app.command()(compare)
 app.command()(train)
 app.command()(info)
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-_COMMANDS = ("", "explain", "train", "info")
+_COMMANDS = ("", "explain", "compare", "train", "info")
 
 
 def commands() -> str:
