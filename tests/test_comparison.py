@@ -132,6 +132,14 @@ def test_answers_are_forgotten_between_methods():
     assert len(asked) > 50 + 51
 
 
+def test_texts_that_are_cut_are_counted_once():
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    with pytest.warns(UserWarning, match="were cut") as said:
+        found = compare(None, ["good film " * 300, "A bad film."], methods=("ridge", "random"), queries=(20,), progress=False)
+    assert [str(one.message) for one in said] == ["1 of 2 texts are longer than slalom-sentiment can see, and were cut"]
+    assert found.records[0]["cut"] > 0
+
+
 def test_tables_can_be_read_by_others():
     found = compared(methods=("ridge", "random"))
     rows = list(csv.DictReader(io.StringIO(found.to_csv())))

@@ -10,6 +10,7 @@ come: a comparison that was interrupted goes on.
 import csv
 import io
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from tqdm.auto import tqdm
 from slalom.baselines import LeaveOneOut, NaiveBayes, method
 from slalom.errors import InputError, MissingExtra
 from slalom.explainer import Explainer, Method
+from slalom.explanation import Explanation
 from slalom.metrics import (
     Comparison,
     Summary,
@@ -195,11 +197,7 @@ def compare(
     }
     book = _Book(Path(out) if out is not None else None, about, wanted)
     judge = _Judge(explainer, bayes, human, seed, wanted)
-    for one in {one.name: one for one, budget in plan if not book.has(range(len(every)), one.name, budget)}.values():
-        try:
-            explainer(every[0], method=one, queries=20, check=0)  # the first call loads packages and compiles
-        except (InputError, MissingExtra) as reason:
-            book.skip(one.name, str(reason))
+    _warm_up(judge, book, every, plan)
     with tqdm(
         total=len(every) * len(plan), unit="explanation", disable=None if progress is None else not progress, desc="comparing"
     ) as bar:
@@ -219,7 +217,20 @@ def compare(
     records.sort(key=lambda r: (order[r["method"], r["budget"]], r["text"]))
     if not records:
         raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in book.skipped.items())}")
+    cut = {record["text"] for record in records if record["cut"]}
+    if cut:
+        said = f"{len(cut)} of {len(every)} texts are longer than {explainer.model.name} can see, and were cut"
+        warnings.warn(said, UserWarning, stacklevel=2)
     return Compared(tuple(records), wanted, dict(book.skipped), about)
+
+
+def _warm_up(judge: "_Judge", book: "_Book", texts: list[str], plan: Sequence[tuple[Method, int | None]]) -> None:
+    """Explain one text by every method that has something left to do: the first call loads packages and compiles."""
+    for one in {one.name: one for one, budget in plan if not book.has(range(len(texts)), one.name, budget)}.values():
+        try:
+            judge.explained(texts[:1], one, 20, 0)
+        except (InputError, MissingExtra) as reason:
+            book.skip(one.name, str(reason))
 
 
 def _measures(given: Sequence[str] | None, bayes: bool, human: bool) -> tuple[str, ...]:
@@ -254,12 +265,18 @@ class _Judge:
     ) -> None:
         self.explainer, self.bayes, self.human, self.seed, self.wanted = explainer, bayes, human, seed, set(wanted)
 
+    def explained(self, lot: list[str], one: Method, budget: int | None, seed: int) -> list[Explanation]:
+        """Explain texts; those that are cut are counted at the end, and not said at every method."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*can see and were cut", UserWarning)
+            return list(self.explainer(lot, method=one, queries=budget, check=0, seed=seed))
+
     def __call__(self, lot: list[str], numbers: list[int], one: Method, budget: int | None) -> list[dict[str, Any]]:
         """Return one record a text."""
         self.explainer.engine.forget()
-        found = list(self.explainer(lot, method=one, queries=budget, check=0))
+        found = self.explained(lot, one, budget, self.seed)
         again, nothing = "instability" in self.wanted, [None] * len(found)
-        other = list(self.explainer(lot, method=one, queries=budget, check=0, seed=self.seed + 1)) if again else []
+        other = self.explained(lot, one, budget, self.seed + 1) if again else []
         strict = fidelity(found, self.explainer, seed=self.seed) if self.wanted & {"near", "far"} else nothing
         order = perturbation(found, self.explainer) if self.wanted & {"deletion", "insertion"} else nothing
         records = []
@@ -275,6 +292,7 @@ class _Judge:
                 "profile": None if near is None else {str(k): v for k, v in near.profile.items()},
                 "deletion": None if cut is None else cut.deletion,
                 "insertion": None if cut is None else cut.insertion,
+                "cut": e.cut,
                 "queries": e.queries,
                 "tokens": e.tokens,
                 "seconds": e.seconds,
