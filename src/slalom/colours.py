@@ -13,6 +13,13 @@ AGAINST = (217, 95, 2)
 LOUD = (117, 112, 179)  # importances, which have no sign
 STRONGEST = 0.6
 
+# Methods side by side: ours in strong colours, the others in quiet ones, again and again; each on white paper and on dark.
+OURS = ("joint", "local", "eff", "fidel")
+OURS_LIGHT = ((33, 102, 172), (217, 95, 2), (176, 42, 122), (0, 124, 108))
+OURS_DARK = ((90, 160, 225), (243, 142, 62), (236, 124, 190), (66, 190, 166))
+OTHERS_LIGHT = ((128, 132, 138), (150, 120, 88), (104, 134, 104), (138, 112, 150), (92, 122, 150), (160, 112, 112))
+OTHERS_DARK = ((140, 146, 154), (176, 148, 112), (128, 160, 128), (166, 140, 180), (122, 152, 180), (186, 138, 138))
+
 
 def strengths(scores: Floats) -> Floats:
     """Return scores (n,) as shares of the strongest, in [-1, 1]; zeros where all are zero.

@@ -14,14 +14,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from tqdm.auto import tqdm
 
 from slalom.baselines import LeaveOneOut, NaiveBayes, method
 from slalom.errors import InputError, MissingExtra
 from slalom.explainer import Explainer, Method
-from slalom.explanation import Explanation
+from slalom.explanation import Explanation, floor_above, write_text
 from slalom.metrics import (
     Comparison,
     Summary,
@@ -37,6 +37,9 @@ from slalom.metrics import NaiveBayes as Ratios
 from slalom.metrics import compare as paired
 from slalom.models import Attribution, Target
 from slalom.text import Whole
+
+if TYPE_CHECKING:
+    from slalom.plots import ComparedPlots
 
 # Every measure: whether more is better (None: neither), and what it says.
 MEASURES: Mapping[str, tuple[bool | None, str]] = {
@@ -109,6 +112,18 @@ class Compared:
                 found[other] = paired([a for a, _ in both], [b for _, b in both])
         corrected = holm([one.p for one in found.values()]).tolist() if found else []
         return {other: (one, p) for (other, one), p in zip(found.items(), corrected, strict=True)}
+
+    @property
+    def plot(self) -> "ComparedPlots":
+        """The pictures: `plot.profile()`, `plot.against_queries(measure)`, `plot.against_seconds(measure)`."""
+        return cast("ComparedPlots", floor_above("plots").ComparedPlots(self))
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return a self-contained page with tables and pictures, and write it to a file where one is named."""
+        page = cast(str, floor_above("report").comparison_page(self))
+        if path is not None:
+            write_text(path, page)
+        return page
 
     def to_dict(self) -> dict[str, Any]:
         """Return records and summaries as lists, numbers and strings."""

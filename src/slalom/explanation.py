@@ -141,7 +141,7 @@ class Explanation:
     @property
     def plot(self) -> "Plots":
         """The pictures of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
-        return cast("Plots", _floor_above("plots").Plots(self))
+        return cast("Plots", floor_above("plots").Plots(self))
 
     @property
     def values(self) -> Floats:
@@ -445,7 +445,7 @@ class Explanation:
 
     def save(self, path: str | Path) -> None:
         """Write the explanation to a JSON file; `slalom.load` reads it."""
-        _write(path, self.to_json())
+        write_text(path, self.to_json())
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return a self-contained page about this explanation, and write it to a file where one is named."""
@@ -531,13 +531,13 @@ class Explanations(Sequence[Explanation]):
 
     def save(self, path: str | Path) -> None:
         """Write the explanations to a JSON file; `slalom.load` reads it."""
-        _write(path, self.to_json())
+        write_text(path, self.to_json())
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one self-contained page with all of them, and write it to a file where one is named."""
-        page = cast(str, _floor_above("report").page(self))
+        page = cast(str, floor_above("report").page(self))
         if path is not None:
-            _write(path, page)
+            write_text(path, page)
         return page
 
     def to_pandas(self) -> Any:
@@ -595,14 +595,15 @@ def _check_format(given: Any, expected: str) -> None:
         raise InputError(f"this file has format version {given.get('version')!r}, this slalom reads {_VERSION}; update slalom")
 
 
-def _write(path: str | Path, content: str) -> None:
+def write_text(path: str | Path, content: str) -> None:
+    """Write a file; InputError where that is not possible."""
     try:
         Path(path).write_text(content, encoding="utf-8", errors="surrogatepass")
     except OSError as error:
         raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
 
 
-def _floor_above(name: str) -> Any:
+def floor_above(name: str) -> Any:
     """Return the module that draws results. Results do not know it: it is looked up by name when a user asks for a picture."""
     return import_module(f"slalom.{name}")
 

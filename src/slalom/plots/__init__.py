@@ -1,4 +1,4 @@
-"""Pictures of an explanation. Each method of `Plots` returns a matplotlib Figure; see docs/plots.md."""
+"""Pictures of explanations (`Plots`) and comparisons (`ComparedPlots`), each a matplotlib Figure; see docs/plots.md."""
 
 from slalom.errors import MissingExtra
 
@@ -7,6 +7,7 @@ try:
 except ImportError as error:
     raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom[plots]'") from error
 
+from slalom.plots.compared import ComparedPlots
 from slalom.plots.pictures import Plots
 
-__all__ = ["Plots"]
+__all__ = ["ComparedPlots", "Plots"]

@@ -1,26 +1,24 @@
-"""Explanations as one HTML page that needs nothing else: no server, no network, no other file.
+"""Explanations, or a comparison of methods, as one HTML page that needs nothing else: no server, no network, no other file.
 
-The page holds the data as JSON, one block a text, and a script that draws the text that is shown and answers "what if this word
-were not there?" with the surrogate itself. Texts, labels and names are data and never become markup: the template escapes, the
-JSON has no character that HTML knows, the script writes text nodes only, and a content security policy lets no script run but
-this one, known by its hash.
+The page of explanations holds the data as JSON, one block a text, and a script that draws the text that is shown and answers
+"what if this word were not there?" with the surrogate itself. Texts, labels and names are data and never become markup: the
+template escapes, the JSON has no character that HTML knows, the script writes text nodes only, and a content security policy
+lets no script run but this one, known by its hash.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from slalom import colours
 from slalom.errors import InputError
 from slalom.explanation import Explanation
+from slalom.report.compared import comparison_page
 from slalom.report.content import content, entry, opening
+from slalom.report.parts import asset, policy, style
 from slalom.text import printable
 
 _SCRIPTS = ("surrogate.js", "format.js", "tip.js", "scatter.js", "table.js", "page.js")
@@ -34,15 +32,12 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
     _check(explanations)
     if title is None:
         title = opening(explanations[0]) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
-    style, script = _style(), _script()
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    )
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html"))
+    look, script = style(), _script()
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("page.html"))
     return template.render(
         title=printable(title),
-        policy=Markup(policy),
-        style=Markup(style),
+        policy=Markup(policy(look, script)),
+        style=Markup(look),
         script=Markup(script),
         index=_embedded([entry(one) for one in explanations]),
         texts=[_embedded(content(one)) for one in explanations],
@@ -62,25 +57,9 @@ def _embedded(data: Any) -> Markup:
     return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _hash(code: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-@cache
-def _style() -> str:
-    parts = {"for": colours.FOR, "against": colours.AGAINST, "loud": colours.LOUD}
-    names = "".join(f"--{name}:{' '.join(map(str, rgb))};" for name, rgb in parts.items())
-    return f":root{{{names}--strongest:{colours.STRONGEST};}}\n{_asset('page.css')}"
-
-
 @cache
 def _script() -> str:
-    return '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();"
+    return '(() => {\n"use strict";\n' + "\n".join(map(asset, _SCRIPTS)) + "})();"
 
 
-@cache
-def _asset(name: str) -> str:
-    return (resources.files(__name__) / "assets" / name).read_text(encoding="utf-8")
-
-
-__all__ = ["page"]
+__all__ = ["comparison_page", "page"]
