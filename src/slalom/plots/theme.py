@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from slalom.colours import AGAINST, FOR
 from slalom.errors import InputError
 
 Colour: TypeAlias = tuple[float, float, float]
@@ -65,8 +66,8 @@ THEMES = {
             ink=_rgb(28, 32, 38),
             muted=_rgb(94, 102, 112),
             line=_rgb(210, 215, 221),
-            positive=_rgb(33, 102, 172),
-            negative=_rgb(217, 95, 2),
+            positive=_rgb(*FOR),
+            negative=_rgb(*AGAINST),
             neutral=_rgb(118, 81, 160),
         ),
         Theme(
