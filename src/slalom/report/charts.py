@@ -174,7 +174,10 @@ def _beside(named: list[Named], full: list[Box], frame: Box) -> Markup:
         near = (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3]))
         if abs(near[0] - x) + abs(near[1] - y) > 14:
             parts.append(Markup('<path class="leader {}" d="M{}"/>').format(_class(curve), _path([at[-1], near])))
-        parts.append(_name(curve, name, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, "middle"))
+        place, anchor = (
+            (box[0], "start") if box[0] >= x else (box[2], "end") if box[2] <= x else ((box[0] + box[2]) / 2, "middle")
+        )
+        parts.append(_name(curve, name, place, (box[1] + box[3]) / 2, anchor))
     return Markup("").join(parts)
 
 

@@ -20,6 +20,7 @@ from slalom.text import printable
 _ARROWS = {True: "↑", False: "↓", None: ""}
 _DIRECTIONS = {True: "more is better", False: "less is better", None: "neither more nor less is better"}
 _ROUNDING = 1e-12
+_CROWDED = 14  # points whose names need a wide chart
 _PAIRED = ("near", "far")
 _MINUS, _NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -112,19 +113,22 @@ def _same(mean: float | None, best: float | None) -> bool:
 
 
 def _charts(compared: Compared) -> list[dict[str, Any]]:
+    own = [name for name in _PAIRED if name in compared.measures]
     made: list[Chart] = [profile_chart(compared)]
-    for name in _PAIRED:
-        if name in compared.measures:
-            made += [queries_chart(compared, name), seconds_chart(compared, name)]
-    return [
-        {
-            "title": chart.title,
-            "subtitle": printable(chart.subtitle),
-            "svg": svg(chart, (760.0, 440.0) if chart is made[0] else (620.0, 390.0)) if chart.curves else None,
-            "notes": [printable(note) for note in chart.notes],
-        }
-        for chart in made
-    ]
+    made += [queries_chart(compared, name) for name in own] + [seconds_chart(compared, name) for name in own]
+    found = []
+    for chart in made:
+        wide = chart is made[0] or (not chart.column and len(chart.curves) > _CROWDED)
+        found.append(
+            {
+                "title": chart.title,
+                "subtitle": printable(chart.subtitle),
+                "wide": wide,
+                "svg": svg(chart, (760.0, 440.0) if wide else (620.0, 390.0)) if chart.curves else None,
+                "notes": [printable(note) for note in chart.notes],
+            }
+        )
+    return found
 
 
 def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
