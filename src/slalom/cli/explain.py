@@ -72,6 +72,10 @@ def explain(
     )  # fmt: skip
     labels = explainer.model.head.labels
     chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
+    empty = [number for number, one in enumerate(texts, start=1) if not explainer.tokens(one)] if len(texts) > 1 else []
+    if empty:  # before anything is asked, so that a long file does not end in the middle
+        shown = ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else "")
+        raise InputError(f"a text must have at least one {unit or 'token'}; text {shown} of {len(texts)} has none; take it out")
     screen = console()
     every: list[Explanation] = []
     try:
