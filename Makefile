@@ -36,6 +36,7 @@ bench: .venv/.ready-benchmark
 
 bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/peers.py
+	.venv/bin/python benchmarks/speed.py
 	.venv/bin/python benchmarks/embedded.py
 	.venv/bin/python benchmarks/explain.py quality
 	.venv/bin/python benchmarks/explain.py speed
