@@ -21,7 +21,8 @@ from tqdm.auto import tqdm
 from slalom.baselines import LeaveOneOut, NaiveBayes, method
 from slalom.errors import InputError, MissingExtra
 from slalom.explainer import Explainer, Method
-from slalom.explanation import Explanation, floor_above, write_text
+from slalom.explanation import Explanation, floor_above
+from slalom.files import begun_lines, drop_rest, write_text
 from slalom.metrics import (
     Comparison,
     Summary,
@@ -334,27 +335,23 @@ class _Book:
         head = {"format": "slalom comparison records", **about, "measures": list(measures)}
         if path is None:
             return
-        if path.exists() and path.stat().st_size:
-            self._read(path, head)
-        else:
-            _write(path, json.dumps(head, ensure_ascii=False) + "\n")
-
-    def _read(self, path: Path, head: Mapping[str, Any]) -> None:
-        *whole, rest = path.read_bytes().split(b"\n")
+        whole, rest = begun_lines(path)
+        if not whole and not rest:
+            write_text(path, json.dumps(head, ensure_ascii=False) + "\n", append=True)
+            return
         try:
             lines = [json.loads(line) for line in whole]
         except ValueError as error:
             raise InputError(f"{str(path)!r} holds something else; name another file, or delete it") from error
         if not lines or lines[0].get("format") != head["format"]:
             raise InputError(f"{str(path)!r} holds something else; name another file, or delete it")
-        if lines[0] != json.loads(json.dumps(head)):
-            other = [name for name in head if lines[0].get(name) != json.loads(json.dumps(head[name]))]
+        mine = json.loads(json.dumps(head))
+        other = [name for name in mine if lines[0].get(name) != mine[name]]
+        if other:
             raise InputError(
                 f"{str(path)!r} is of another comparison ({', '.join(other)} differ); name another file, or delete it"
             )
-        if rest:  # a line that was cut off
-            with path.open("r+b") as file:
-                file.truncate(sum(len(line) + 1 for line in whole))
+        drop_rest(path, rest)
         self.records = lines[1:]
 
     def has(self, numbers: Iterable[int], name: str, budget: int | None) -> bool:
@@ -366,17 +363,9 @@ class _Book:
         """Keep records."""
         self.records += records
         if self.path is not None:
-            _write(self.path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+            write_text(self.path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), append=True)
 
     def skip(self, name: str, reason: str) -> None:
         """Note that a method cannot be used."""
         self.skipped[name] = reason
         self.records = [record for record in self.records if record["method"] != name]
-
-
-def _write(path: Path, lines: str) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(lines)
-    except OSError as error:
-        raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error

@@ -21,6 +21,7 @@ from slalom.core import Additive, Background, Lengths, Link, Slalom, Surrogate, 
 from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
+from slalom.files import write_text
 from slalom.text import KINDS, pieces, printable, units
 
 if TYPE_CHECKING:
@@ -593,14 +594,6 @@ def _check_format(given: Any, expected: str) -> None:
         raise InputError(f"expected a saved {expected.removeprefix('slalom ')}; this is something else")
     if given.get("version") != _VERSION:
         raise InputError(f"this file has format version {given.get('version')!r}, this slalom reads {_VERSION}; update slalom")
-
-
-def write_text(path: str | Path, content: str) -> None:
-    """Write a file; InputError where that is not possible."""
-    try:
-        Path(path).write_text(content, encoding="utf-8", errors="surrogatepass")
-    except OSError as error:
-        raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
 
 
 def floor_above(name: str) -> Any:

@@ -461,6 +461,7 @@ def test_methods_are_set_side_by_side(run, tmp_path):
         (["--data", "empty.txt"], 1, "must have at least one text"),
         (["--data", "w.csv"], 1, "must have a field \"text\"; they have 'words'"),
         (["--data", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
+        (["--data", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
         ([], 2, "Missing option '--data'"),
     ],
 )

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slalom.cli.printing import complain, console
+from slalom.cli.printing import check_places, complain, console
 from slalom.errors import InputError
-from slalom.training.data import ROWS, read_labelled, read_rows, read_text
+from slalom.files import has_rows, read_rows, read_text, write_text
+from slalom.training.data import read_labelled
 
 
 def compare(
@@ -55,9 +56,7 @@ def compare(
     from slalom.comparison import compare as run  # noqa: PLC0415
 
     chosen, human = _texts(data, texts, seed)
-    for path in (out, csv, html):
-        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
-            raise InputError(f"could not write {str(path)!r}; name a file in a folder that exists")
+    check_places(data, out, csv, html)
     labelled = None if corpus is None else read_labelled(corpus)
     if labelled is not None and len(labelled.names) != 2:
         raise InputError(f"--corpus must have two labels; {corpus} has {len(labelled.names)}")
@@ -80,7 +79,7 @@ def compare(
         complain(f"interrupted; {'the same command goes on' if out else 'with --out FILE what is done is kept'}")
         raise typer.Exit(130) from stop
     if csv:
-        csv.write_text(found.to_csv(), encoding="utf-8")
+        write_text(csv, found.to_csv())
     if html:
         found.to_html(html)
     if as_json:
@@ -145,8 +144,7 @@ def _number(number: float, name: str) -> str:
 
 def _texts(path: Path, most: int, seed: int) -> tuple[list[str], list[tuple[list[str], Any]] | None]:
     """Return some texts of a file, drawn at random and in their order, and what people have marked in them."""
-    kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    if not kinds or kinds[-1] not in ROWS:
+    if not has_rows(path):
         every = [line.strip("\r") for line in read_text(path).split("\n") if line.strip()]
         return [every[i] for i in _drawn(len(every), most, seed, path)], None
     rows = list(read_rows(path))

@@ -1,7 +1,6 @@
 """`slalom explain`: why a classifier decided as it did, for one text or many."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slalom.cli.printing import complain, console
+from slalom.cli.printing import check_places, complain, console
 from slalom.errors import InputError, MissingExtra
-from slalom.training.data import ROWS, read_rows, read_text
+from slalom.files import begun_lines, drop_rest, has_rows, read_rows, read_text, write_text
 
 _AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
 
@@ -110,16 +109,8 @@ def _explained(
     for start in range(len(done), len(texts), _AT_ONCE):
         lot = explainer(texts[start : start + _AT_ONCE], target=target, first=start + 1 if len(texts) > 1 else 0)
         if out:
-            _append(out, "".join(e.to_json() + "\n" for e in lot))
+            write_text(out, "".join(e.to_json() + "\n" for e in lot), append=True)
         yield from lot
-
-
-def _append(out: Path, lines: str) -> None:
-    try:
-        with out.open("a", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(lines)
-    except OSError as error:
-        raise InputError(f"could not write {str(out)!r}: {error.strerror}; name a file that can be written") from error
 
 
 def _texts(text: str | None, file: Path | None) -> list[str]:
@@ -129,8 +120,7 @@ def _texts(text: str | None, file: Path | None) -> list[str]:
     if text is not None and text != "-":
         return [text]
     if file is not None and str(file) != "-":
-        kinds = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
-        if kinds and kinds[-1] in ROWS:
+        if has_rows(file):
             return _fields(read_rows(file), str(file))
         return _lines(read_text(file), str(file))
     try:
@@ -173,15 +163,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 def _check_places(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:
     """Say before the work, not after it, that a file cannot be written."""
-    for path in (html, png, out):
-        if path is None:
-            continue
-        if path.is_dir() or not path.resolve().parent.is_dir():
-            raise InputError(f"could not write {str(path)!r}; name a file in a folder that exists")
-        if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
-            raise InputError(f"could not write {str(path)!r}; name a file that can be written")
-        if file is not None and path.resolve() == file.resolve():
-            raise InputError(f"{str(path)!r} is the file with the texts; name another one for the results")
+    check_places(file, html, png, out)
     if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
     if png is not None and find_spec("matplotlib") is None:
@@ -197,20 +179,16 @@ def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
     """
     from slalom import Explanation  # noqa: PLC0415
 
-    if not out.exists() or not out.stat().st_size:
-        return []
-    *whole, rest = out.read_bytes().split(b"\n")
+    whole, rest = begun_lines(out)
     other = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
     try:
-        found = [Explanation.from_dict(json.loads(line.decode("utf-8", "surrogatepass"))) for line in whole]
+        found = [Explanation.from_dict(json.loads(line)) for line in whole]
     except (ValueError, TypeError) as error:
         raise other from error
-    opening = json.dumps({"format": found[0].to_dict()["format"] if found else "slalom explanation"}).encode()[:-1]
+    opening = b'{"format": "slalom explanation"'
     if [e.text for e in found] != list(texts[: len(found)]) or not (rest.startswith(opening) or opening.startswith(rest)):
         raise other
-    if rest:
-        with out.open("r+b") as file:
-            file.truncate(sum(len(line) + 1 for line in whole))
+    drop_rest(out, rest)
     return found
 
 

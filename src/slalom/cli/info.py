@@ -58,7 +58,7 @@ def _devices() -> list[str]:
 
 
 def _model() -> dict[str, Any] | None:
-    from slalom.models import EMBEDDED  # noqa: PLC0415
+    from slalom.models import EMBEDDED, EMBEDDED_NAME  # noqa: PLC0415
 
     weights = EMBEDDED / "model.safetensors"
     if not weights.exists():
@@ -68,7 +68,7 @@ def _model() -> dict[str, Any] | None:
     sizes = (tensor["shape"] for name, tensor in header.items() if name != "__metadata__")
     config = json.loads((EMBEDDED / "config.json").read_text(encoding="utf-8"))
     return {
-        "name": f"slalom-{EMBEDDED.name}",
+        "name": EMBEDDED_NAME,
         "parameters": sum(math.prod(shape) for shape in sizes),
         "megabytes": round(sum(part.stat().st_size for part in EMBEDDED.iterdir()) / 1e6, 1),
         "labels": list(config["id2label"].values()),

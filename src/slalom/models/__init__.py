@@ -1,6 +1,6 @@
 """What is explained, and the engine that asks it. `model_of` finds the adapter for whatever the user has."""
 
-from slalom.models.adapt import EMBEDDED, model_of
+from slalom.models.adapt import EMBEDDED, EMBEDDED_NAME, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
 from slalom.models.function import Function, Output, scikit_learn
 from slalom.models.inside import Attribution, Querying, Questions
@@ -8,6 +8,7 @@ from slalom.models.model import Group, Head, Model, Reading, Target
 
 __all__ = [
     "EMBEDDED",
+    "EMBEDDED_NAME",
     "Answer",
     "Attribution",
     "Engine",

@@ -16,6 +16,7 @@ from slalom.models.function import Function, Output, scikit_learn
 from slalom.models.model import Model
 
 EMBEDDED = Path(__file__).parent / "sentiment"  # the classifier that ships with the package
+EMBEDDED_NAME = "slalom-sentiment"
 
 
 def model_of(
@@ -98,7 +99,7 @@ def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: st
     except ImportError as error:
         what = "the classifier that ships with slalom" if given is None else "a model path"
         raise MissingExtra(f"{what} needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
-    path, name = (str(EMBEDDED), f"slalom-{EMBEDDED.name}") if given is None else (given, Path(given).name)
+    path, name = (str(EMBEDDED), EMBEDDED_NAME) if given is None else (given, Path(given).name)
     model, tokenizer, missing = load_saved(path, dtype=torch.float32)
     if missing:
         raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")

@@ -6,14 +6,8 @@
 Labels may be numbers or words; they become 0, 1, ... in sorted order, and `names` says what each was.
 """
 
-import csv
-import gzip
 import hashlib
-import io
-import json
 import re
-import sys
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.errors import InputError, MissingExtra
-
-_TABLES = {".csv": ",", ".tsv": "\t"}
-ROWS = (*_TABLES, ".jsonl", ".json", ".ndjson")  # how files with rows end
+from slalom.files import has_rows, read_rows
 
 
 @final
@@ -74,7 +66,7 @@ def read_labelled(source: str | Path, *, text: str = "text", label: str = "label
     text, label: names of the two columns.
     """
     path = Path(source)
-    if _kind(path) in ROWS:
+    if has_rows(path):
         rows = read_rows(path)
     elif path.is_file():
         raise InputError(
@@ -115,67 +107,6 @@ def _labelled(rows: Iterable[Mapping[str, Any]], text: str, label: str, source: 
     number_of = {name: i for i, name in enumerate(names)}
     labels = np.array([number_of[str(name)] for name in given], dtype=np.int64)
     return Labelled(tuple(texts), labels, names, source, skipped)
-
-
-def read_text(path: Path) -> str:
-    """Return a text file in UTF-8, plain or compressed with gzip; newlines stay as they are."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"could not read {str(path)!r}: {error.strerror}; name a file that exists") from error
-    try:
-        return (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
-    except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{str(path)!r} must be text in UTF-8, plain or compressed with gzip; {error}") from error
-
-
-def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Give the rows of a CSV, TSV or JSON file, by the name of the file."""
-    kind = _kind(path)
-    lines = io.StringIO(read_text(path), newline="")
-    if kind not in _TABLES:
-        yield from _objects(lines, path)
-        return
-    try:
-        yield from _table(lines, kind)
-    except csv.Error as error:
-        raise InputError(f"{str(path)!r} must be a table of texts; {error}") from error
-
-
-def _kind(path: Path) -> str:
-    return next((suffix for suffix in reversed([s.lower() for s in path.suffixes]) if suffix != ".gz"), "")
-
-
-def _table(lines: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be long
-    yield from csv.DictReader(lines, delimiter=_TABLES[kind])
-
-
-def _objects(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
-    """Give the objects of a file that has one a line, or one list of them."""
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        if number == 1 and line.lstrip().startswith("["):
-            yield from _listed(line + "".join(lines), path)
-            return
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"line {number} of {str(path)!r} must be a JSON object; {error}") from error
-            if not isinstance(row, dict):
-                raise InputError(f"line {number} of {str(path)!r} must be a JSON object; got {line.strip()[:40]}")
-            yield row
-
-
-def _listed(content: str, path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        rows = json.loads(content)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{str(path)!r} must be a JSON list of objects; {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{str(path)!r} must be a JSON list of objects")
-    yield from rows
 
 
 def _rows_of_dataset(name: str, split: str) -> Iterator[Mapping[str, Any]]:
