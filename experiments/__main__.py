@@ -1,0 +1,98 @@
+"""Run experiments: python -m experiments NAME [NAME ...] [--quick] [--device cuda] [--jobs 4]."""
+
+import argparse
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+from experiments.harness import ROOT, Absent, Lab, Result, save
+from experiments.page import as_markdown, write_page
+from experiments.registry import ALIASES, EXPERIMENTS
+from slalom.errors import SlalomError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse, run, print; 0 where every claim holds, 1 where one does not, 2 where something is missing."""
+    given = _parser().parse_args(arguments)
+    names = list(EXPERIMENTS) if given.names == ["all"] else given.names
+    unknown = [name for name in names if name not in EXPERIMENTS and name not in ALIASES]
+    if given.page:
+        print(f"wrote {write_page(given.out, ROOT / 'docs' / 'results.md')}")
+        return 0
+    if unknown or not names:
+        known = ", ".join([*EXPERIMENTS, *ALIASES])
+        print(f"a name must be one of {known}, or all; got {', '.join(unknown) or 'none'}", file=sys.stderr)
+        return 2
+    status = 0
+    for name in dict.fromkeys(ALIASES.get(name, name) for name in names):
+        lab = Lab(name, given.quick, given.device or _device(), given.seed, given.jobs, given.out, not given.silent)
+        try:
+            result, seconds, paths = conduct(lab)
+        except Absent as reason:
+            print(f"{name}: skipped, {reason}", file=sys.stderr)
+            status = max(status, 2)
+            continue
+        except SlalomError as reason:
+            print(f"{name}: {reason}", file=sys.stderr)
+            status = max(status, 2)
+            continue
+        except KeyboardInterrupt:
+            print(f"\n{name}: stopped; what is done is kept in {lab.folder}, and the same command goes on", file=sys.stderr)
+            return 130
+        print(f"\n# {name}: {EXPERIMENTS[name]}\n\n{as_markdown(result)}")
+        print(f"{seconds:.0f} s; wrote {', '.join(map(str, paths))}")
+        status = max(status, int(not all(claim.holds for claim in result.claims)))
+    if not given.quick and given.out == ROOT / "results" and status < 2:
+        print(f"wrote {write_page(given.out, ROOT / 'docs' / 'results.md')}")
+    return status
+
+
+def conduct(lab: Lab) -> tuple[Result, float, list[Path]]:
+    """Run one experiment and write what came out."""
+    module = import_module(f"experiments.{lab.name}")
+    start = time.perf_counter()
+    result = module.run(lab)
+    seconds = time.perf_counter() - start
+    about = {"name": lab.name, "quick": lab.quick, "seed": lab.seed, "device": _machine(lab.device), "seconds": seconds}
+    return result, seconds, save(lab, result, about, getattr(module, "draw", None))
+
+
+def _parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:16} {what}" for name, what in EXPERIMENTS.items())
+    also = "\n".join(f"  {name:16} is part of {other}" for name, other in ALIASES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments",
+        description="The papers' claims, run again. What takes long is kept: after Ctrl-C the same command goes on.",
+        epilog=f"experiments:\n{listed}\n{also}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (see below), or all")
+    parser.add_argument("--quick", action="store_true", help="a small version, under a minute on two cores")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ...; a GPU if there is one, unless told")
+    parser.add_argument("--jobs", type=int, default=1, help="how many parts at once, each in its own process (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="of every random choice (default 0)")
+    parser.add_argument("--out", type=Path, default=ROOT / "results", help="the folder for results (default results)")
+    parser.add_argument("--page", action="store_true", help="only write docs/results.md anew from the results that are there")
+    parser.add_argument("--silent", action="store_true", help="no progress bars")
+    return parser
+
+
+def _device() -> str:
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return "cpu"
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _machine(device: str) -> str:
+    if not device.startswith("cuda"):
+        return device
+    import torch  # noqa: PLC0415
+
+    return str(torch.cuda.get_device_name(device))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Every experiment's quick version runs, and bears out the direction of the claims."""
+
+import json
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.harness import Absent, Claim, Lab, Result, Table, mean
+from experiments.page import as_markdown, shown, write_page
+from experiments.proposition52 import recovered
+from experiments.registry import ALIASES, EXPERIMENTS
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory):
+    """One folder, so that experiments that share trained models find them."""
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_quick_run_bears_out_the_claims(name, results, capsys):
+    status = main([name, "--quick", "--device", "cpu", "--out", str(results), "--silent"])
+    said = capsys.readouterr()
+    assert status == 0, said.out + said.err
+    kept = json.loads((results / f"{name}-quick.json").read_text())
+    assert kept["claims"]
+    assert all(claim["holds"] for claim in kept["claims"])
+    assert Result.of(kept).to_dict() == {key: kept[key] for key in ("tables", "claims", "remarks", "series")}
+
+
+def test_aliases_name_experiments():
+    assert set(ALIASES.values()) <= set(EXPERIMENTS)
+    assert not set(ALIASES) & set(EXPERIMENTS)
+
+
+def test_unknown_name_is_said_in_one_line(capsys):
+    assert main(["tabel6"]) == 2
+    said = capsys.readouterr().err
+    assert "tabel6" in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_parts_are_kept_and_not_done_again(tmp_path):
+    lab = Lab("some", folder=tmp_path, progress=False)
+    calls = []
+    assert lab.part("a", lambda: calls.append(1) or (1.5, 2)) == [1.5, 2]
+    assert lab.part("a", lambda: calls.append(1)) == [1.5, 2]
+    assert len(calls) == 1
+
+
+def test_parts_are_the_same_in_processes_of_their_own(tmp_path):
+    given = {f"{size}": {"size": size} for size in (5, 6)}
+    alone = Lab("some", folder=tmp_path / "a", progress=False).parts(recovered, given)
+    assert Lab("some", folder=tmp_path / "b", jobs=2, progress=False).parts(recovered, given) == alone
+
+
+def test_missing_data_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLALOM_SHARED", str(tmp_path))
+    with pytest.raises(Absent, match=r"imdb_train\.jsonl\.gz"):
+        Lab("some").shared("data", "imdb_train.jsonl.gz")
+
+
+def test_page_says_which_claims_do_not_hold(tmp_path):
+    result = Result((Table("T", ("a", "b"), (("x", (1.0, 0.25)),)),), (Claim("It is so.", False, "it is not"),), ("a remark",))
+    about = {"seconds": 3.0, "device": "cpu", "seed": 0}
+    name = next(iter(EXPERIMENTS))
+    (tmp_path / f"{name}.json").write_text(json.dumps({"about": about, **result.to_dict()}))
+    text = write_page(tmp_path, tmp_path / "page.md").read_text()
+    assert "| It is so. | **no** | it is not |" in text
+    assert "| x | 1.000 ± 0.250 |" in text
+    assert "- a remark" in text
+    assert "DOES NOT HOLD" in as_markdown(result)
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [(None, ""), (0.0001, "1e-04"), (0.123456, "0.123"), (123.456, "123.5"), (7, "7"), ((1.0, 0.1), "1.000 ± 0.100")],
+)
+def test_cells(cell, text):
+    assert shown(cell) == text
+
+
+def test_mean_with_standard_error():
+    assert mean([1.0, 3.0]) == (2.0, 1.0)
+    assert mean([4.0]) == (4.0, 0.0)
