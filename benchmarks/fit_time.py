@@ -11,16 +11,13 @@ The loss is the mean squared error on the rows that were fitted.
 """
 
 import argparse
-import contextlib
-import io
 import statistics
 import time
-
-import numpy as np
 
 from slalom.core import Alternating, Joint, Sgd, fit
 
 from planted import noisy
+from reference import Reference
 
 
 def timed(run, repeats):
@@ -36,49 +33,15 @@ def timed(run, repeats):
 
 def reference(counts, scores):
     """Return runs of the reference's two fitters; each gives its mean squared error on the rows."""
-    import torch  # noqa: PLC0415
-    from slalom_explanations import slalom_helpers  # noqa: PLC0415
 
-    n = counts.shape[1]
-    width = int(counts.sum(axis=1).max())
-    tokens = np.zeros((len(counts), width), dtype=np.int64)  # token 0 is padding, unit i is token i + 1
-    for row, present in enumerate(counts > 0):
-        ids = np.flatnonzero(present) + 1
-        tokens[row, : len(ids)] = ids
-    rows = torch.tensor(tokens)
-    features = torch.tensor(counts, dtype=torch.float32)
-    labels = torch.tensor(scores, dtype=torch.float32)
-    vocabulary = torch.arange(1, n + 1)
+    def run(fitter):
+        return lambda: fit(counts, scores, fitter).loss
 
-    def sampled(batch_size, *_args, **_kwargs):
-        """Hand out the rows in order, as sample_dataset would after asking a model."""
-        start = sampled.start
-        stop = sampled.start = min(start + batch_size, len(rows))
-        piece = slice(start, stop)
-        if sampled.first_is_tokens:
-            return rows[piece], rows[piece] > 0, None, labels[piece]
-        return rows[piece], features[piece], rows[piece] > 0, labels[piece]
-
-    def run(fitter, first_is_tokens, **options):
-        model = slalom_helpers.MyLittleSLALOM(vocabulary)
-        sampled.start, sampled.first_is_tokens = 0, first_is_tokens
-        kept, slalom_helpers.sample_dataset = slalom_helpers.sample_dataset, sampled
-        try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                fitter(model, torch.nn.Identity(), vocabulary, rows[0], offline_ds_size=len(rows), **options)
-        finally:
-            slalom_helpers.sample_dataset = kept
-        with torch.no_grad():
-            return float(((model(rows)[:, 1] - labels) ** 2).mean())
-
-    def eff(epochs):
-        return run(slalom_helpers.fit_sgd_rand, True, num_eps=epochs, lr=5e-3, batch_size=128, mode="short")
-
-    eff(3)  # torch's first steps are slow
+    run(Reference(3))()  # torch's first steps are slow
     return {
-        "reference eff": lambda: eff(60),
-        "reference eff x 10": lambda: eff(600),
-        "reference fidel": lambda: run(slalom_helpers.fit_iter_rand, False, mode="deletion"),
+        "reference eff": run(Reference()),
+        "reference eff x 10": run(Reference(600)),
+        "reference fidel": run(Reference(None)),
     }
 
 

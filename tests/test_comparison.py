@@ -12,6 +12,7 @@ from slalom import Explainer, compare
 from slalom.baselines import method
 from slalom.comparison import MEASURES
 from slalom.errors import InputError
+from slalom.explainer import Method
 from slalom.metrics import fidelity, perturbation, summarize
 from slalom.models.oracle import Oracle
 
@@ -44,6 +45,17 @@ def test_records_are_what_the_metrics_say():
     assert found.summary(("ridge", 100), "near") == summarize(found.values(("ridge", 100), "near"))
     assert set(found.profile(("ridge", 100))) == set(range(1, 11))
     assert found.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
+
+
+def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():
+    one, two = model(), model()
+    options = {"output": "log_odds", "measures": ["near"], "progress": False, "identity": "oracle", "queries": (100,)}
+    compare(one, TEXTS[:1], methods=("ridge",), **options)
+    twin = Method("ridge again", method("ridge").sampler, method("ridge").fitter)
+    compare(two, TEXTS[:1], methods=("ridge", twin), **options)
+    alone = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=100, check=0).queries
+    warm_up = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=20, check=0).queries
+    assert alone <= len(two.asked) - len(one.asked) <= alone + warm_up
 
 
 def test_the_model_that_averages_is_predicted_best_by_a_softmax():

@@ -2,8 +2,8 @@
 
     for every text, method and budget:  explanation -> near, far, profile, deletion, insertion, ... , queries, tokens, seconds
 
-One record each. The model is asked through one engine; what it has answered is forgotten before each method, so that times are
-its own, while the queries that judge are the same for all methods of a text and are asked once. Records go to a file as they
+One record each. The model is asked through one engine; a method begins with an empty memory, so that times are its own, while
+the queries that judge are the same for all methods of a text and are asked once. Records go to a file as they
 come: a comparison that was interrupted goes on.
 """
 
@@ -220,6 +220,7 @@ def compare(
         for start in range(0, len(every), _AT_ONCE):
             numbers = list(range(start, min(start + _AT_ONCE, len(every))))
             lot = [every[i] for i in numbers]
+            explainer.engine.forget()
             for one, budget in plan:
                 bar.set_postfix_str(one.name)
                 if not book.has(numbers, one.name, budget) and one.name not in book.skipped:
@@ -289,10 +290,11 @@ class _Judge:
 
     def __call__(self, lot: list[str], numbers: list[int], one: Method, budget: int | None) -> list[dict[str, Any]]:
         """Return one record a text."""
-        self.explainer.engine.forget()
-        found = self.explained(lot, one, budget, self.seed)
-        again, nothing = "instability" in self.wanted, [None] * len(found)
-        other = self.explained(lot, one, budget, self.seed + 1) if again else []
+        again = "instability" in self.wanted
+        with self.explainer.engine.fresh():
+            found = self.explained(lot, one, budget, self.seed)
+            other = self.explained(lot, one, budget, self.seed + 1) if again else []
+        nothing = [None] * len(found)
         strict = fidelity(found, self.explainer, seed=self.seed) if self.wanted & {"near", "far"} else nothing
         order = perturbation(found, self.explainer) if self.wanted & {"deletion", "insertion"} else nothing
         records = []

@@ -132,6 +132,20 @@ def test_a_changed_model_is_asked_again():
     assert engine.spent.inputs == 2
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_fresh_memory_knows_nothing_and_the_old_one_comes_back(changed):
+    model, reading, keep = Summing(), Atoms(range(6)), subsets(6, 20)
+    engine = Engine(model, progress=False)
+    engine([Question(reading, keep)])
+    asked = engine.spent.inputs
+    with engine.fresh():
+        model.who = "another" if changed else model.who
+        engine([Question(reading, keep)])
+    assert engine.spent.inputs == 2 * asked
+    engine([Question(reading, keep)])
+    assert engine.spent.inputs == (3 if changed else 2) * asked
+
+
 def test_answers_of_a_nameless_model_are_not_kept_between_calls():
     model = Summing()
     model.who = None

@@ -8,7 +8,7 @@ remembered, and kept in an SQLite file if one is named, batch by batch: an inter
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -95,6 +95,19 @@ class Engine:
         """Forget all answers that are in memory; a cache file keeps its own."""
         with self._lock:
             self._slots, self._table = {}, np.full((0, self.model.head.n_outputs), np.nan)
+
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        """Begin with an empty memory, and afterwards have the old one again: what is asked within costs what it costs."""
+        with self._lock:
+            kept, whose = (self._slots, self._table), self._whose
+            self.forget()
+            try:
+                yield
+            finally:
+                self.forget()
+                if self._whose == whose:  # the same model answered within
+                    self._slots, self._table = kept
 
     @property
     def whose(self) -> str | None:
