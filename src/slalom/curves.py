@@ -7,6 +7,7 @@ against_seconds  mean of a measure  against  mean seconds      one point a metho
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
 from slalom.colours import OURS
@@ -15,6 +16,7 @@ from slalom.errors import InputError
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance
 _MARGIN = 0.06
+_ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 
 
 class Look(NamedTuple):
@@ -219,11 +221,10 @@ def _filled(
 ) -> Chart:
     """Return the chart with those points that its axes can show, and notes about the others."""
     curves, without, outside = list[Curve](), list[str](), list[str]()
+    usual = [median([abs(p[axis]) for every in points.values() for p in every] or [0.0]) for axis in (0, 1)]
+    least = [_ROUNDING * number if log else -math.inf for number, log in zip(usual, chart.log, strict=True)]
     for row, every in points.items():
-        shown = sorted(
-            (p for p in every if all(number > 0 or not log for number, log in zip(p[:2], chart.log, strict=True))),
-            key=lambda p: (p[0], p[1]),
-        )
+        shown = sorted((p for p in every if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))
         name = row_name(compared, row) if row in compared.rows else row[0]
         if shown:
             x, y, se = zip(*shown, strict=True)
@@ -233,7 +234,7 @@ def _filled(
         if len(shown) < len(every):
             outside.append(name)
     notes = [f"no {what} for {', '.join(without)}"] if without else []
-    notes += [f"0 or less, which a logarithmic axis has no place for: {', '.join(outside)}"] if outside else []
+    notes += [f"0 or less (but for rounding), so not on a logarithmic axis: {', '.join(outside)}"] if outside else []
     return chart._replace(curves=tuple(curves), notes=tuple(notes))
 
 

@@ -91,8 +91,9 @@ def test_who_has_no_number_is_left_out_and_named(kind):
     assert any("attention" in note.get_text() for note in said(figure, "note"))
 
 
-def test_a_log_axis_has_no_place_for_zero():
-    c = compared([record(0, "joint", 10, 0.0), record(0, "lime", 10, 0.5)])
+@pytest.mark.parametrize("zero", [0.0, 1e-13])
+def test_a_log_axis_has_no_place_for_zero_nor_for_rounding(zero):
+    c = compared([record(0, "joint", 10, zero), record(0, "lime", 10, 0.5), record(0, "ridge", 10, 0.4)])
     figure = c.plot.against_seconds("near")
     assert not said(figure, "curve joint")
     assert any("joint" in note.get_text() for note in said(figure, "note"))
