@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from slalom.core.checks import Floats, real_array
 from slalom.core.shapley import Beta, Measure, Point
 from slalom.errors import InputError
+from slalom.explanation import presence
 
 _STEP = 0.25  # of the trapezoid rule: exp(-pi^2 / 0.25) is 7e-18
 _START = -3.6  # where it starts: t times the largest denominator is exp(-40) there
@@ -60,7 +61,7 @@ class RatioGame:
 
     def __call__(self, keep: ArrayLike) -> Floats:
         """Return f (m,), the mean over the heads, for presence of players (m, n)."""
-        z = np.asarray(keep, dtype=bool).reshape(-1, self.n)
+        z = np.atleast_2d(presence(keep, self.n)).astype(bool)
         total = np.zeros(len(z))
         for log_on, on, log_off, off, log_base, base in self._heads():
             logs = np.column_stack([np.where(z, log_on, log_off), np.full(len(z), log_base)])

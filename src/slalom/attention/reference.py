@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from slalom.attention.sight import Output, opened
 from slalom.core.checks import Floats
 from slalom.errors import InputError
+from slalom.explanation import presence
 from slalom.models import Model
 from slalom.models.model import Target
 
@@ -40,7 +41,7 @@ class Reference:
         """Return f (m,) for presence of words (m, n); those that are away are [UNK]."""
         import torch  # noqa: PLC0415
 
-        rows = np.asarray(keep, dtype=bool).reshape(-1, len(self.ids) - 1)
+        rows = np.atleast_2d(presence(keep, len(self.ids) - 1)).astype(bool)
         ids = np.repeat(self.ids[None], len(rows), axis=0)
         ids[:, 1:] = np.where(rows, ids[:, 1:], self.network.config.unk_token_id)
         with torch.no_grad():
