@@ -71,6 +71,7 @@ def test_the_fit_finds_the_values_and_logits_of_such_a_head():
     assert min(found.value, found.importance, found.effect) > 0.999
     assert found.rewards == pytest.approx(look.rewards[0, look.own])
     assert found.explanation.fidelity.far.r2 > 0.999
+    assert found.louder == 1.0
 
 
 def test_a_word_that_is_not_louder_than_unk_makes_no_slalom():

@@ -120,35 +120,26 @@ class RatioGame:
             F_k(m) = (1 - m / k) y_k F_(k-1)(m) + (m / k) x_k F_(k-1)(m - 1)
         """
         n, total, each = self.n, 0.0, np.zeros(self.n)
-        m = np.arange(n + 1)
         for head in self._quadratures():
             T = len(head.weight)
-            before = np.zeros((n + 1, 2, T, n + 1))  # F after k players, and with the numerator
-            before[0, 0, :, 0] = 1.0
+            before = [np.stack([np.ones((T, 1)), np.zeros((T, 1))])]  # F after k players (T, k + 1), and with the numerator
             for k in range(1, n + 1):
-                stay, come = (1.0 - m / k).clip(min=0.0), (m / k)[1:]
-                x, y = head.x[:, k - 1, None], head.y[:, k - 1, None]
-                a, b = head.a[:, k - 1, None], head.b[:, k - 1, None]
-                plain, full = before[k - 1]
-                before[k, 0], before[k, 1] = stay * y * plain, stay * y * (full + b * plain)
-                before[k, 0, :, 1:] += come * x * plain[:, :-1]
-                before[k, 1, :, 1:] += come * x * (full[:, :-1] + a * plain[:, :-1])
+                (stay, come), (x, y, a, b), (plain, full) = _chances(k), head.player(k - 1), before[-1]
+                grown = np.zeros((2, T, k + 1))
+                grown[0, :, :-1], grown[1, :, :-1] = stay * y * plain, stay * y * (full + b * plain)
+                grown[0, :, 1:] += come * x * plain
+                grown[1, :, 1:] += come * x * (full + a * plain)
+                before.append(grown)
             scale = (head.weight * np.exp(-head.base))[:, None]
-            total += float((scale * before[n, 1] * weights).sum()) + head.shift * float(weights.sum())
-            after = np.broadcast_to(weights, (T, n + 1)).copy()
-            after_full = np.zeros((T, n + 1))  # with the numerator of the players after
+            total += float((scale * before.pop()[1] * weights).sum()) + head.shift * float(weights.sum())
+            after = np.stack([scale * weights, np.zeros((T, n + 1))])  # the adjoint, and with the numerator of those after
             for k in range(n, 0, -1):
-                stay, come = (1.0 - m / k).clip(min=0.0), (m / k)[1:]
-                x, y = head.x[:, k - 1, None], head.y[:, k - 1, None]
-                a, b = head.a[:, k - 1, None], head.b[:, k - 1, None]
-                plain, full = before[k - 1, :, :, :-1]
-                there = come * x * (after[:, 1:] * (full + a * plain) + after_full[:, 1:] * plain)
-                each[k - 1] += float((scale * there).sum())
-                grown, grown_full = stay * y * after, stay * y * (after_full + b * after)
-                grown[:, :-1] += come * x * after[:, 1:]
-                grown_full[:, :-1] += come * x * (after_full[:, 1:] + a * after[:, 1:])
-                after, after_full = grown, grown_full
-            each += head.shift * float(weights @ m) / max(n, 1)
+                (stay, come), (x, y, a, b), (plain, full) = _chances(k), head.player(k - 1), before.pop()
+                there, gone = come * x * after[:, :, 1:], stay * y * after[:, :, :-1]
+                each[k - 1] += float((there[0] * (full + a * plain) + there[1] * plain).sum())
+                after = there + gone
+                after[1] += a * there[0] + b * gone[0]
+            each += head.shift * float(weights @ np.arange(n + 1)) / max(n, 1)
         return total / len(self.base), each / len(self.base)
 
     def _heads(self) -> "Iterator[tuple[Floats, Floats, Floats, Floats, float, float]]":
@@ -182,8 +173,18 @@ class _Quadrature(NamedTuple):
     base: Floats
     shift: float
 
+    def player(self, j: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return x, y, a, b of one player, (T, 1) each."""
+        return self.x[:, j, None], self.y[:, j, None], self.a[:, j, None], self.b[:, j, None]
+
     def part(self, rows: slice) -> "_Quadrature":
         """Return some of the nodes."""
         return _Quadrature(
             self.weight[rows], self.x[rows], self.y[rows], self.a[rows], self.b[rows], self.base[rows], self.shift
         )
+
+
+def _chances(k: int) -> tuple[Floats, Floats]:
+    """Return how F(m) of the first k - 1 players, m = 0 .. k - 1, enters F(m) with player k away and F(m + 1) with it there."""
+    m = np.arange(k)
+    return 1.0 - m / k, (m + 1.0) / k

@@ -28,7 +28,9 @@ class Relation(NamedTuple):
 
     explanation: its values and importances are the fitted v and s. rewards (n,): W v_t. shares (n,): the attention, whose
     logarithm is q . k / sqrt(d) but for a constant. removal (n,): what f loses with each word. value, importance, effect: the
-    correlations of fitted and true value, importance (log share) and removal; NaN where one does not vary.
+    correlations of fitted and true value, importance (log share) and removal; NaN where one does not vary. louder: how many of
+    the words, over all heads, are louder than [UNK] at their place; the others take away from the weights of a SLALOM, which it
+    has no numbers for.
     """
 
     explanation: Explanation
@@ -38,6 +40,7 @@ class Relation(NamedTuple):
     value: float
     importance: float
     effect: float
+    louder: float
 
     def __str__(self) -> str:
         """Say it in a few lines."""
@@ -45,7 +48,7 @@ class Relation(NamedTuple):
         return (
             f"SLALOM of {len(e)} words by {e.queries} queries: {e.fidelity}\n"
             f"correlation of removal with f(text) - f(without the word) {self.effect:.3f}, of v with W v {self.value:.3f},"
-            f" of s with log attention {self.importance:.3f}"
+            f" of s with log attention {self.importance:.3f}; {self.louder:.0%} of the words are louder than [UNK]"
         )
 
 
@@ -69,6 +72,7 @@ def relate(model: Model, text: str, *, target: int | str | None = None, **option
         correlation(e.values, pooled),
         correlation(e.importances, np.log(shares)),
         correlation(e.removal, removal),
+        float((look.logits[:, look.own] > look.blank_logits[:, look.own]).mean()),
     )
 
 
