@@ -22,8 +22,7 @@ from slalom.attention.sight import Output, Players, Seen, seen
 from slalom.baselines import Lime
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.models import Model, Questions
-from slalom.models.model import Target
+from slalom.models import Model, Questions, Target
 
 
 class Distance(NamedTuple):

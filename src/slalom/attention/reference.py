@@ -10,8 +10,7 @@ from slalom.attention.sight import Output, opened
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explanation import presence
-from slalom.models import Model
-from slalom.models.model import Target
+from slalom.models import Model, Target
 
 
 @final
@@ -20,7 +19,7 @@ class Reference:
 
     def __init__(self, model: Model, text: str, target: Target = None, output: Output = "log_odds") -> None:
         hugging, tokens = opened(model, model.read(text, "cut", None))
-        self.network: Any = deepcopy(hugging.model).double().eval()
+        self.network: Any = deepcopy(hugging.model).cpu().double().eval()
         self.ids = np.concatenate([tokens.before[0], tokens.planes[0]]).astype(np.int64)
         chosen = hugging.head.resolve(target, np.zeros(hugging.head.n_outputs))
         if chosen == "all":

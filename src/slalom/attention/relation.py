@@ -8,7 +8,7 @@ with g = exp(q . k / sqrt(d)) and r = W v of the word, h and rho of [UNK] at its
 importance is q . k / sqrt(d) and value is W v. Several heads are the mean of several SLALOMs, of which one is fitted.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,9 +18,9 @@ from slalom.core import Slalom
 from slalom.core.checks import Floats
 from slalom.core.shapley import Point
 from slalom.errors import InputError
-from slalom.explainer import Explainer
+from slalom.explainer import Explainer, Method
 from slalom.explanation import Explanation
-from slalom.models import Model
+from slalom.models import Model, Target
 
 
 class Relation(NamedTuple):
@@ -52,12 +52,23 @@ class Relation(NamedTuple):
         )
 
 
-def relate(model: Model, text: str, *, target: int | str | None = None, **options: Any) -> Relation:
+def relate(
+    model: Model,
+    text: str,
+    *,
+    target: Target = None,
+    method: str | Method = "joint",
+    queries: int | None = None,
+    check: int = 200,
+    seed: int = 0,
+) -> Relation:
     """Explain a text by SLALOM and set its values and importances beside those of the network.
 
-    model: as `slalom.attention.load` gives it. options: of the Explainer (method, queries, check, seed).
+    model: as `slalom.attention.load` gives it. method, queries, check, seed: as for the Explainer.
     """
-    explainer = Explainer(model, target=target, unit="token", progress=False, **options)
+    explainer = Explainer(
+        model, target=target, unit="token", method=method, queries=queries, check=check, seed=seed, progress=False
+    )
     e = explainer(text)
     look = seen_reading(model, model.read(text, "cut", None), e.labels.index(e.target))
     attention, rewards = look.attention[:, look.own], look.rewards[:, look.own]

@@ -16,8 +16,7 @@ from scipy.special import logsumexp, softmax
 from slalom.attention.game import RatioGame
 from slalom.core.checks import Floats
 from slalom.errors import InputError, MissingExtra
-from slalom.models import Head, Model, Reading
-from slalom.models.model import Target
+from slalom.models import Head, Model, Reading, Target
 
 if TYPE_CHECKING:
     from slalom.models.huggingface import HuggingFace, TokenReading
