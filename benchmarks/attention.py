@@ -40,8 +40,8 @@ def trained(heads: int) -> Model:
         folder,
         device="cpu",
         heads=heads,
-        epochs=4 if heads > 1 else 8,
-        learning_rate=1e-3 if heads > 1 else 3e-3,
+        epochs=5,
+        learning_rate=3e-4,
         test=reviews(500, 1),
         progress=False,
     )
@@ -85,7 +85,7 @@ def convergence(model: Model) -> None:
 
 def slaloms(model: Model) -> None:
     print("SLALOM on replaced words, medians over 5 texts; r is the correlation of what is fitted with what is there")
-    columns = ("words", "queries", "R2 near", "R2 far", "r removal", "r value", "r importance", "louder")
+    columns = ("words", "queries", "R2 near", "R2 far", "r removal", "r value", "r importance", "louder", "sd of q.k")
     print("".join(f"{name:>14}" for name in columns))
     for n, queries in ((10, 500), (100, 500), (100, 3000)):
         rows = []
@@ -93,7 +93,9 @@ def slaloms(model: Model) -> None:
             found = attention.relate(model, text, queries=queries)
             near, far = found.explanation.fidelity
             r2 = [np.nan if q is None or q.r2 is None else q.r2 for q in (near, far)]
-            rows.append([*r2, found.effect, found.value, found.importance, found.louder])
+            look = attention.seen(model, text)
+            spread = float(look.logits[:, look.own].std(axis=1).mean())
+            rows.append([*r2, found.effect, found.value, found.importance, found.louder, spread])
         print(f"{n:>14}{queries:>14}" + "".join(f"{number:>14.3f}" for number in np.nanmedian(rows, axis=0)))
 
 
