@@ -2,7 +2,7 @@
 # make test    set up .venv on the first run, then every check that CI runs
 # make format  rewrite the code as the checks want it
 # make pictures  the pictures of the documentation
-# make bench   the benchmarks of the core, each against a peer in the same run
+# make bench   the benchmarks of the core and of slalom.attention, each against a peer in the same run
 # make bench-explain  those of explanations (hours on two cores; they need the classifier and reviews of benchmarks/reviews.py)
 # make clean   remove .venv and all caches
 
@@ -33,6 +33,7 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/small_budgets.py
 	.venv/bin/python benchmarks/intervals.py
 	.venv/bin/python benchmarks/shapley_time.py
+	.venv/bin/python benchmarks/attention.py
 
 bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/peers.py

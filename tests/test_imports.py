@@ -39,7 +39,7 @@ def python(code):
     return run.stdout.splitlines()
 
 
-@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting", "slalom.baselines"])
+@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting", "slalom.baselines", "slalom.attention"])
 def test_an_import_loads_no_optional_dependency(module):
     loaded = python(f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))")[0].split()
     assert "slalom" in loaded

@@ -360,6 +360,24 @@ def test_a_classifier_is_trained_and_explained(run, tmp_path):
     assert run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")[0] == 1
 
 
+def test_one_layer_of_attention_is_trained_and_explained(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [" ".join(rng.permutation([word, "film", "story", "the"])) for word in ("good", "bad") * 100]
+    (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"{text},{int('good' in text)}\n" for text in rows))
+    code, out, err = run(
+        "train", "d.csv", "--out", "m", "--arch", "attention", "--hidden", 16, "--heads", 2, "--inner", 8, "--max-length", 12,
+        "--epochs", 3, "--learning-rate", 0.02, "--no-final",
+    )  # fmt: skip
+    assert code == 0, err
+    assert re.search(r"m: \d+ parameters, \d+ s, right on 1\.0000 of the held-out texts", out)
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert (config["model_type"], config["final"], config["num_attention_heads"]) == ("slalom-attention", False, 2)
+    assert json.loads(run("explain", "the good story", "--model", "m", "--json")[1])["units"] == ["the", "good", "story"]
+    code, _, err = run("train", "d.csv", "--out", "n", "--arch", "attention", "--layers", 3)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "layers must be 1 for the architecture attention; got 3" in err
+
+
 def test_info_tells_versions_devices_and_the_model(run):
     code, out, _ = run("info")
     assert code == 0

@@ -236,7 +236,7 @@ def test_a_recipe_checks_its_numbers(options, said):
 
 def test_networks_that_cannot_be_made_are_refused(tmp_path):
     data = reviews(50)
-    with pytest.raises(InputError, match="must be one of bert, distilbert, gpt2; got 'rnn'"):
+    with pytest.raises(InputError, match="must be one of bert, distilbert, gpt2, attention; got 'rnn'"):
         trained(data, tmp_path / "m", replace(SMALL, arch="rnn"))
     with pytest.raises(InputError, match="multiple of the heads; got 16 and 3"):
         trained(data, tmp_path / "m", replace(SMALL, heads=3))

@@ -17,6 +17,7 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.models import Head, Model, Reading
 from slalom.models.huggingface import HuggingFace, TokenReading
+from slalom.models.in_place import InPlace, InPlaceReading
 
 
 def scores(head: Head, logits: torch.Tensor, target: int) -> torch.Tensor:
@@ -116,6 +117,8 @@ def _wide(numbers: torch.Tensor) -> torch.Tensor:
 @contextmanager
 def passing(model: Model, reading: Reading, method: str) -> Iterator[Pass]:
     """Give the pass of a text, with gradients; see `door.opened`."""
+    if isinstance(model, InPlace) and isinstance(reading, InPlaceReading):  # nothing is replaced in the whole text
+        model, reading = model.inner, reading.tokens
     if not isinstance(model, HuggingFace) or not isinstance(reading, TokenReading):
         raise InputError(f"{method} needs a Hugging Face model or a torch module; got {model.name}; use method 'joint'")
     if len(reading.windows) > 1:

@@ -77,10 +77,10 @@ class TokenReading(Reading):
         inputs[:, :, :ahead], inputs[:, :, total - behind :] = self.before, self.after
         for plane, ids in enumerate(window):
             inputs[:, plane, ahead : total - behind] = np.broadcast_to(ids, kept.shape)[kept].reshape(len(own), -1)
-        return inputs, _digests(inputs)
+        return inputs, digests(inputs)
 
 
-def _digests(inputs: NDArray[np.int32]) -> list[bytes]:
+def digests(inputs: NDArray[np.int32]) -> list[bytes]:
     """Return a short name for each input."""
     raw, step = inputs.tobytes(), inputs[0].nbytes
     return [blake2b(raw[i : i + step], digest_size=16).digest() for i in range(0, len(raw), step)]

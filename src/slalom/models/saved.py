@@ -10,6 +10,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 from slalom.errors import InputError
+from slalom.models import one_layer  # noqa: F401  it makes itself known to transformers
 
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 

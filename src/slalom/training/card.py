@@ -34,7 +34,10 @@ def card(made: "Trained", recipe: Recipe, data: Labelled, test: Labelled | None,
         lines += ["Made with:", "", "```", command, "```", ""]
     lines += ["## How often it is right", ""]
     if len(made.validation) and made.validation[-1] == made.validation[-1]:
-        lines.append(f"- {made.validation[-1]:.4f} on the held-out texts after the last epoch (no epoch was chosen by it)")
+        if recipe.best:
+            lines.append(f"- {max(made.validation):.4f} on the held-out texts after the epoch that was chosen by them")
+        else:
+            lines.append(f"- {made.validation[-1]:.4f} on the held-out texts after the last epoch (no epoch was chosen by it)")
     if test is not None:
         left = f" ({test.skipped:,} rows without text or label left out)" if test.skipped else ""
         lines.append(f"- {made.test:.4f} on all {len(test):,} texts of `{test.source}`{left}")

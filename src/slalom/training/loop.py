@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models.one_layer import AttentionClassifier
 from slalom.models.saved import positions, quietly
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
 from slalom.training.card import card
@@ -119,13 +120,15 @@ class _Run:
         if recipe.init is not None:
             self.model, self.tokenizer = loaded_classifier(recipe.init, data.names)
         else:
-            inner = recipe.inner or 4 * recipe.hidden
             # Learning it twice may break ties in another way, so a run that goes on keeps its own.
             self.learnt = saved["tokenizer"] if saved else learnt_tokenizer(self.texts.texts, recipe.arch, recipe.vocabulary)
             self.tokenizer = new_tokenizer(self.learnt, recipe.max_length)
             self.model = new_classifier(
-                recipe.arch, self.tokenizer, data.names, recipe.layers, recipe.hidden, recipe.heads, inner, recipe.dropout
-            )
+                recipe.arch, self.tokenizer, data.names, recipe.layers, recipe.hidden, recipe.heads, recipe.inner,
+                recipe.dropout, recipe.final,
+            )  # fmt: skip
+        # One layer fills every text up to one length, so that its batches need not be of texts of like lengths.
+        self.one_length = isinstance(self.model, AttentionClassifier)
         self.model.to(device).train()
         self.max_length = min(recipe.max_length, positions(self.model) or recipe.max_length)
         self.teacher = None if recipe.teacher is None else _Teacher(recipe.teacher, data.names, recipe.max_length, device)
@@ -137,6 +140,7 @@ class _Run:
         self.optimiser = torch.optim.AdamW(groups, lr=recipe.peak, fused=device.type == "cuda")
         self.steps = recipe.epochs * -(-len(self.texts) // recipe.batch)
         self.state = _State()
+        self.best: dict[str, torch.Tensor] | None = None  # the weights of the best epoch, where that is asked for
         if saved is not None:
             self._restore(saved)
 
@@ -148,7 +152,8 @@ class _Run:
                 began = perf_counter()
                 texts, taught, whole = self._view(state.epoch)
                 rng = np.random.default_rng([self.recipe.seed, 1, state.epoch])
-                batches = shuffled(texts.lengths, self.recipe.batch, rng)
+                alike = np.zeros_like(texts.lengths) if self.one_length else texts.lengths
+                batches = shuffled(alike, self.recipe.batch, rng)
                 losses: list[torch.Tensor] = []
                 for rows in batches[state.step :]:
                     losses.append(self._step(texts, taught, whole, rows))
@@ -163,7 +168,10 @@ class _Run:
                             f" {self.steps}; the same command goes on from there{self.without_fresh}"
                         )
                 loss = self._check_loss(losses)
-                state.validation.append(_accuracy(logits(self.model, self.held_ids, self.device), self.held.labels))
+                judged = logits(self.model, self.held_ids, self.device, exact=self.one_length)
+                state.validation.append(_accuracy(judged, self.held.labels))
+                if self.recipe.best and state.validation[-1] > max(state.validation[:-1], default=-1.0):
+                    self.best = {name: part.detach().cpu().clone() for name, part in self.model.state_dict().items()}
                 state.epoch, state.step = state.epoch + 1, 0
                 state.seconds += perf_counter() - began
                 shown = "" if not len(self.held) else f", {state.validation[-1]:.4f} right on held-out texts"
@@ -187,8 +195,10 @@ class _Run:
 
     def _step(self, texts: Encoded, taught: Floats | None, whole: NDArray[np.bool_], rows: NDArray[np.int64]) -> torch.Tensor:
         for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.peak * _schedule((self._done() + 1) / self.steps, self.recipe.warmup)
-        with autocast(self.device):
+            group["lr"] = self.recipe.peak * _schedule(
+                (self._done() + 1) / self.steps, self.recipe.warmup, self.recipe.constant
+            )
+        with autocast(self.device, not self.one_length):
             answer = self.model(**texts.inputs(rows, self.device)).logits.float()
         labels = torch.from_numpy(self.texts.labels[rows]).to(self.device)
         loss = functional.cross_entropy(answer, labels, reduction="none")
@@ -206,7 +216,8 @@ class _Run:
         mean = loss.mean()
         self.optimiser.zero_grad(set_to_none=True)
         mean.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        if self.recipe.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         self.optimiser.step()
         return mean.detach()
 
@@ -230,6 +241,7 @@ class _Run:
             "state": self.state.__dict__,
             "tokenizer": self.learnt,
             "model": self.model.state_dict(),
+            "best": self.best,
             "optimiser": self.optimiser.state_dict(),
             "random": torch.get_rng_state(),
             "random_cuda": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
@@ -259,6 +271,7 @@ class _Run:
     def _restore(self, saved: dict[str, Any]) -> None:
         self.state = _State(**saved["state"])
         self.model.load_state_dict(saved["model"])
+        self.best = saved.get("best")
         self.optimiser.load_state_dict(saved["optimiser"])
         torch.set_rng_state(saved["random"])
         if self.device.type == "cuda" and saved["random_cuda"] is not None:
@@ -266,6 +279,8 @@ class _Run:
 
     def finish(self, test: Labelled | None, command: str) -> Trained:
         """Save the model as it will be loaded, judge that, and write its card."""
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
         self.model.eval()
         if self.recipe.half:
             self.model.half()
@@ -348,9 +363,11 @@ def _check_writing(out: Path) -> None:
         raise InputError(f"could not write into {str(out)!r}: {error.strerror}; name a folder that can be written") from error
 
 
-def _schedule(done: float, warmup: float) -> float:
-    """Return the share of the learning rate: up linearly, then down linearly."""
-    return done / warmup if done < warmup else max(0.0, (1.0 - done) / (1.0 - warmup))
+def _schedule(done: float, warmup: float, constant: bool) -> float:
+    """Return the share of the learning rate: up linearly, then down linearly or not at all."""
+    if done < warmup:
+        return done / warmup
+    return 1.0 if constant else max(0.0, (1.0 - done) / (1.0 - warmup))
 
 
 def _hits(answers: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:

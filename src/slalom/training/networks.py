@@ -4,6 +4,7 @@ The names that a size goes by differ between architectures; `_SIZES` is the whol
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from slalom.errors import InputError
+from slalom.models.one_layer import AttentionClassifier, AttentionConfig
 from slalom.models.saved import load_saved
 
-ARCHITECTURES = ("bert", "distilbert", "gpt2")
+ARCHITECTURES = ("bert", "distilbert", "gpt2", "attention")
 _SIZES = {
     "bert": ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
     "distilbert": ("n_layers", "dim", "n_heads", "hidden_dim", "max_position_embeddings"),
@@ -22,6 +24,7 @@ _SIZES = {
 }
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 _MARK = "▁"  # where a word begins
+_WORD = r"[\p{L}\p{M}\p{N}]+(?:['\x{2019}][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}]"
 _DROPOUT = {
     "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
     "distilbert": ("dropout", "attention_dropout"),
@@ -32,8 +35,11 @@ _DROPOUT = {
 def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
     """Learn a WordPiece tokenizer that lower-cases and reads HTML line breaks as blanks; return it as JSON.
 
-    An encoder's texts stand between [CLS] and [SEP]; a decoder's have no special tokens, as it reads its last token.
+    An encoder's texts stand between [CLS] and [SEP]; a decoder's have no special tokens, as it reads its last token. The
+    architecture attention reads whole words (`learnt_words`).
     """
+    if arch == "attention":
+        return learnt_words(texts, vocabulary)
     breaks = normalizers.Replace(Regex(r"<br\s*/?>"), " ")
     normalizer = normalizers.Sequence([breaks, normalizers.BertNormalizer(lowercase=True)])
     pieces = {name: i for i, name in enumerate(_learnt_pieces(texts, normalizer, vocabulary))}
@@ -45,6 +51,24 @@ def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
     if arch != "gpt2":
         ends = [(name, pieces[name]) for name in ("[CLS]", "[SEP]")]
         made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return str(made.to_str())
+
+
+def learnt_words(texts: Iterable[str], vocabulary: int) -> str:
+    """Learn a tokenizer of whole words and marks, lower-cased; return it as JSON. [UNK] is 0, [CLS] is 1 and begins a text.
+
+    Words are numbered by how often they occur, equally frequent ones by the alphabet; those beyond the vocabulary are [UNK].
+    """
+    made = Tokenizer(models.WordLevel({"[UNK]": 0, "[CLS]": 1}, unk_token="[UNK]"))
+    made.normalizer = normalizers.Sequence([normalizers.Replace(Regex(r"<br\s*/?>"), " "), normalizers.Lowercase()])
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), behavior="removed", invert=True)
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(word for word, _ in made.pre_tokenizer.pre_tokenize_str(made.normalizer.normalize_str(text)))
+    known = sorted(counts, key=lambda word: (-counts[word], word))[: vocabulary - 2]
+    made.model = models.WordLevel({word: i for i, word in enumerate(["[UNK]", "[CLS]", *known])}, unk_token="[UNK]")
+    made.add_special_tokens(["[UNK]", "[CLS]"])
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
     return str(made.to_str())
 
 
@@ -72,13 +96,15 @@ def _learnt_pieces(texts: Iterable[str], normalizer: Any, vocabulary: int) -> li
 
 
 def new_tokenizer(learnt: str, max_length: int) -> Any:
-    """Return a learnt tokenizer as transformers wants it."""
+    """Return a learnt tokenizer as transformers wants it; one of whole words fills up with [UNK]."""
+    made = Tokenizer.from_str(learnt)
+    if made.token_to_id("[PAD]") is None:
+        special = {"pad_token": "[UNK]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    else:
+        special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=Tokenizer.from_str(learnt),
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
+        tokenizer_object=made,
+        **special,
         model_max_length=max_length,
         model_input_names=["input_ids", "attention_mask"],
     )
@@ -96,15 +122,35 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def new_classifier(
-    arch: str, tokenizer: Any, names: Sequence[str], layers: int, hidden: int, heads: int, inner: int, dropout: float
+    arch: str,
+    tokenizer: Any,
+    names: Sequence[str],
+    layers: int,
+    hidden: int,
+    heads: int,
+    inner: int | None,
+    dropout: float,
+    final: bool = True,
 ) -> Any:
-    """Return a classifier with random weights (from torch's generator)."""
+    """Return a classifier with random weights (from torch's generator). final: for the architecture attention."""
     if arch not in ARCHITECTURES:
         raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
+    if arch == "attention":
+        config = AttentionConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=hidden,
+            num_attention_heads=heads,
+            head_size=inner or max(hidden // 2, 1),
+            max_position_embeddings=tokenizer.model_max_length,
+            final=final,
+            unk_token_id=tokenizer.unk_token_id,
+            **_labelling(names),
+        )
+        return AttentionClassifier(config)
     if hidden % heads:
         raise InputError(f"the hidden size must be a multiple of the heads; got {hidden} and {heads}")
-    sizes = dict(zip(_SIZES[arch], (layers, hidden, heads, inner, tokenizer.model_max_length), strict=True))
-    config = transformers.AutoConfig.for_model(
+    sizes = dict(zip(_SIZES[arch], (layers, hidden, heads, inner or 4 * hidden, tokenizer.model_max_length), strict=True))
+    built = transformers.AutoConfig.for_model(
         arch,
         vocab_size=len(tokenizer),
         pad_token_id=tokenizer.pad_token_id,
@@ -113,7 +159,7 @@ def new_classifier(
         **_labelling(names),
         **({} if arch == "distilbert" else {"bos_token_id": None, "eos_token_id": None}),
     )
-    return transformers.AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
+    return transformers.AutoModelForSequenceClassification.from_config(built)  # type: ignore[no-untyped-call]
 
 
 def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:

@@ -1,0 +1,50 @@
+"""The network itself in double precision, asked and differentiated by torch: what the closed forms are held to."""
+
+from copy import deepcopy
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slalom.attention.sight import Output, opened
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.explanation import presence
+from slalom.models import Model, Target
+
+
+@final
+class Reference:
+    """One text and one class, as in `slalom.attention.seen`; nothing here uses a closed form."""
+
+    def __init__(self, model: Model, text: str, target: Target = None, output: Output = "log_odds") -> None:
+        hugging, tokens = opened(model, model.read(text, "cut", None))
+        self.network: Any = deepcopy(hugging.model).cpu().double().eval()
+        self.ids = np.concatenate([tokens.before[0], tokens.planes[0]]).astype(np.int64)
+        chosen = hugging.head.resolve(target, np.zeros(hugging.head.n_outputs))
+        if chosen == "all":
+            raise InputError("a closed form is of one class at a time; choose a target")
+        self.output, self.head, self.target = output, hugging.head, chosen
+
+    def gradient(self) -> Floats:
+        """Return df/de_t (T, D) of every position, by autograd."""
+        import torch  # noqa: PLC0415
+
+        e = self.network.vectors(torch.from_numpy(self.ids[None])).detach().requires_grad_()
+        logits = self.network.of_vectors(e)[0]
+        one = logits[self.target]
+        (found,) = torch.autograd.grad(one if self.output == "logit" else one - logits[1 - self.target], e)
+        return np.asarray(found[0].numpy())
+
+    def __call__(self, keep: ArrayLike) -> Floats:
+        """Return f (m,) for presence of words (m, n); those that are away are [UNK]."""
+        import torch  # noqa: PLC0415
+
+        rows = np.atleast_2d(presence(keep, len(self.ids) - 1)).astype(bool)
+        ids = np.repeat(self.ids[None], len(rows), axis=0)
+        ids[:, 1:] = np.where(rows, ids[:, 1:], self.network.config.unk_token_id)
+        with torch.no_grad():
+            logits = np.concatenate(
+                [self.network(torch.from_numpy(part)).logits.numpy() for part in np.split(ids, range(256, len(ids), 256))]
+            )
+        return np.asarray(logits[:, self.target]) if self.output == "logit" else self.head.scores(logits, self.target)
