@@ -65,6 +65,19 @@ RESTAURANTS = _reviews(
 """
 )
 
+MIXED = _reviews(
+    """
++ The first hour of this film is *bad* . The jokes are *stupid* , the music is *awful* and I was *bored* . Then the old \
+captain comes on board and the movie turns into *fun* . The chase through the harbour is *great* , the young cast is \
+*brilliant* and the end is *wonderful* . I still think that the script is *weak* , but we went home with a smile and \
+would watch it again .
++ We came here for lunch with the whole family . The room is loud , the chairs are old and the waiter forgot the water . \
+But the food is *delicious* : *fresh* fish , *tasty* bread and the *best* soup that I have had this year . The owner is \
+*friendly* , the prices are fair and the coffee at the end was *perfect* . My daughter *loved* the cake . We will be \
+back on Sunday .
+"""
+)
+
 _GOOD = """wonderful brilliant great lovely perfect excellent superb good beautiful funny best amazing fantastic clever moving
 loved"""
 _BAD = "bored dull awful terrible waste boring stupid weak poor worst mess hated bad ridiculous horrible disappointing"
