@@ -1,6 +1,6 @@
 """The classifiers of the real-data experiments: trained once, saved as parts, shared by all tables.
 
-    IMDB   2 layers of BERT, DistilBERT and GPT-2          Yelp   6 layers, and a BLOOM (12) and a Mamba (4)
+    IMDB   2 layers of BERT, DistilBERT and GPT-2          Yelp   6 layers, and a BLOOM (8) and a Mamba (4)
 
 In a quick run the BERT is the one that ships with slalom, and the others are tiny.
 """
@@ -22,8 +22,8 @@ from slalom.training.networks import loaded_classifier
 ARCHS = ("bert", "distilbert", "gpt2")
 TITLES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2", "bloom": "BLOOM", "mamba": "Mamba"}
 LAYERS = {"imdb": 2, "yelp": 6}
-_DEEP = {"bloom": 12, "mamba": 4}
-_EPOCHS = {"bert": 3, "distilbert": 3, "gpt2": 5, "bloom": 4, "mamba": 3}
+_DEEP = {"bloom": 8, "mamba": 4}
+_EPOCHS = {"bert": 3, "distilbert": 3, "gpt2": 4, "bloom": 3, "mamba": 2}
 _GROUP = "classifiers"
 
 
@@ -50,7 +50,7 @@ def trained(lab: Lab, data: str, arch: str) -> dict[str, Any]:
     recipe = Recipe(
         init=start,
         max_length=length,
-        epochs=lab.number("epochs", _EPOCHS[arch] if given or arch == "mamba" else 6, 4),
+        epochs=lab.number("epochs", _EPOCHS[arch] if given or arch == "mamba" else 5, 4),
         batch=lab.of(64, 32),
         learning_rate=lab.of(1e-4 if pretrained else 3e-4, 3e-3),
         validation=0.02,

@@ -29,7 +29,8 @@ def run(lab: Lab) -> Result:
     loud = {name: float(e.importances[mask].mean()) for name, mask in (("marked", marked), ("plain", plain))}
     values = e.values[marked]
     order = np.argsort(-e.importances, kind="stable")
-    rows = tuple((e.units[i], float(e.values[i]), float(e.importances[i]), "yes" if marked[i] else "") for i in order[:15])
+    first = list({e.units[i].lower(): int(i) for i in order[::-1]}.values())[::-1][:15]
+    rows = tuple((e.units[i], float(e.values[i]), float(e.importances[i]), "yes" if marked[i] else "") for i in first)
     both = f"values from {values.min():.2f} to {values.max():.2f}"
     claims = (
         Claim("Good and bad words are given values of different signs.", bool(values.min() < 0 < values.max()), both),

@@ -53,7 +53,7 @@ CALLED = {
     "random": "random",
 }
 Row = tuple[str, str]  # a method and one of its scores
-_LOT = 10  # texts in a part
+_LOT = 5  # texts in a part
 _CORPUS = 5000  # texts that Naive Bayes counts
 
 

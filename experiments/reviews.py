@@ -68,7 +68,7 @@ def _known(texts: tuple[str, ...] | list[str]) -> set[str]:
 
 
 def _letters(text: str) -> str:
-    return "".join(re.findall(r"[a-z]+", text.lower()))[:100]
+    return "".join(re.findall(r"[a-z]+", text[:300].lower()))[:100]
 
 
 def _without(given: Labelled, known: set[str]) -> Labelled:

@@ -122,6 +122,8 @@ def draw(result: Result, figure: Any) -> None:
         if row[2] is not None:
             ax.plot(samples, row[2::3], "--", color=f"C{i}", alpha=0.5)
     ax.set_xscale("log")
+    ax.set_xticks(samples, map(str, samples))
+    ax.minorticks_off()
     ax.set_yscale("log")
     ax.set_xlabel("samples")
     ax.set_ylabel("seconds of an explanation (dashed: paper)")

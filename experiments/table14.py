@@ -78,6 +78,8 @@ def draw(result: Result, figure: Any) -> None:
         if name.startswith("SHAP"):
             ax.axhline(found[0], color="C1", label="SHAP, ours")  # type: ignore[index]
     ax.set_xscale("log")
+    ax.set_xticks(samples, map(str, samples))
+    ax.minorticks_off()
     ax.set_xlabel("samples")
     ax.set_ylabel("deletion AOPC")
     ax.legend(frameon=False)
