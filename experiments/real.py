@@ -143,9 +143,9 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
 
 
 def explanations(ask: Explainer, texts: list[str], name: str, samples: int) -> list[Explanation]:
-    """Return explanations by one method, without a word about texts that are cut."""
+    """Return explanations by one method; what it says of texts that are cut, and packages of few samples, is not shown."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*can see and were cut", UserWarning)
+        warnings.simplefilter("ignore")
         return list(ask(texts, method=method(name), queries=samples))
 
 

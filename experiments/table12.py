@@ -80,7 +80,7 @@ def measured(lab: Lab, first: int, samples: int) -> dict[str, list[tuple[float, 
     for name, score in _ROWS.items():
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*they are clipped", UserWarning)
+                warnings.filterwarnings("ignore", ".*they are clipped", UserWarning)  # of the queries of the curves
                 curves = perturbation(explanations(ask, lot, name, samples), ask, score=score, step=lab.of(5, 2))
         except MissingExtra:
             continue
