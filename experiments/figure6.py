@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.classifiers import ARCHS, TITLES
 from experiments.harness import Cell, Claim, Lab, Result, Table, mean
-from experiments.real import CALLED, SCORES, Measured, measured
+from experiments.real import CALLED, SCORES, SHAP, Measured, measured
 from slalom.plots.theme import theme_of
 
 NAMES = [("imdb", arch) for arch in ARCHS]
@@ -45,7 +45,7 @@ def _claims(lab: Lab, found: Measured) -> tuple[Claim, ...]:
         if any(found.near(where, name) for where in NAMES)
     }
     said = ", ".join(f"{CALLED[name]} {value:.3g}" for name, value in error.items())
-    peers = {name: error[name] for name in ("lime", "kernel-shap", "integrated-gradients", "attnlrp") if name in error}
+    peers = {name: error[name] for name in ("lime", *SHAP, "integrated-gradients", "attnlrp") if name in error}
     best = min(peers, key=lambda name: peers[name])
     claims = [Claim("local (ours) predicts removals better than every peer.", error["local"] < peers[best], said)]
     if lab.quick:

@@ -20,10 +20,12 @@ from experiments.classifiers import TITLES, about, classifiers, explainer
 from experiments.harness import Cell, Claim, Lab, Table, mean
 from experiments.reviews import reviews
 from slalom import Explainer
-from slalom.baselines import method
+from slalom.baselines import KernelShap, method
 from slalom.errors import MissingExtra
+from slalom.explainer import Method
 from slalom.explanation import Explanation
 from slalom.metrics import NaiveBayes, fidelity, human_attention, naive_bayes_correlation, perturbation
+from slalom.text import Whole
 
 # Methods with the scores that are looked at; those of one number a token have "removal", which is that number.
 SCORES: Mapping[str, tuple[str, ...]] = {
@@ -34,6 +36,8 @@ SCORES: Mapping[str, tuple[str, ...]] = {
     "ridge": ("removal",),
     "lime": ("removal",),
     "kernel-shap": ("removal",),
+    "kernel-shap-all": ("removal",),
+    "captum-kernel-shap": ("removal",),
     "integrated-gradients": ("removal",),
     "gradient": ("removal",),
     "attnlrp": ("removal",),
@@ -47,12 +51,17 @@ CALLED = {
     "ridge": "ridge on deletions",
     "lime": "LIME",
     "kernel-shap": "SHAP",
+    "kernel-shap-all": "SHAP of all tokens",
+    "captum-kernel-shap": "SHAP by captum",
     "integrated-gradients": "IG",
     "gradient": "Grad",
     "attnlrp": "LRP",
     "random": "random",
 }
+# The package shap keeps ten tokens at most, as it comes; the same with all of them; captum's, which needs torch alone.
+SHAP = ("kernel-shap", "kernel-shap-all", "captum-kernel-shap")
 Row = tuple[str, str]  # a method and one of its scores
+_ALL = Method("kernel-shap-all", Whole(), KernelShap(l1_reg=False))
 _LOT = 5  # texts in a part
 _CORPUS = 5000  # texts that Naive Bayes counts
 
@@ -146,7 +155,7 @@ def explanations(ask: Explainer, texts: list[str], name: str, samples: int) -> l
     """Return explanations by one method; what it says of texts that are cut, and packages of few samples, is not shown."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(ask(texts, method=method(name), queries=samples))
+        return list(ask(texts, method=_ALL if name == _ALL.name else method(name), queries=samples))
 
 
 def counted(ask: Explainer, texts: tuple[str, ...], labels: list[int]) -> NaiveBayes:

@@ -9,14 +9,14 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
 from experiments.harness import Cell, Claim, Lab, Result, Table, mean
-from experiments.real import CALLED, explanations
+from experiments.real import CALLED, SHAP, explanations
 from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.errors import MissingExtra
 from slalom.metrics import perturbation
 
 PAPER = {"kernel-shap": (0.0120, 0.8022), "lime": (0.0053, 0.9481), "eff": (0.0039, 0.9601)}
-_ROWS = {"kernel-shap": "removal", "lime": "removal", "eff": "linear", "joint": "removal", "random": "removal"}
+_ROWS = {**dict.fromkeys((*SHAP, "lime"), "removal"), "eff": "linear", "joint": "removal", "random": "removal"}
 _LOT = 5
 
 
@@ -36,7 +36,7 @@ def run(lab: Lab) -> Result:
             inserted, deleted = PAPER.get(name, (None, None))
             rows.append((CALLED[name], both[0], inserted, both[1], deleted))
     columns = ("method", "insertion (lower)", "paper", "deletion (higher)", "paper")
-    peers = [name for name in lab.of(("lime", "kernel-shap"), ("random",)) if name in found]
+    peers = [name for name in lab.of(("lime", *SHAP), ("random",)) if name in found]
     listed = ", ".join(f"{CALLED[name]} {i:.4f} / {d:.4f}" for name, (i, d) in found.items())
     others = " and ".join(lab.of(("LIME", "SHAP"), ("chance",)))
     claims = (

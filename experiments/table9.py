@@ -5,7 +5,7 @@ from typing import Any
 from experiments.bars import bars
 from experiments.classifiers import ARCHS
 from experiments.harness import Lab, Result
-from experiments.real import SCORES, beside, better, measured
+from experiments.real import SCORES, SHAP, beside, better, measured
 
 NAMES = [("imdb", arch) for arch in ARCHS]
 _LISTED = [
@@ -38,7 +38,7 @@ def run(lab: Lab) -> Result:
             ),
         )
     else:
-        peers = [("lime", "removal"), ("kernel-shap", "removal")]
+        peers = [(name, "removal") for name in ("lime", *SHAP)]
         claims = (
             better(
                 "Of the scores of SLALOM-eff the linear ones correlate best.",
