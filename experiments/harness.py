@@ -85,7 +85,8 @@ class Lab:
     """Where an experiment runs.
 
     quick: a small version, under a minute on two cores, that needs no data of other people. device: for torch. jobs: how many
-    parts are worked on at once (each in a process of its own). folder: where results and parts are kept.
+    parts are worked on at once (each in a process of its own). folder: where results and parts are kept. settings: sizes that
+    replace an experiment's own, by name.
     """
 
     name: str
@@ -95,6 +96,11 @@ class Lab:
     jobs: int = 1
     folder: Path = ROOT / "results"
     progress: bool = True
+    settings: tuple[tuple[str, int], ...] = ()
+
+    def number(self, name: str, full: int, quick: int) -> int:
+        """Return the size of this name for this run, unless told otherwise (--set NAME=NUMBER)."""
+        return int(dict(self.settings).get(name, self.of(full, quick)))
 
     def of(self, full: Any, quick: Any) -> Any:
         """Return the size for this run."""

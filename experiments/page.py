@@ -28,7 +28,9 @@ def write_page(folder: Path, path: Path) -> Path:
             lines.append(f"| [{name}](#{name}) | {claim.says} | {'yes' if claim.holds else '**no**'} | {claim.because} |")
     for name, kept in found.items():
         about = kept["about"]
-        command = f"`python -m experiments {name}`: {about['seconds']:.0f} s on {about['device']}, seed {about['seed']}."
+        sizes = "".join(f" {key}={number}" for key, number in about.get("settings", {}).items())
+        typed = f"python -m experiments {name}" + (f" --set{sizes}" if sizes else "")
+        command = f"`{typed}`: {about['seconds']:.0f} s on {about['device']}, seed {about['seed']}."
         lines += ["", f"## {name}", "", f"{_sentence(EXPERIMENTS[name])} {command}"]
         lines += ["", as_markdown(Result.of(kept), claims=False)]
         if (folder / f"{name}.png").exists():

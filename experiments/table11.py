@@ -1,0 +1,68 @@
+"""Tables 1c and 11: area over the perturbation curve, insertion (lower is better) and deletion (higher is better)."""
+
+from typing import Any
+
+from experiments.bars import bars
+from experiments.classifiers import ARCHS
+from experiments.harness import Lab, Result
+from experiments.real import SCORES, SHAP, beside, better, measured
+
+NAMES = [(data, arch) for data in ("imdb", "yelp") for arch in ARCHS]
+_LISTED = [
+    *((method, score) for method in ("fidel", "eff") for score in ("value", "linear")),
+    *((name, "removal") for name in ("lime", "kernel-shap", "integrated-gradients", "gradient", "attnlrp")),
+]
+_PRINTED = """
+insertion imdb bert 0.025 0.023 0.031 0.031 0.024 0.026 0.557 0.611 0.030
+insertion imdb distilbert 0.028 0.024 0.027 0.027 0.027 0.029 0.495 0.508 0.023
+insertion imdb gpt2 0.052 0.050 0.089 0.089 0.230 0.042 0.454 0.493 0.069
+deletion imdb bert 0.893 0.901 0.881 0.885 0.875 0.881 0.084 0.069 0.852
+deletion imdb distilbert 0.841 0.854 0.888 0.886 0.838 0.864 0.143 0.131 0.865
+deletion imdb gpt2 0.837 0.844 0.782 0.784 0.479 0.859 0.289 0.269 0.833
+insertion yelp bert 0.015 0.011 0.011 0.011 0.017 0.012 0.224 0.214 0.010
+insertion yelp distilbert 0.018 0.019 0.032 0.032 0.014 0.020 0.250 0.249 0.017
+insertion yelp gpt2 0.033 0.032 0.045 0.045 0.129 0.021 0.251 0.244 0.039
+deletion yelp bert 0.657 0.667 0.865 0.863 0.797 0.859 0.249 0.281 0.855
+deletion yelp distilbert 0.645 0.642 0.813 0.813 0.746 0.854 0.201 0.243 0.768
+deletion yelp gpt2 0.747 0.753 0.726 0.727 0.444 0.849 0.292 0.290 0.740
+"""  # one figure for each of _LISTED
+_LIME, _LRP, _RANDOM = (("lime", "removal"), ("attnlrp", "removal"), ("random", "removal"))
+_SHAP = [(name, "removal") for name in SHAP]
+
+
+def run(lab: Lab) -> Result:
+    """Insert and delete the tokens that matter most first."""
+    found, most = measured(lab, NAMES), lab.number("texts", 100, 3)
+    rows = [(name, score) for name, scores in SCORES.items() for score in scores if score != "importance"]
+    tables = []
+    for what, better_is in (("insertion", "lower"), ("deletion", "higher")):
+        paper = {(data, arch): row for (kind, data, arch), row in printed().items() if kind == what}
+        tables.append(beside(f"AOPC, {what} ({better_is} is better)", found, rows, what, paper, most))
+    fidel, eff = ("fidel", "linear"), ("eff", "linear")
+    if lab.quick:
+        claims = (
+            better("Deleting what SLALOM-eff ranks first does more than chance.", found, "deletion", eff, [_RANDOM]),
+            better("Inserting it keeps more than chance.", found, "insertion", eff, [_RANDOM], more=False),
+        )
+    else:
+        claims = (
+            better(
+                "Linear SLALOM-fidel inserts better than LIME and LRP.", found, "insertion", fidel, [_LIME, _LRP], more=False
+            ),
+            better("It inserts on par with SHAP (within 0.01).", found, "insertion", fidel, _SHAP, more=False, slack=0.01),
+            better("Linear SLALOM-eff deletes better than LIME.", found, "deletion", eff, [_LIME]),
+            better("It deletes on par with SHAP (within 0.06).", found, "deletion", eff, _SHAP, slack=0.06),
+        )
+    remark = f"Curves at every {lab.of('5th', '2nd')} number of tokens, for the probability of the predicted class."
+    return Result(tuple(tables), claims, (*found.remarks, remark))
+
+
+def printed() -> dict[tuple[str, str, str], dict[tuple[str, str], float]]:
+    """Return the paper's figures by measure, data, architecture, and method with its score."""
+    lines = [line.split() for line in _PRINTED.strip().splitlines()]
+    return {(what, data, arch): dict(zip(_LISTED, map(float, row), strict=True)) for what, data, arch, *row in lines}
+
+
+def draw(result: Result, figure: Any) -> None:
+    """Draw the deletion as bars, with the paper's figures as strokes."""
+    bars(result.tables[1], figure, "AOPC of deletion")

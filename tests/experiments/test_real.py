@@ -1,0 +1,90 @@
+"""What the real-data experiments stand on: networks to begin from, texts, and settings."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, BertConfig, BertModel
+
+from experiments.__main__ import main
+from experiments.harness import Lab
+from experiments.real import Measured, better
+from experiments.reviews import reviews
+from experiments.starts import MambaForSequenceClassification, begin
+from experiments.table11 import printed
+from experiments.texts import FILMS, MIXED, RESTAURANTS, made_of_phrases
+from slalom.training.networks import learnt_tokenizer, new_tokenizer, save_tokenizer
+
+TEXTS = made_of_phrases("films", 40, 0)[0]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A tiny BERT, saved as an encoder is."""
+    folder = tmp_path_factory.mktemp("encoder")
+    tokenizer = new_tokenizer(learnt_tokenizer(TEXTS, "bert", 200), 64)
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64}
+    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("arch", ["bert", "distilbert"])
+def test_a_network_that_begins_from_an_encoder_computes_what_its_first_layers_do(arch, encoder, tmp_path):
+    begin(tmp_path / "a", arch, 2, TEXTS, ("0", "1"), max_length=32, given=encoder)
+    made = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a").eval()
+    whole = AutoModel.from_pretrained(encoder).eval()
+    ids = torch.tensor([[2, 9, 10, 11, 3], [2, 12, 13, 14, 3]])
+    with torch.inference_mode():
+        wanted = whole(ids, output_hidden_states=True).hidden_states[2]
+        torch.testing.assert_close(made.base_model(ids)[0], wanted)
+
+
+@pytest.mark.parametrize(("arch", "table"), [("gpt2", "wte"), ("bloom", "word_embeddings"), ("mamba", "embeddings")])
+def test_other_networks_begin_from_its_token_embeddings(arch, table, encoder, tmp_path):
+    begin(tmp_path / "a", arch, 1, TEXTS, ("0", "1"), max_length=32, given=encoder)
+    made = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a")
+    wanted = AutoModel.from_pretrained(encoder).embeddings.word_embeddings.weight
+    torch.testing.assert_close(getattr(made.base_model, table).weight, wanted)
+
+
+def test_mamba_reads_the_last_token_that_is_no_padding(encoder, tmp_path):
+    begin(tmp_path / "a", "mamba", 1, TEXTS, ("0", "1"), max_length=32, given=encoder)
+    made = MambaForSequenceClassification.from_pretrained(tmp_path / "a").eval()
+    ids, padded = torch.tensor([[2, 9, 10, 3]]), torch.tensor([[2, 9, 10, 3, 0, 0]])
+    with torch.inference_mode():
+        torch.testing.assert_close(made(padded, (padded != 0).long()).logits, made(ids).logits)
+
+
+def test_texts_that_are_explained_or_tested_are_not_trained_on():
+    for data in ("imdb", "yelp"):
+        found = reviews(Lab("some", quick=True), data)
+        assert not set(found.train.texts) & set(found.explained)
+        assert found.explained
+
+
+def test_marks_are_of_words():
+    for one in (*FILMS, *RESTAURANTS, *MIXED):
+        assert len(one.words) == len(one.marks)
+        assert 0 < one.marks.sum() < len(one.words)
+        assert "*" not in one.text
+
+
+def test_settings_replace_sizes(tmp_path, capsys):
+    lab = Lab("some", settings=(("texts", 7),))
+    assert (lab.number("texts", 100, 3), lab.number("samples", 100, 3)) == (7, 100)
+    assert main(["proposition52", "--quick", "--set", "texts=7", "--out", str(tmp_path), "--silent"]) == 0
+    assert '"texts": 7' in (tmp_path / "proposition52-quick.json").read_text()
+
+
+def test_printed_figures_are_whole():
+    assert len(printed()) == 12
+    assert printed()["deletion", "yelp", "gpt2"]["attnlrp", "removal"] == 0.740
+
+
+def test_a_claim_against_a_method_that_is_missing_does_not_hold():
+    records = {("imdb", "bert"): [{"method": "eff", "scores": {"linear": {"bayes": 0.5}}}]}
+    found = better("It is best.", Measured(records, ()), "bayes", ("eff", "linear"), [("lime", "removal")])
+    assert not found.holds
+    assert "not available: LIME" in found.because
+    assert np.isclose(Measured(records, ()).average(("eff", "linear"), "bayes"), 0.5)
