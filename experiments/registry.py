@@ -1,6 +1,8 @@
 """The experiments by name, in the order of the page with their results. A name of the paper that shares a run is an alias."""
 
 EXPERIMENTS = {
+    "proposition41": "a word repeated changes nothing for a transformer, so it is no sum (Proposition 4.1, Corollary 4.3)",
+    "proposition51": "a transformer can be any SLALOM exactly (Proposition 5.1)",
     "proposition52": "a SLALOM is recovered exactly from 2 |V| - 1 queries (Proposition 5.2)",
 }
 ALIASES: dict[str, str] = {}
