@@ -108,7 +108,7 @@ def repeated(
 
 def draw(result: Result, figure: Any) -> None:
     """Log odds of 'perfect' against how often it comes: transformers without positions, with them, models of counts."""
-    titles = {"none": "transformers, no positions", "positions": "transformers, positions", "": "models of counts"}
+    titles = {"none": "no positions", "positions": "with positions", "": "models of counts"}
     panels = dict(zip(titles, figure.subplots(1, 3, sharey=True), strict=True))
     times = range(1, LONGEST + 1)
     colours = {"bert": "C0", "distilbert": "C1", "gpt2": "C2", "linear": "C3", "relu": "C4"}

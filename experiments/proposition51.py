@@ -80,10 +80,11 @@ def draw(result: Result, figure: Any) -> None:
     for key, found in result.series["errors"].items():
         arch, *_, dtype = key.split("-")
         label = f"{NAMES[arch]}, {dtype}"
-        style = {"color": f"C{list(NAMES).index(arch)}", "marker": "o" if dtype == "float32" else "s", "alpha": 0.7}
+        order = list(NAMES).index(arch)  # the first are drawn large, as others may hide them
+        style = {"color": f"C{order}", "marker": "o" if dtype == "float32" else "s", "markersize": 12 - 4 * order, "alpha": 0.7}
         panel.loglog(result.series["lengths"], np.maximum(found, 1e-17), label=None if label in seen else label, **style)
         seen.add(label)
     for bound in PRECISE.values():
         panel.axhline(bound, color="grey", linestyle=":")
     panel.set(xlabel="length of the sequence", ylabel="largest error of the log odds", title="A transformer that is a SLALOM")
-    panel.legend(frameon=False, ncols=2)
+    panel.legend(frameon=False, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.64))
