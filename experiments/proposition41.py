@@ -7,6 +7,7 @@ model must answer with as many times its weight.
 from typing import Any
 
 import numpy as np
+import torch
 
 from experiments.harness import Claim, Lab, Result, Table
 from experiments.small_networks import LONGEST, OfCounts, Training, Transformer, answers, made
@@ -14,12 +15,12 @@ from experiments.vocabulary import WEIGHTS, WORDS
 
 NAMES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 PERFECT = WORDS.index("perfect")
-CONSTANT = 1e-5  # what rounding in single precision may leave
+ROUNDING = {"float64": 1e-10, "float32": 1e-5}  # what it may leave
 
 
 def run(lab: Lab) -> Result:
     """Ask untrained and trained networks about repeated words."""
-    sizes = lab.of(((1, 1), (1, 4), (4, 1), (4, 4), (12, 4)), ((1, 1), (2, 4)))
+    sizes = lab.of(((1, 1), (1, 4), (4, 1), (4, 4), (6, 4)), ((1, 1), (2, 4)))
     wanted = {
         f"{arch}-{layers}-{heads}-{'positions' if positions else 'none'}-{'trained' if trained else 'random'}": {
             "kind": arch, "layers": layers, "heads": heads, "positions": positions, "trained": trained,
@@ -34,7 +35,7 @@ def run(lab: Lab) -> Result:
     plain, placed, sums = [], [], []
     for key, given in wanted.items():
         one = found[key]
-        measured = (one["between"], one["across"], one["growth"])
+        measured = (one["between"], one["growth"], *(one[precision] for precision in ROUNDING))
         if given["kind"] in NAMES:
             state = "trained" if given["trained"] else "random"
             (placed if given["positions"] else plain).append(
@@ -42,19 +43,22 @@ def run(lab: Lab) -> Result:
             )
         else:
             sums.append(({"linear": "linear model", "relu": "ReLU network, width 400"}[key], None, None, "trained", *measured))
-    largest = max(row[5] for row in plain)
-    highest, least = max(row[5] for row in placed), min(row[6] for row in sums)
+    highest, least = max(row[6] for row in placed), min(row[5] for row in sums)
     true = WEIGHTS[PERFECT] * (LONGEST - 1)
-    claims = (
+    claims = [
         Claim(
             "Without positions the output on t, tt, ... is constant, for encoders and decoders, one layer and several,"
-            " one head and several, trained or not (Proposition 4.1, Corollary 4.3).",
-            largest < CONSTANT,
-            f"largest change over {LONGEST} lengths and {len(WORDS)} words {largest:.0e}, {len(plain)} networks",
-        ),
+            f" one head and several, trained or not (Proposition 4.1, Corollary 4.3); in {precision}, to {bound:.0e}.",
+            max(row[column] for row in plain) < bound,
+            f"largest change over {LONGEST} lengths and {len(WORDS)} words {max(row[column] for row in plain):.0e},"
+            f" {len(plain)} networks",
+        )
+        for column, (precision, bound) in enumerate(ROUNDING.items(), start=6)
+    ]
+    claims += [
         Claim(
             "These networks are not constant functions: words differ.",
-            min(row[4] for row in plain) > 1000 * CONSTANT,
+            min(row[4] for row in plain) > 0.1,
             f"log odds of single words span at least {min(row[4] for row in plain):.2f}",
         ),
         Claim(
@@ -63,8 +67,17 @@ def run(lab: Lab) -> Result:
             f"from 1 to {LONGEST} times 'perfect' the log odds should grow by {true:.1f}; those of transformers differ by at"
             f" most {highest:.1f} over the lengths of any word, the other two grow by at least {least:.1f}",
         ),
+    ]
+    columns = (
+        "network",
+        "layers",
+        "heads",
+        "weights",
+        "words differ by",
+        "growth on 'perfect'",
+        "lengths differ by",
+        "in float32",
     )
-    columns = ("network", "layers", "heads", "weights", "words differ by", "lengths differ by", "growth on 'perfect'")
     tables = (
         Table("Transformers without positions", columns, tuple(plain)),
         Table("Transformers with positions", columns, tuple(placed)),
@@ -72,11 +85,13 @@ def run(lab: Lab) -> Result:
     )
     remark = (
         "No [CLS] comes first, as in the proof. Words differ by: range of the log odds of single words. Lengths differ by:"
-        f" largest range of the log odds of one word repeated 1 to {LONGEST} times. Random weights have a standard"
-        " deviation of 0.2."
+        f" largest range of the log odds of one word repeated 1 to {LONGEST} times, in float64. Random weights have a"
+        " variance of 1 / (hidden size)."
     )
     drawn = {key: found[key]["curve"] for key in wanted if "-none-random" not in key}
-    return Result(tables, claims, (remark,), {"curves": drawn, "true": [WEIGHTS[PERFECT] * n for n in range(1, LONGEST + 1)]})
+    return Result(
+        tables, tuple(claims), (remark,), {"curves": drawn, "true": [WEIGHTS[PERFECT] * n for n in range(1, LONGEST + 1)]}
+    )
 
 
 def repeated(
@@ -88,7 +103,7 @@ def repeated(
 
         def make() -> Transformer:
             new = Transformer(kind, layers, heads, hidden, positions)
-            return new if trained else new.scaled(0.2)
+            return new if trained else new.scaled(hidden**-0.5)
 
         training = Training(*lab.of((500, 1e-3, 100), (120, 5e-3, 32))) if trained else None
     else:
@@ -97,13 +112,14 @@ def repeated(
             return OfCounts(None if kind == "linear" else 400)
 
         training = Training(*lab.of((3000, 3e-3), (500, 1e-2)))
-    network = made(make, training, lab.device, lab.seed)
     asked = [[word] * n for word in range(len(WORDS)) for n in range(1, LONGEST + 1)]
-    scores = answers(network, asked, lab.device).reshape(len(WORDS), LONGEST)
+    network = made(make, training, lab.device, lab.seed)
+    scores, differ = np.empty(0), {}
+    for precision in reversed(ROUNDING):  # the network is trained in single precision
+        scores = answers(network.to(getattr(torch, precision)), asked, lab.device).reshape(len(WORDS), LONGEST)
+        differ[precision] = np.ptp(scores, axis=1).max()
     curve = scores[PERFECT]
-    return {
-        "between": np.ptp(scores[:, 0]), "across": np.ptp(scores, axis=1).max(), "growth": curve[-1] - curve[0], "curve": curve,
-    }  # fmt: skip
+    return {"between": np.ptp(scores[:, 0]), "growth": curve[-1] - curve[0], "curve": curve, **differ}
 
 
 def draw(result: Result, figure: Any) -> None:

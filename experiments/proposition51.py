@@ -51,7 +51,7 @@ def errors(lab: Lab, arch: str, layers: int, heads: int, dtype: str, lengths: li
     model = network(planted, arch, layers, heads, dtype).to(lab.device)
     largest = []
     for length in lengths:
-        words = generator.integers(0, 100, (lab.of(200, 20), length))
+        words = generator.integers(0, 100, (lab.of(50, 20), length))
         words[0] = words[0, 0]  # one word all along
         counts = np.array([np.bincount(row, minlength=100) for row in words])
         largest.append(np.abs(asked(model, words, lab.device) - planted(counts)).max())

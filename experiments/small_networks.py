@@ -75,7 +75,8 @@ class OfCounts(torch.nn.Module):
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         """Return the log odds (m,) of words (m, length) by number, -1 after the end."""
-        return self.layers(one_hot(words + 1, len(WORDS) + 1).sum(1)[:, 1:].float())[:, 0]
+        counts = one_hot(words + 1, len(WORDS) + 1).sum(1)[:, 1:]
+        return self.layers(counts.to(self.layers[0].weight.dtype))[:, 0]
 
 
 def made(make: Callable[[], torch.nn.Module], training: Training | None, device: str, seed: int) -> torch.nn.Module:
