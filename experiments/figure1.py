@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import IsotonicRegression
 
 from experiments.harness import Claim, Lab, Result, Table
 from slalom.metrics import NaiveBayes
@@ -42,19 +43,29 @@ def run(lab: Lab) -> Result:
     errors = np.abs(together - sums)
     same = (np.sign(alone[:, :, 0]) == np.sign(alone[:, :, 1])).all(0)  # both models hear one opinion twice
     relative = [errors[m, same].mean() / np.abs(sums[m, same]).mean() for m in (0, 1)]
+    curves = [IsotonicRegression().fit(sums[m], together[m]) for m in (0, 1)]
+    left = [np.abs(together[m] - curves[m].predict(sums[m])).mean() for m in (0, 1)]
     first, second = EXAMPLE
     example = tuple(
         (name, *found["example"][m][:2], sum(found["example"][m][:2]), found["example"][m][2]) for m, name in enumerate(MODELS)
     )
     rows = tuple(
-        (name, together.shape[1], np.abs(sums[m]).mean(), errors[m].mean(), errors[m, same].mean(), relative[m])
+        (name, together.shape[1], np.abs(sums[m]).mean(), errors[m].mean(), errors[m, same].mean(), relative[m], left[m])
         for m, name in enumerate(MODELS)
     )
     tables = (
         Table(f"a = “{first}”, b = “{second}”", ("model", "F(a)", "F(b)", "F(a) + F(b)", "F(a b)"), example),
         Table(
             "Pairs of sentences: mean |F(a b) - F(a) - F(b)|",
-            ("model", "pairs", "mean |F(a) + F(b)|", "error", "error, same sign", "share of the sum, same sign"),
+            (
+                "model",
+                "pairs",
+                "mean |F(a) + F(b)|",
+                "error",
+                "error, same sign",
+                "share of the sum, same sign",
+                "error of a curve",
+            ),
             rows,
         ),
     )
@@ -71,11 +82,13 @@ def run(lab: Lab) -> Result:
             f"off by {100 * relative[0]:.0f}% of the sum where a and b have one sign ({int(same.sum())} pairs)",
         ),
     )
-    remark = (
-        f"F(a b) of BERT lies between F(a) and F(b) for {100 * between.mean():.0f}% of the pairs, as a weighted mean would."
+    remarks = (
+        f"F(a b) of BERT lies between F(a) and F(b) for {100 * between.mean():.0f}% of the pairs, as a weighted mean would.",
+        "Error of a curve: what is left where F(a b) is the best increasing function of F(a) + F(b). A saturating sum would"
+        " leave nothing.",
     )
     shown = slice(0, 500)
-    return Result(tables, claims, (remark,), {"sums": sums[:, shown], "together": together[:, shown], "example": example})
+    return Result(tables, claims, remarks, {"sums": sums[:, shown], "together": together[:, shown], "example": example})
 
 
 def answers(lab: Lab) -> dict[str, Any]:
