@@ -37,7 +37,7 @@ class Transformer(torch.nn.Module):
         super().__init__()
         tokenizer = word_tokenizer(WORDS, LONGEST + 2)
         self.network = new_classifier(arch, tokenizer, ("negative", "positive"), layers, hidden, heads, 4 * hidden, dropout=0.0)
-        self.start, self.positions = start, positions
+        self.start = start
         if not positions:
             for name, parameter in self.network.named_parameters():
                 if "position_embeddings" in name or "wpe" in name:
