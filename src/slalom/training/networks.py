@@ -1,7 +1,4 @@
-"""New networks: a tokenizer learnt from the texts, and a classifier of a chosen architecture and size.
-
-The names that a size goes by differ between architectures; `_SIZES` is the whole dictionary.
-"""
+"""New networks: a tokenizer learnt from the texts, and a classifier, new or from a folder."""
 
 import json
 from collections import Counter
@@ -13,23 +10,13 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from slalom.errors import InputError
-from slalom.models.one_layer import AttentionClassifier, AttentionConfig
+from slalom.models.blank import labelling, new_classifier
 from slalom.models.saved import load_saved
 
-ARCHITECTURES = ("bert", "distilbert", "gpt2", "attention")
-_SIZES = {
-    "bert": ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
-    "distilbert": ("n_layers", "dim", "n_heads", "hidden_dim", "max_position_embeddings"),
-    "gpt2": ("n_layer", "n_embd", "n_head", "n_inner", "n_positions"),
-}
+__all__ = ["learnt_tokenizer", "loaded_classifier", "new_classifier", "new_tokenizer", "save_tokenizer"]
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 _MARK = "▁"  # where a word begins
 _WORD = r"[\p{L}\p{M}\p{N}]+(?:['\x{2019}][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}]"
-_DROPOUT = {
-    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-    "distilbert": ("dropout", "attention_dropout"),
-    "gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-}
 
 
 def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
@@ -121,50 +108,9 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def new_classifier(
-    arch: str,
-    tokenizer: Any,
-    names: Sequence[str],
-    layers: int,
-    hidden: int,
-    heads: int,
-    inner: int | None,
-    dropout: float,
-    final: bool = True,
-) -> Any:
-    """Return a classifier with random weights (from torch's generator). final: for the architecture attention."""
-    if arch not in ARCHITECTURES:
-        raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
-    if arch == "attention":
-        config = AttentionConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=hidden,
-            num_attention_heads=heads,
-            head_size=inner or max(hidden // 2, 1),
-            max_position_embeddings=tokenizer.model_max_length,
-            final=final,
-            unk_token_id=tokenizer.unk_token_id,
-            **_labelling(names),
-        )
-        return AttentionClassifier(config)
-    if hidden % heads:
-        raise InputError(f"the hidden size must be a multiple of the heads; got {hidden} and {heads}")
-    sizes = dict(zip(_SIZES[arch], (layers, hidden, heads, inner or 4 * hidden, tokenizer.model_max_length), strict=True))
-    built = transformers.AutoConfig.for_model(
-        arch,
-        vocab_size=len(tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
-        **sizes,
-        **dict.fromkeys(_DROPOUT[arch], dropout),
-        **_labelling(names),
-        **({} if arch == "distilbert" else {"bos_token_id": None, "eos_token_id": None}),
-    )
-    return transformers.AutoModelForSequenceClassification.from_config(built)  # type: ignore[no-untyped-call]
-
-
 def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
     """Return a saved classifier and its tokenizer; with names, one of these classes, with a new head where it needs one."""
-    options = {} if names is None else {"ignore_mismatched_sizes": True, **_labelling(names)}
+    options = {} if names is None else {"ignore_mismatched_sizes": True, **labelling(names)}
     model, tokenizer, missing = load_saved(path, **options)
     if missing and names is None:
         raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
@@ -176,12 +122,3 @@ def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
     return model.float(), tokenizer
-
-
-def _labelling(names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "num_labels": len(names),
-        "problem_type": "single_label_classification",
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: i for i, name in enumerate(names)},
-    }
