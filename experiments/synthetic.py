@@ -24,22 +24,17 @@ _TOKENS = 200
 
 @dataclass(frozen=True)
 class Sequences:
-    """Words (m, LONGEST) by number, -1 after the end, with labels drawn from the log odds (m,) of a known model."""
+    """Words (m, LONGEST) by number, -1 after the end, log odds (m,) of a known model, and labels drawn from them."""
 
     words: NDArray[np.int64]
     log_odds: NDArray[np.float64]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.float64]
     n_words: int
 
     @property
     def counts(self) -> NDArray[np.float64]:
         """How often each word comes (m, n_words)."""
         return counted(self.words, self.n_words)
-
-    @property
-    def entropy(self) -> float:
-        """The least cross-entropy that is to be had: mean of -P log P - (1 - P) log (1 - P)."""
-        return cross_entropy(self.log_odds, expit(self.log_odds))
 
 
 def linear_sequences(size: int, generator: np.random.Generator) -> Sequences:
@@ -116,4 +111,4 @@ def _sequences(
     words = generator.choice(len(weights), (len(lengths), LONGEST), p=weights / weights.sum())
     words = np.where(np.arange(LONGEST) < lengths[:, None], words, -1)
     log_odds = truth(counted(words, len(weights)))
-    return Sequences(words, log_odds, (generator.random(len(words)) < expit(log_odds)).astype(np.int64), len(weights))
+    return Sequences(words, log_odds, (generator.random(len(words)) < expit(log_odds)).astype(np.float64), len(weights))
