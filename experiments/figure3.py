@@ -48,7 +48,7 @@ def run(lab: Lab) -> Result:
             Claim(
                 "Transformers output almost constant values, whatever their depth.",
                 abs(others[steepest]) < _ALMOST,
-                f"the steepest, {NAMES[steepest[0]]} with {steepest[1]} layers, has {others[steepest]:.3f} of the true slope",
+                f"the steepest, {NAMES[steepest[0]]} with L = {steepest[1]}, has {others[steepest]:.3f} of the true slope",
             ),
         ),
         REMARKS,
@@ -63,7 +63,7 @@ def draw(result: Result, figure: Any) -> None:
         axes.plot(LENGTHS, [WEIGHT * k for k in LENGTHS], "--", color="black", label="truth")
         for one in result.series["answers"]:
             if one["kind"] == kind:
-                axes.plot(LENGTHS, one["found"], label=f"{one['size']} {'wide' if kind == 'relu' else 'layers'}")
+                axes.plot(LENGTHS, one["found"], label=f"{'width' if kind == 'relu' else 'L'} = {one['size']}")
         axes.set(title=NAMES[kind], xlabel="k")
         axes.legend(fontsize=7)
     figure.axes[0].set_ylabel("log odds of [perfect] * k")

@@ -55,7 +55,7 @@ def draw(result: Result, figure: Any) -> None:
     figure.set_size_inches(5, 3.5)
     axes = figure.subplots()
     axes.axhline(WEIGHT, linestyle="--", color="black", label="truth")
-    for name, values in result.series["phi"].items():
-        axes.plot(result.series["lengths"], values, marker=".", label=name)
+    for (name, values), style in zip(result.series["phi"].items(), (".-", "o-", ".--"), strict=True):
+        axes.plot(result.series["lengths"], values, style, label=name)
     axes.set(xlabel="n", ylabel="Shapley value of a token of [perfect] * n", ylim=(0, None))
     axes.legend()

@@ -73,8 +73,8 @@ def run(lab: Lab) -> Result:
         ),
         (
             *REMARKS,
-            "SLALOM is the paper's equation 4, fitted by its Algorithm 1 (Sgd); joint is slalom's own fit, with a background and a"
-            " link where the data ask for them. Surrogates are fitted to 10000 sequences (quick: 3000) and judged on as many more.",
+            "SLALOM is the paper's equation 4, fitted by its Algorithm 1 (Sgd); joint is slalom's own fit, with background and"
+            " link where the data ask for them. All are fitted to 10000 sequences (quick: 3000) and judged on as many others.",
             "The last row has the linear model itself in place of a network. SLALOM does not see how long a sequence is, so the"
             " better a network has learnt the linear data, the less SLALOM and the more the linear surrogate describes it: the"
             " order of the columns is that of networks trained as shortly as the paper's.",
@@ -121,7 +121,7 @@ def draw(result: Result, figure: Any) -> None:
         figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).flat, panels, strict=True
     ):
         axes.plot(result.series["lengths"], panel["answers"], color="black", linewidth=2.5, label="transformer")
-        for name, style in (("linear", ":"), ("gam", "-."), ("slalom", "-")):
+        for name, style in (("linear", ":"), ("gam", "-."), ("slalom", "-"), ("joint", "--")):
             axes.plot(result.series["lengths"], panel["told"][name], style, label=_KINDS[name])
         axes.set_title(f"{TRANSFORMERS[panel['kind']]}, L = {panel['size']}", fontsize=9)
         axes.set_ylim(-1, 10)

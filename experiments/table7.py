@@ -54,10 +54,10 @@ def run(lab: Lab) -> Result:
 
 _REMARKS = (
     "Transformers have hidden size 256 and 4 heads, and see 20 x 20000 different sequences once, in batches of 1000 at a"
-    " learning rate of 3e-4. A quick run has one DistilBERT of hidden size 16, Laplace draws for the Naive Bayes scores, and is"
+    " learning rate of 3e-4. A quick run has one DistilBERT of hidden size 16, uniform draws for the Naive Bayes scores, and is"
     " taught the probabilities instead of labels drawn from them.",
-    "Values are twice the Naive Bayes scores (smoothing 40) of words drawn from the 30000 most frequent ones of IMDB (the paper:"
-    " of BERT's word pieces); importances are 5 |v|^1.5 + N(0, 1) / 2, equation 81 with |v|, as v may be negative.",
+    "Values are twice the Naive Bayes scores (smoothing 40) of words drawn from the 30000 most frequent ones of IMDB (the"
+    " paper: of BERT's word pieces); importances are 5 |v|^1.5 + N(0, 1) / 2, equation 81 with |v|, as v may be negative.",
     "The paper does not say of how many of its 200 words Tables 7 and 8 are. The least error that labels allow (Cramér-Rao,"
     " (2 |V| - 1) / sum P (1 - P)) lies above most figures of Table 7 already for ten words, and far above all for 200.",
     "SLALOM is fitted by Algorithm 1 (Sgd) to the answers on 10000 sequences (quick: 3000); joint is slalom's own fit, here"
