@@ -100,6 +100,8 @@ def trained(kind: str, size: int, data: Sequences, recipe: Recipe, device: str, 
         network = Transformer(kind, size, data.n_words, recipe.hidden, recipe.heads)
     network = network.to(device).train()
     on_gpu = device.startswith("cuda")
+    if on_gpu:
+        torch.set_float32_matmul_precision("high")
     words = torch.from_numpy(data.words[:, : (data.words >= 0).sum(1).max()]).to(device)
     labels = torch.from_numpy(data.labels).to(device, torch.float32)
     steps = recipe.epochs * (len(words) // recipe.batch)
