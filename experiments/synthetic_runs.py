@@ -3,9 +3,9 @@
 Each run is a part of its own (`lab.parts`), kept as numbers, so no network is saved and all experiments share them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from slalom.core import Fit, Joint, Sgd, Slalom, fit
 PERFECT, WORST = WORDS.index("perfect"), WORDS.index("worst")
 PAIRS = ((PERFECT,), (PERFECT, PERFECT), (WORST,), (WORST, WORST), (WORST, PERFECT))  # the queries of Figure 9
 LENGTHS = range(1, LONGEST + 1)
+Runs: TypeAlias = dict[tuple[str, int], list[dict[str, Any]]]  # by kind and size, one entry a run
 SURROGATES = ("linear", "gam", "slalom", "joint")
 
 
@@ -45,8 +46,8 @@ def widths(lab: Lab) -> tuple[int, ...]:
     return lab.of((25, 100, 400, 1600), (400,))
 
 
-def runs_on_linear(lab: Lab) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Return what was measured on networks trained on the linear data, by kind and size, one entry a run."""
+def runs_on_linear(lab: Lab) -> Runs:
+    """Return what was measured on networks trained on the linear data."""
     sizes = {**dict.fromkeys(TRANSFORMERS, layers(lab)), "relu": widths(lab)}
     wanted = {
         f"linear-{kind}-{size}-{run}": {"kind": kind, "size": size, "run": run}
@@ -57,16 +58,21 @@ def runs_on_linear(lab: Lab) -> dict[tuple[str, int], list[dict[str, Any]]]:
     return _by_size(lab.parts(on_linear, _longest_first(wanted), GROUP, "network"), wanted)
 
 
-def runs_on_slalom(lab: Lab, n_words: int, runs: int) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Return what was measured on transformers trained on the SLALOM data, by kind and size, one entry a run."""
+def runs_on_slalom(lab: Lab, how_many: Mapping[int, int]) -> dict[int, Runs]:
+    """Return what was measured on transformers trained on the SLALOM data, so many runs for each number of words."""
     planted(lab)  # before the processes ask for it
     wanted = {
-        f"slalom{n_words}-{kind}-{size}-{run}": {"kind": kind, "size": size, "n_words": n_words, "run": run}
-        for kind in lab.of(tuple(TRANSFORMERS), ("distilbert",))
-        for size in layers(lab)
-        for run in range(runs)
+        n_words: {
+            f"slalom{n_words}-{kind}-{size}-{run}": {"kind": kind, "size": size, "n_words": n_words, "run": run}
+            for kind in lab.of(tuple(TRANSFORMERS), ("distilbert",))
+            for size in layers(lab)
+            for run in range(runs)
+        }
+        for n_words, runs in how_many.items()
     }
-    return _by_size(lab.parts(on_slalom, _longest_first(wanted), GROUP, "network"), wanted)
+    every = {key: given for several in wanted.values() for key, given in several.items()}
+    found = lab.parts(on_slalom, _longest_first(every), GROUP, "network")
+    return {n_words: _by_size(found, several) for n_words, several in wanted.items()}
 
 
 def on_linear(lab: Lab, kind: str, size: int, run: int) -> dict[str, Any]:
@@ -130,6 +136,7 @@ def on_slalom(lab: Lab, kind: str, size: int, n_words: int, run: int) -> dict[st
         "variance": unseen.log_odds.var(),
         "floor": (2 * n_words - 1) / (chance * (1 - chance)).sum(),
         "network": ((answers - unseen.log_odds) ** 2).mean(),
+        "misfit": ((found["slalom"].model(unseen.counts) - answers) ** 2).mean(),
         "logits": {name: ((one.model(unseen.counts) - unseen.log_odds) ** 2).mean() for name, one in found.items()},
         "parameters": {name: _apart(truth, one) for name, one in found.items()},
         "truth": {"values": truth.values, "importances": truth.importances, "log_odds": unseen.log_odds[:200]},
@@ -161,8 +168,8 @@ def _longest_first(wanted: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     return dict(sorted(wanted.items(), key=lambda part: (part[1]["kind"] == "relu", -part[1]["size"])))
 
 
-def _by_size(found: dict[str, Any], wanted: dict[str, dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    grouped: dict[tuple[str, int], list[dict[str, Any]]] = {}
+def _by_size(found: dict[str, Any], wanted: dict[str, dict[str, Any]]) -> Runs:
+    grouped: Runs = {}
     for key, given in wanted.items():
         grouped.setdefault((given["kind"], given["size"]), []).append(found[key])
     return grouped
