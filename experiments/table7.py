@@ -59,8 +59,8 @@ _REMARKS = (
     "Values are twice the Naive Bayes scores (smoothing 40) of words drawn from the 30000 most frequent ones of IMDB (the"
     " paper: of BERT's word pieces); importances are 5 |v|^1.5 + N(0, 1) / 2, equation 81 with |v|, as v may be negative.",
     "The paper does not say of how many of its 200 words Tables 7 and 8 are; here five runs have 10 and one has 200. Least"
-    " from labels is the Cramér-Rao bound (2 |V| - 1) / sum P (1 - P): no unbiased way from labels to logits has a lower"
-    " expected error, whatever the network.",
+    " from labels is about the Cramér-Rao bound, (2 |V| - 1) / sum P (1 - P): no unbiased way from labels to logits has a"
+    " lower expected error, whatever the network.",
     "SLALOM is fitted by Algorithm 1 (Sgd) to the answers on 10000 sequences (quick: 3000); joint is slalom's own fit, here"
     " without background and link. Both is the mean of the errors of values and importances (which sum to 0).",
 )
