@@ -34,8 +34,8 @@ def run(lab: Lab) -> Result:
     for dtype, bound in PRECISE.items():
         worst = max(max(row[4:]) for row in rows if row[3] == dtype)
         says = (
-            f"A transformer's log odds are a given SLALOM, with one layer and head or several; in {dtype}, to {bound:.0e} of the"
-            " largest value."
+            f"A transformer's log odds are a given SLALOM, with one layer and head or several; in {dtype}, to {bound:.0e} of"
+            " the largest value."
         )
         claims.append(Claim(says, worst < bound, f"largest error {worst:.0e} in {len(rows) // 2} networks"))
     columns = ("network", "layers", "heads", "precision", *(f"length {n}" for n in lengths))

@@ -5,7 +5,11 @@ EXPERIMENTS = {
     "proposition51": "a transformer can be any SLALOM exactly (Proposition 5.1)",
     "proposition52": "a SLALOM is recovered exactly from 2 |V| - 1 queries (Proposition 5.2)",
     "figure1": "what BERT says to two passages does not add up, what Naive Bayes says does (Figure 1)",
+    "figure3": "transformers taught a linear model answer repeated words with a constant (Figure 3)",
+    "figure7": "Shapley values do not recover a linear model from transformers (Figure 7)",
     "figure9": "two words on which a GAM contradicts itself and SLALOM does not (Figure 9)",
+    "table6": "surrogates of transformers that were taught a linear model (Table 6, figures 4ab and 10)",
+    "table7": "a SLALOM is found again in transformers that were taught it (tables 7 and 8, figure 4cd)",
     "table4": "accuracy of the classifiers of the real-data experiments (Table 4)",
     "table9": "rank correlation of the scores with Naive Bayes (Tables 1a and 9)",
     "table10": "AU-ROC of the scores for human attention (Tables 1b and 10)",
@@ -19,6 +23,10 @@ EXPERIMENTS = {
     "table15": "human attention by explanations of a BLOOM and a Mamba (Table 15)",
 }
 ALIASES: dict[str, str] = {
+    "figure4ab": "table6",
+    "figure10": "table6",
+    "figure4cd": "table7",
+    "table8": "table7",
     "table1a": "table9",
     "table1b": "table10",
     "table1c": "table11",

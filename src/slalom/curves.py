@@ -221,7 +221,7 @@ def _filled(
 ) -> Chart:
     """Return the chart with those points that its axes can show, and notes about the others."""
     curves, without, outside = list[Curve](), list[str](), list[str]()
-    usual = [median([abs(p[axis]) for every in points.values() for p in every] or [0.0]) for axis in (0, 1)]
+    usual = [median([abs(number) for number in axis] or [0.0]) for axis in _axes(points)]
     least = [_ROUNDING * number if log else -math.inf for number, log in zip(usual, chart.log, strict=True)]
     for row, every in points.items():
         shown = sorted((p for p in every if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))
@@ -236,6 +236,11 @@ def _filled(
     notes = [f"no {what} for {', '.join(without)}"] if without else []
     notes += [f"0 or less (but for rounding), so not on a logarithmic axis: {', '.join(outside)}"] if outside else []
     return chart._replace(curves=tuple(curves), notes=tuple(notes))
+
+
+def _axes(points: dict[tuple[str, int | None], list[tuple[float, float, float | None]]]) -> tuple[list[float], list[float]]:
+    every = [point for some in points.values() for point in some]
+    return [point[0] for point in every], [point[1] for point in every]
 
 
 def _look(compared: Compared, row: tuple[str, int | None]) -> Look:
