@@ -39,7 +39,7 @@ def python(code):
     return run.stdout.splitlines()
 
 
-@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting", "slalom.baselines"])
+@pytest.mark.parametrize("module", ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.baselines"])
 def test_an_import_loads_no_optional_dependency(module):
     loaded = python(f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))")[0].split()
     assert "slalom" in loaded
@@ -87,3 +87,10 @@ def test_an_unknown_device_is_refused(device):
     (line,) = python(f"{FIT}\nprint(outcome({device!r}))")
     assert line.startswith("InputError: device must be 'auto', 'cpu' or 'cuda'")
     assert line.endswith(f"got {device!r}")
+
+
+def test_a_transformer_without_torch_names_what_to_install():
+    code = "from slalom.models import slalom_transformer"
+    asked = f"try:\n {code}\nexcept Exception as error: print(type(error).__name__, error)"
+    (line,) = python(f"import sys; sys.modules['torch'] = None\n{asked}")
+    assert line.startswith("MissingExtra slalom_transformer needs torch and transformers; install them with")
