@@ -51,7 +51,9 @@ def run(lab: Lab) -> Result:
     )
     series = {f"{one} / {other}": correlation(records, one, other) for one, other in PAIRS}
     words = f"{len(records)} texts of {min(r['words'] for r in records)} to {max(r['words'] for r in records)} words."
-    return Result((Table("Rank correlations over the words of a text", ("score", "with", "mean"), rows),), claims, (words,), series)
+    return Result(
+        (Table("Rank correlations over the words of a text", ("score", "with", "mean"), rows),), claims, (words,), series
+    )
 
 
 def draw(result: Result, figure: Any) -> None:
@@ -59,7 +61,9 @@ def draw(result: Result, figure: Any) -> None:
     figure.set_size_inches(7.5, 5.2)
     ax, look = figure.subplots(), theme_of("light")
     names = list(result.series)
-    ax.boxplot([result.series[name] for name in names], orientation="horizontal", medianprops={"color": look.hue(1.0)}, widths=0.6)
+    ax.boxplot(
+        [result.series[name] for name in names], orientation="horizontal", medianprops={"color": look.hue(1.0)}, widths=0.6
+    )
     ax.set_yticks(np.arange(1, len(names) + 1), names, fontsize=8)
     ax.invert_yaxis()
     ax.axvline(0.0, color=look.ink, linewidth=0.6)

@@ -13,7 +13,14 @@ from experiments.real import explanations
 from experiments.reviews import reviews
 from slalom import Explainer
 
-_PAIRS = (("attention", "gradient"), ("attention", "rollout"), ("attention", "lime"), ("attention", "joint"), ("gradient", "joint"), ("lime", "joint"))
+_PAIRS = (
+    ("attention", "gradient"),
+    ("attention", "rollout"),
+    ("attention", "lime"),
+    ("attention", "joint"),
+    ("gradient", "joint"),
+    ("lime", "joint"),
+)
 _METHODS = ("attention", "rollout", "gradient", "lime", "joint")
 _UNSIGNED = ("attention", "rollout", "gradient")
 
@@ -26,7 +33,13 @@ def run(lab: Lab) -> Result:
     names = ["one layer", *(f"{known[name]['layers']} layers, {name[0]}" for name in deep)]
     number, queries = lab.number("deeper", 30, 3), lab.number("queries", 1000, 150)
     plan = {
-        f"{data}-{arch}-{unit}-{queries}-{number}": {"data": data, "arch": arch, "unit": unit, "number": number, "queries": queries}
+        f"{data}-{arch}-{unit}-{queries}-{number}": {
+            "data": data,
+            "arch": arch,
+            "unit": unit,
+            "number": number,
+            "queries": queries,
+        }
         for data, arch in (("imdb", "attention"), *deep)
         for unit in ("token", "word")
     }
@@ -48,7 +61,9 @@ def run(lab: Lab) -> Result:
 def agreement(lab: Lab, data: str, arch: str, unit: str, number: int, queries: int) -> dict[str, list[float]]:
     """Return the rank correlations of the methods in each text of one network."""
     if arch == "attention":
-        ask = Explainer(str(lab.place("final", "attention")), device=lab.device, unit=unit, seed=lab.seed, check=0, progress=False)
+        ask = Explainer(
+            str(lab.place("final", "attention")), device=lab.device, unit=unit, seed=lab.seed, check=0, progress=False
+        )
         chosen = list(seen_whole(lab)[:number])
     else:
         ask, chosen = explainer(lab, data, arch), list(reviews(lab, data).explained[:number])

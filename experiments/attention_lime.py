@@ -23,11 +23,17 @@ def run(lab: Lab) -> Result:
     errors = {n: {way: [found[f"lime-{n}-{i}"][way]["error"] for i in range(several)] for way in ways} for n in lengths}
     agree = [found[key]["lime-printed"]["correlation"] for key in found]
     rows = tuple((n, *(mean(errors[n][way]) for way in ways)) for n in lengths)
-    slope = float(np.polyfit(np.log(samples), np.log([mean(e for n in lengths for e in errors[n][str(s)])[0] for s in samples]), 1)[0])
+    slope = float(
+        np.polyfit(np.log(samples), np.log([mean(e for n in lengths for e in errors[n][str(s)])[0] for s in samples]), 1)[0]
+    )
     printed = mean(e for n in lengths for e in errors[n]["lime-printed"])[0]
     cheap = mean(errors[lengths[-1]]["lime-bernoulli"])[0]
     claims = (
-        Claim("LIME tends to the exact limit like 1 / sqrt(samples).", -0.6 < slope < -0.4, f"slope {slope:.2f} in the log-log plot"),
+        Claim(
+            "LIME tends to the exact limit like 1 / sqrt(samples).",
+            -0.6 < slope < -0.4,
+            f"slope {slope:.2f} in the log-log plot",
+        ),
         Claim(
             "Theorem 5.1 has LIME's direction, not its limit.",
             float(np.mean(agree)) > 0.5 and printed > 0.15,

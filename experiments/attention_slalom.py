@@ -19,9 +19,21 @@ def run(lab: Lab) -> Result:
         (named[kind], *(mean(found[f"slalom-{kind}-{i}"][name] for i in every) for name in measures)) for kind in known
     )
     near, effect = rows[0][1][0], rows[0][3][0]
-    columns = ("network", "R2 near the text", "R2 on all sizes", "r of removal", "r of v with W v", "r of s with log attention", "louder than [UNK]")
+    columns = (
+        "network",
+        "R2 near the text",
+        "R2 on all sizes",
+        "r of removal",
+        "r of v with W v",
+        "r of s with log attention",
+        "louder than [UNK]",
+    )
     claims = (
-        Claim("One layer of attention is nearly a SLALOM.", near > 0.8, f"R2 {near:.3f} near the text, {rows[0][2][0]:.3f} on all sizes"),
+        Claim(
+            "One layer of attention is nearly a SLALOM.",
+            near > 0.8,
+            f"R2 {near:.3f} near the text, {rows[0][2][0]:.3f} on all sizes",
+        ),
         Claim("Its removal scores are the network's own.", effect > 0.9, f"correlation {effect:.3f}"),
     )
     remark = "Several heads are the mean of several SLALOMs, whose words are loud in one and quiet in another; a single one is fitted."

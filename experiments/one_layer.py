@@ -1,6 +1,6 @@
 """The network of the second paper (arXiv 2402.03485), trained once with its final layer and once without, and what it says of texts.
 
-    attention_training, attention_gradient, attention_final, attention_lime, attention_slalom and attention_layers share it.
+attention_training, attention_gradient, attention_final, attention_lime, attention_slalom and attention_layers share it.
 """
 
 from typing import Any
@@ -44,7 +44,14 @@ def trained(lab: Lab, kind: str) -> dict[str, Any]:
     settings = {"final": KINDS[kind], "seed": lab.seed, **lab.of({"epochs": lab.number("epochs", 10, 0)}, _QUICK)}
     judged = test.texts, test.labels
     made = attention.train(
-        train.texts, train.labels, lab.place(kind, GROUP), test=judged, device=lab.device, fresh=True, progress=False, **settings
+        train.texts,
+        train.labels,
+        lab.place(kind, GROUP),
+        test=judged,
+        device=lab.device,
+        fresh=True,
+        progress=False,
+        **settings,
     )
     return {
         "accuracy": made.test,

@@ -21,6 +21,12 @@ EXPERIMENTS = {
     "table13": "seconds of an explanation by the number of samples (Tables 2 and 13)",
     "table14": "how many samples SLALOM-eff needs (Table 14)",
     "table15": "human attention by explanations of a BLOOM and a Mamba (Table 15)",
+    "attention_training": "one layer of attention on IMDB: accuracy (arXiv 2402.03485, section 3)",
+    "attention_gradient": "attention beside gradients of one layer of attention (arXiv 2402.03485, section 4, figures 1 and 3)",
+    "attention_lime": "LIME beside Theorem 5.1 and its exact limit (arXiv 2402.03485, section 5, figures 4 and 5)",
+    "attention_final": "whether attention explains once the final layer is gone (arXiv 2402.03485)",
+    "attention_slalom": "SLALOM beside the values and logits of one layer of attention",
+    "attention_layers": "attention beside gradients in deeper networks, by tokens and by words",
 }
 ALIASES: dict[str, str] = {
     "figure4ab": "table6",
