@@ -15,7 +15,7 @@ _PAIRS = (
 
 def run(lab: Lab) -> Result:
     """Train the same network with and without W, and correlate."""
-    known = networks(lab)
+    known = networks(lab, ("final", "bare"))
     found = {kind: scored(lab, kind) for kind in known}
     rows = tuple(
         (one, other, *(mean(correlation(found[kind], one, other)) for kind in ("final", "bare"))) for one, other in _PAIRS
@@ -37,12 +37,7 @@ def run(lab: Lab) -> Result:
     if not lab.quick:
         sizes = rows[1][2][0], rows[1][3][0]
         says = "Without the final layer attention tells better how much a word matters."
-        claims.append(
-            Claim(
-                says,
-                sizes[1] > sizes[0],
-                f"rank correlation with the size of Shapley values {sizes[0]:.2f} with W, {sizes[1]:.2f} without",
-            )
-        )
+        said = f"rank correlation with the size of Shapley values {sizes[0]:.2f} with W, {sizes[1]:.2f} without"
+        claims.append(Claim(says, sizes[1] > sizes[0], said))
     table = Table("Rank correlations over the words of a text", ("score", "with", "with W", "without W"), rows)
     return Result((table,), tuple(claims))

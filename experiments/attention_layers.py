@@ -7,22 +7,22 @@ from scipy.stats import spearmanr
 
 from experiments.classifiers import classifiers, explainer
 from experiments.harness import Claim, Lab, Result, Table, mean
-from experiments.one_layer import networks
-from experiments.one_layer import texts as seen_whole
+from experiments.one_layer import network, networks, texts
 from experiments.real import explanations
 from experiments.reviews import reviews
 from slalom import Explainer
+from slalom.attention import METHODS
 
 _PAIRS = (
     ("attention", "gradient"),
-    ("attention", "rollout"),
     ("attention", "lime"),
     ("attention", "joint"),
     ("gradient", "joint"),
     ("lime", "joint"),
 )
-_METHODS = ("attention", "rollout", "gradient", "lime", "joint")
-_UNSIGNED = ("attention", "rollout", "gradient")
+_METHODS = ("attention", "gradient", "lime", "joint")
+_UNSIGNED = ("attention", "gradient")
+_CLOSED = {"attention": METHODS["attention-mean"], "gradient": METHODS["gradient-l2"]}  # of one layer
 
 
 def run(lab: Lab) -> Result:
@@ -46,12 +46,13 @@ def run(lab: Lab) -> Result:
     found = list(lab.parts(agreement, plan, "attention-layers", "network").values())
     columns = ("scores", *(f"{name}, {unit}s" for name in names for unit in ("token", "word")))
     rows = tuple((f"{one} / {other}", *(mean(part[f"{one} {other}"]) for part in found)) for one, other in _PAIRS)
-    deepest = rows[0][-2][0], rows[4][-2][0], rows[3][-2][0]
+    last = {row[0]: row[-2][0] for row in rows}
+    slope, weight = last["gradient / joint"], last["attention / joint"]
     claims = (
         Claim(
             "In deeper networks too, the gradient says more of what removals do than attention does.",
-            deepest[1] > deepest[2],
-            f"rank correlation with the size of joint's scores: gradient {deepest[1]:.2f}, attention {deepest[2]:.2f} ({names[-1]}, tokens)",
+            slope > weight,
+            f"rank correlation with the size of joint's scores: gradient {slope:.2f}, attention {weight:.2f} ({names[-1]})",
         ),
     )
     remark = "Signed scores (lime, joint) by their size. Words are sums of their tokens where a method looks inside."
@@ -61,15 +62,13 @@ def run(lab: Lab) -> Result:
 def agreement(lab: Lab, data: str, arch: str, unit: str, number: int, queries: int) -> dict[str, list[float]]:
     """Return the rank correlations of the methods in each text of one network."""
     if arch == "attention":
-        ask = Explainer(
-            str(lab.place("final", "attention")), device=lab.device, unit=unit, seed=lab.seed, check=0, progress=False
-        )
-        chosen = list(seen_whole(lab)[:number])
+        ask = Explainer(network(lab, "final"), seed=lab.seed, check=0, progress=False)
+        chosen, looking = list(texts(lab)[:number]), _CLOSED
     else:
-        ask, chosen = explainer(lab, data, arch), list(reviews(lab, data).explained[:number])
+        ask, chosen, looking = explainer(lab, data, arch), list(reviews(lab, data).explained[:number]), {}
     scores: dict[str, list[Any]] = {}
     for name in _METHODS:
-        found = explanations(ask, chosen, name, queries, unit=unit)
+        found = explanations(ask, chosen, looking.get(name, name), queries, unit)
         scores[name] = [one.removal if name in _UNSIGNED else np.abs(one.removal) for one in found]
     return {
         f"{one} {other}": [float(spearmanr(a, b).statistic) for a, b in zip(scores[one], scores[other], strict=True)]

@@ -1,4 +1,4 @@
-"""The network of the second paper (arXiv 2402.03485), trained once with its final layer and once without, and what it says of texts.
+"""The network of the second paper (arXiv 2402.03485) with its final layer, without, and with one head; what it says of texts.
 
 attention_training, attention_gradient, attention_final, attention_lime, attention_slalom and attention_layers share it.
 """
@@ -14,7 +14,8 @@ from slalom import attention
 from slalom.models import Model
 from slalom.training import Labelled, read_labelled
 
-KINDS = {"final": True, "bare": False}  # with the final layer W, and without
+KINDS: dict[str, dict[str, Any]] = {"final": {}, "bare": {"final": False}, "single": {"heads": 1}}
+NAMES = {"final": "as in the paper", "bare": "without the final layer", "single": "with one head"}
 GROUP = "attention"
 _LOT = 5  # texts in a part
 # Small enough for seconds; the rate is one at which the heads do not become lists of priorities.
@@ -41,7 +42,7 @@ def networks(lab: Lab, kinds: tuple[str, ...] = tuple(KINDS)) -> dict[str, dict[
 def trained(lab: Lab, kind: str) -> dict[str, Any]:
     """Train one network with the paper's recipe (20,000 texts, 5,000 to choose the epoch by) and judge it."""
     train, test = data(lab)
-    settings = {"final": KINDS[kind], "seed": lab.seed, **lab.of({"epochs": lab.number("epochs", 10, 0)}, _QUICK)}
+    settings = {"seed": lab.seed, **lab.of({"epochs": lab.number("epochs", 10, 0)}, _QUICK), **KINDS[kind]}
     judged = test.texts, test.labels
     made = attention.train(
         train.texts,
@@ -77,7 +78,7 @@ def texts(lab: Lab) -> tuple[str, ...]:
 
 
 def scored(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    """Return, for each text, the rank correlations of all closed forms and how many of the exact Shapley values are negative."""
+    """Return for each text the rank correlations of all closed forms, and the negative share of the exact Shapley values."""
     every = texts(lab)
     plan = {f"{kind}-{first}": {"kind": kind, "first": first} for first in range(0, len(every), _LOT)}
     return [one for lot in lab.parts(ranked, plan, GROUP, "lot").values() for one in lot]

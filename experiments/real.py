@@ -151,14 +151,17 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
     return {"records": records, "skipped": skipped}
 
 
-def explanations(ask: Explainer, texts: list[str], name: str, samples: int, unit: str | None = None) -> list[Explanation]:
+def explanations(
+    ask: Explainer, texts: list[str], name: str | Method, samples: int, unit: str | None = None
+) -> list[Explanation]:
     """Return explanations by one method, in its own units unless told otherwise.
 
     What it says of texts that are cut, and packages of few samples, is not shown.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(ask(texts, method=_ALL if name == _ALL.name else method(name), queries=samples, unit=unit))
+        chosen = name if isinstance(name, Method) else _ALL if name == _ALL.name else method(name)
+        return list(ask(texts, method=chosen, queries=samples, unit=unit))
 
 
 def counted(ask: Explainer, texts: tuple[str, ...], labels: list[int]) -> NaiveBayes:
