@@ -87,7 +87,9 @@ def begin(
     if given is None:
         tokenizer = new_tokenizer(learnt_tokenizer(texts, "bert", vocabulary), max_length)
     else:
-        tokenizer = AutoTokenizer.from_pretrained(given, model_max_length=max_length)
+        # Without token types: GPT-2 would add the embedding of token 0 for them, which it was not trained with.
+        named = {"model_input_names": ["input_ids", "attention_mask"]}
+        tokenizer = AutoTokenizer.from_pretrained(given, model_max_length=max_length, **named)
         with quietly():
             bert = AutoModel.from_pretrained(given, dtype=torch.float32)
         hidden, heads, source = bert.config.hidden_size, bert.config.num_attention_heads, bert.state_dict()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForSequenceClassification, BertConfig, BertModel
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
 
 from experiments.__main__ import main
 from experiments.harness import Lab
@@ -25,6 +25,7 @@ def encoder(tmp_path_factory):
     torch.manual_seed(1)
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64}
     BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(folder)
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     save_tokenizer(tokenizer, folder)
     return str(folder)
 
@@ -46,6 +47,7 @@ def test_other_networks_begin_from_its_token_embeddings(arch, table, encoder, tm
     made = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a")
     wanted = AutoModel.from_pretrained(encoder).embeddings.word_embeddings.weight
     torch.testing.assert_close(getattr(made.base_model, table).weight, wanted)
+    assert "token_type_ids" not in AutoTokenizer.from_pretrained(tmp_path / "a").model_input_names
 
 
 def test_mamba_reads_the_last_token_that_is_no_padding(encoder, tmp_path):
