@@ -48,15 +48,20 @@ def run(lab: Lab) -> Result:
     rows = tuple((f"{one} / {other}", *(mean(part[f"{one} {other}"]) for part in found)) for one, other in _PAIRS)
     last = {row[0]: row[-2][0] for row in rows}
     slope, weight = last["gradient / joint"], last["attention / joint"]
-    claims = (
+    both = last["attention / gradient"]
+    claims = [
         Claim(
-            "In deeper networks too, the gradient says more of what removals do than attention does.",
-            slope > weight,
-            f"rank correlation with the size of joint's scores: gradient {slope:.2f}, attention {weight:.2f} ({names[-1]})",
-        ),
-    )
+            "In deeper networks too, the size of the gradient follows the attention.",
+            both > 0.3,
+            f"rank correlation {both:.2f} ({names[-1]}, tokens)",
+        )
+    ]
+    if not lab.quick:
+        says = "In deeper networks too, the gradient says more of what removals do than attention does."
+        said = f"rank correlation with the size of joint's scores: gradient {slope:.2f}, attention {weight:.2f} ({names[-1]})"
+        claims.append(Claim(says, slope > weight, said))
     remark = "Signed scores (lime, joint) by their size. Words are sums of their tokens where a method looks inside."
-    return Result((Table("Rank correlations over the units of a text", columns, rows),), claims, (remark,))
+    return Result((Table("Rank correlations over the units of a text", columns, rows),), tuple(claims), (remark,))
 
 
 def agreement(lab: Lab, data: str, arch: str, unit: str, number: int, queries: int) -> dict[str, list[float]]:
