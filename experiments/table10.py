@@ -24,7 +24,7 @@ def run(lab: Lab) -> Result:
     """Compare with the words that all annotators have marked."""
     found = measured(lab, NAMES)
     rows = [(name, score) for name, scores in SCORES.items() for score in scores]
-    table = beside("AU-ROC for human attention", found, rows, "human", PAPER, lab.number("texts", 100, 3))
+    table = beside("AU-ROC for human attention", found, rows, "human", PAPER, lab.number("texts", 100, 2))
     if lab.quick:
         says = "Importances of SLALOM-eff predict what people mark better than random numbers do."
         return Result((table,), (better(says, found, "human", _IMPORTANCE, [("random", "removal")]),), found.remarks)
