@@ -107,14 +107,15 @@ def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
             plan[key] = {"data": data, "arch": arch, "first": first, "samples": samples}
             owner[key] = data, arch
     records: dict[tuple[str, str], list[dict[str, Any]]] = {name: [] for name in names}
-    skipped: set[str] = set()
+    skipped: dict[str, int] = {}
     for key, part in lab.parts(explained, plan, "real", "lot").items():
         records[owner[key]] += part["records"]
-        skipped |= {f"{CALLED[name]}: {reason}" for name, reason in part["skipped"].items()}
+        for name, reason in part["skipped"].items():
+            skipped[f"{CALLED[name]}: {reason}"] = skipped.get(f"{CALLED[name]}: {reason}", 0) + 1
     texts = {data: len(reviews(lab, data).explained) for data, _ in names}
     size = ", ".join(f"{number} texts of {data}" for data, number in texts.items())
     short = () if lab.quick else ("Reviews are of at most 200 words, and cut at 256 tokens.",)
-    left_out = tuple(f"Left out: {one}." for one in sorted(skipped))
+    left_out = tuple(f"Left out in {lots} of {len(plan)} lots: {one}." for one, lots in sorted(skipped.items()))
     return Measured(records, (f"{size}; {samples} samples.", *short, *left_out, *about(found, lab)))
 
 
@@ -128,7 +129,7 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
     for name in SCORES:
         try:
             found = explanations(ask, lot, name, samples)
-        except MissingExtra as reason:
+        except (MissingExtra, ArithmeticError) as reason:  # one fit that fails costs its method in this lot, and it is said
             skipped[name] = str(reason)
             continue
         strict = fidelity(found, ask, per=lab.of(20, 5), number=10, seed=lab.seed)

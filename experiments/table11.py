@@ -32,7 +32,7 @@ _SHAP = [(name, "removal") for name in SHAP]
 
 def run(lab: Lab) -> Result:
     """Insert and delete the tokens that matter most first."""
-    found, most = measured(lab, NAMES), lab.number("texts", 100, 3)
+    found, most = measured(lab, NAMES), lab.number("texts", 100, 2)
     rows = [(name, score) for name, scores in SCORES.items() for score in scores if score != "importance"]
     tables = []
     for what, better_is in (("insertion", "lower"), ("deletion", "higher")):

@@ -30,7 +30,7 @@ def run(lab: Lab) -> Result:
     """Compare with the word counts of the training texts."""
     found = measured(lab, NAMES)
     rows = [(name, score) for name, scores in SCORES.items() for score in scores]
-    table = beside("Spearman correlation with Naive Bayes", found, rows, "bayes", PAPER, lab.number("correlated", 50, 3))
+    table = beside("Spearman correlation with Naive Bayes", found, rows, "bayes", PAPER, lab.number("correlated", 50, 2))
     if lab.quick:
         claims = (
             better(
