@@ -1,5 +1,7 @@
 """Joint: planted answers, the choice of the model by the data, small budgets, intervals, and both array libraries."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -357,3 +359,12 @@ def test_intervals_of_large_problems_hold_the_truth(background):
             error = np.abs(getattr(found.model, name) - getattr(truth, name))
             held.append(np.mean(error < 1.96 * getattr(found, f"{name}_se")))
     assert 0.88 < np.mean(held) < 0.98
+
+
+def test_a_slope_that_leads_out_of_the_posterior_is_not_followed():
+    """Answers of a small classifier to subsets of 36 tokens, where the marginal mode was sought beyond all bounds."""
+    with np.load(Path(__file__).with_name("runaway.npz")) as kept:
+        counts, scores, weights = (kept[name].astype(float) for name in ("counts", "scores", "weights"))
+    found = fit(counts, scores, Joint(), weights)
+    assert found.r2 > 0.95
+    assert np.abs(found.model.importances).max() < 20
