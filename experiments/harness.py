@@ -46,11 +46,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, whether our run bears it out, and the figure or the reason."""
+    """A sentence of the paper, whether our run bears it out, the figure, and where it is not borne out why that may be."""
 
     says: str
     holds: bool
     because: str
+    otherwise: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The figure, and why the claim does not hold where it does not."""
+        return self.because if self.holds or not self.otherwise else f"{self.because}. {self.otherwise}"
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,10 @@ class Lab:
     def number(self, name: str, full: int, quick: int) -> int:
         """Return the size of this name for this run, unless told otherwise (--set NAME=NUMBER)."""
         return int(dict(self.settings).get(name, self.of(full, quick)))
+
+    def each(self, data: str, name: str, full: int, quick: int) -> int:
+        """Return a size for one data set: that of --set DATA_NAME=NUMBER, else that of NAME."""
+        return self.number(f"{data}_{name}", self.number(name, full, quick), self.number(name, full, quick))
 
     def of(self, full: Any, quick: Any) -> Any:
         """Return the size for this run."""

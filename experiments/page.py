@@ -13,7 +13,8 @@ _HEAD = """# The papers' claims, run again
 Written by `python -m experiments NAME` from results/*.json; `python -m experiments --help` lists all names, `--quick` is a
 small version. Columns called *paper* are the printed figures of arXiv 2405.13536 (or 2402.03485 where it says so); a ± is a
 standard error. No pretrained weights of the papers' models were to be had: all classifiers are trained from scratch or from
-a MiniLM encoder, so orders and directions can be compared, absolute figures only roughly.
+a MiniLM encoder, so orders and directions can be compared, absolute figures only roughly. Experiments share parts of their
+work: the first of them has its time.
 """
 
 
@@ -22,10 +23,10 @@ def write_page(folder: Path, path: Path) -> Path:
     found = {
         name: json.loads(file.read_text(encoding="utf-8")) for name in EXPERIMENTS if (file := folder / f"{name}.json").exists()
     }
-    lines = [_HEAD, "| experiment | claim | holds | figure or reason |", "|---|---|---|---|"]
+    lines = [_HEAD, "| experiment | claim | holds | figure, and the reason where it does not |", "|---|---|---|---|"]
     for name, kept in found.items():
         for claim in Result.of(kept).claims:
-            lines.append(f"| [{name}](#{name}) | {claim.says} | {'yes' if claim.holds else '**no**'} | {claim.because} |")
+            lines.append(_line((f"[{name}](#{name})", claim.says, "yes" if claim.holds else "**no**", claim.reason)))
     for name, kept in found.items():
         about = kept["about"]
         sizes = "".join(f" {key}={number}" for key, number in about.get("settings", {}).items())
@@ -45,7 +46,7 @@ def as_markdown(result: Result, claims: bool = True) -> str:
     parts = [_table(table) for table in result.tables]
     if claims:
         parts.append(
-            "\n".join(f"- {'holds' if c.holds else 'DOES NOT HOLD'}: {c.says} ({c.because})" for c in result.claims) + "\n"
+            "\n".join(f"- {'holds' if c.holds else 'DOES NOT HOLD'}: {c.says} ({c.reason})" for c in result.claims) + "\n"
         )
     if result.remarks:
         parts.append("\n".join(f"- {remark}" for remark in result.remarks) + "\n")

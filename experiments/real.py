@@ -95,16 +95,16 @@ class Measured:
 
 
 def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
-    """Explain and measure. Settings: `texts`, `samples`."""
+    """Explain and measure. Settings: `texts`, `samples`, or one data set's own, such as `yelp_texts`."""
     found = classifiers(lab, names)
-    samples = lab.number("samples", 5000, 100)
+    samples = {data: lab.each(data, "samples", 5000, 100) for data, _ in names}
     plan: dict[str, dict[str, Any]] = {}
     owner: dict[str, tuple[str, str]] = {}
     for data, arch in names:
         number = len(reviews(lab, data).explained)
         for first in range(0, number, _LOT):
-            key = f"{data}-{arch}-{samples}-{first}of{number}"
-            plan[key] = {"data": data, "arch": arch, "first": first, "samples": samples}
+            key = f"{data}-{arch}-{samples[data]}-{first}of{number}"
+            plan[key] = {"data": data, "arch": arch, "first": first, "samples": samples[data]}
             owner[key] = data, arch
     records: dict[tuple[str, str], list[dict[str, Any]]] = {name: [] for name in names}
     skipped: dict[str, int] = {}
@@ -113,10 +113,10 @@ def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
         for name, reason in part["skipped"].items():
             skipped[f"{CALLED[name]}: {reason}"] = skipped.get(f"{CALLED[name]}: {reason}", 0) + 1
     texts = {data: len(reviews(lab, data).explained) for data, _ in names}
-    size = ", ".join(f"{number} texts of {data}" for data, number in texts.items())
-    short = () if lab.quick else ("Reviews are of at most 200 words, and cut at 256 tokens.",)
+    size = "; ".join(f"{number} texts of {data}, {samples[data]} samples" for data, number in texts.items())
+    short = () if lab.quick else ("Reviews of IMDB are of at most 200 words; all are cut at 256 tokens.",)
     left_out = tuple(f"Left out in {lots} of {len(plan)} lots: {one}." for one, lots in sorted(skipped.items()))
-    return Measured(records, (f"{size}; {samples} samples.", *short, *left_out, *about(found, lab)))
+    return Measured(records, (f"{size}.", *short, *left_out, *about(found, lab)))
 
 
 def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[str, Any]:
@@ -191,7 +191,14 @@ def beside(
 
 
 def better(
-    says: str, found: Measured, measure: str, ours: Row, others: list[Row], more: bool = True, slack: float = 0.0
+    says: str,
+    found: Measured,
+    measure: str,
+    ours: Row,
+    others: list[Row],
+    more: bool = True,
+    slack: float = 0.0,
+    otherwise: str = "",
 ) -> Claim:
     """Return the claim that a score is at least as good as others, on average over the classifiers.
 
@@ -203,7 +210,9 @@ def better(
     holds = bool(there) and all(own + slack >= value if more else own - slack <= value for value in there.values())
     listed = ", ".join(f"{_called(row)} {value:.3f}" for row, value in there.items())
     absent = ", ".join(_called(row) for row in theirs if row not in there)
-    return Claim(says, holds, f"{_called(ours)} {own:.3f}; {listed}" + (f"; not available: {absent}" if absent else ""))
+    return Claim(
+        says, holds, f"{_called(ours)} {own:.3f}; {listed}" + (f"; not available: {absent}" if absent else ""), otherwise
+    )
 
 
 def _called(row: Row) -> str:

@@ -35,7 +35,7 @@ def reviews(lab: Lab, data: str) -> Reviews:
     if lab.quick:
         return _own(lab, data)
     rng = np.random.default_rng((lab.seed, len(data)))
-    sizes = lab.number("train", 20_000, 0), lab.number("test", 2000, 0), lab.number("texts", 100, 0)
+    sizes = lab.number("train", 20_000, 0), lab.number("test", 2000, 0), lab.each(data, "texts", 100, 0)
     if data == "imdb":
         train, test = (read_labelled(lab.shared("data", f"imdb_{part}.jsonl.gz")) for part in ("train", "test"))
         test = _some(_without(test, _known(train.texts)), len(test), rng)
