@@ -17,7 +17,16 @@ def results(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+# Experiments that share trained networks run in one process, one after the other.
+SHARED = {"figure3": "synthetic", "figure7": "synthetic", "table6": "synthetic", "table7": "synthetic"}
+SHARED |= dict.fromkeys(("table4", "table9", "table10", "table11", "figure6", "figure5", "figure11"), "real")
+SHARED |= dict.fromkeys(("table12", "table13", "table14", "table15"), "real")
+SHARED |= {name: "attention" for name in EXPERIMENTS if name.startswith("attention")}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(SHARED.get(name, name))) for name in EXPERIMENTS]
+)
 def test_quick_run_bears_out_the_claims(name, results, capsys):
     status = main([name, "--quick", "--device", "cpu", "--out", str(results), "--silent"])
     said = capsys.readouterr()
