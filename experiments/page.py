@@ -25,7 +25,7 @@ def write_page(folder: Path, path: Path) -> Path:
     lines = [_HEAD, "| experiment | claim | holds | figure or reason |", "|---|---|---|---|"]
     for name, kept in found.items():
         for claim in Result.of(kept).claims:
-            lines.append(f"| [{name}](#{name}) | {claim.says} | {'yes' if claim.holds else '**no**'} | {claim.because} |")
+            lines.append(_line((f"[{name}](#{name})", claim.says, "yes" if claim.holds else "**no**", claim.because)))
     for name, kept in found.items():
         about = kept["about"]
         sizes = "".join(f" {key}={number}" for key, number in about.get("settings", {}).items())
