@@ -23,6 +23,7 @@ import torch
 
 from slalom.baselines import KernelShap
 from slalom.comparison import Compared, compare
+from slalom.errors import SlalomError
 from slalom.explainer import Method
 from slalom.models import Querying
 from slalom.text import Whole
@@ -109,6 +110,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--corpus", type=int, default=2500, help="training reviews for Naive Bayes")
     options = parser.parse_args()
+    if not 1 <= options.jobs <= options.texts:
+        parser.error(f"--jobs must be from 1 to the number of texts; got {options.jobs} for {options.texts}")
     options.out.mkdir(parents=True, exist_ok=True)
     if options.jobs == 1:
         parts = shard(options, 0)
@@ -123,4 +126,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SlalomError as error:
+        raise SystemExit(f"error: {error}") from None

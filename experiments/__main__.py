@@ -6,7 +6,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from experiments.harness import ROOT, Absent, Lab, Result, save
+from experiments.harness import ROOT, SETTINGS, Absent, Lab, Result, save
 from experiments.page import as_markdown, write_page
 from experiments.registry import ALIASES, EXPERIMENTS
 from slalom.errors import SlalomError
@@ -25,11 +25,18 @@ def main(arguments: list[str] | None = None) -> int:
     names = list(EXPERIMENTS) if given.names == ["all"] else given.names
     unknown = [name for name in names if name not in EXPERIMENTS and name not in ALIASES]
     if given.page:
+        if not any((given.out / f"{name}.json").exists() for name in EXPERIMENTS):
+            print(f"--out must be a folder with results of full runs; {given.out} has none", file=sys.stderr)
+            return 2
         print(f"wrote {write_page(given.out, ROOT / 'docs' / 'results.md')}")
         return 0
     if unknown or not names:
         known = ", ".join([*EXPERIMENTS, *ALIASES])
         print(f"a name must be one of {known}, or all; got {', '.join(unknown) or 'none'}", file=sys.stderr)
+        return 2
+    wrong = _wrong(given)
+    if wrong:
+        print(wrong, file=sys.stderr)
         return 2
     status = 0
     for name in dict.fromkeys(ALIASES.get(name, name) for name in names):
@@ -45,6 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
         )
         try:
             result, seconds, paths = conduct(lab)
+        except KeyboardInterrupt:  # of training too, which is a SlalomError besides
+            print(f"\n{name}: stopped; what is done is kept in {lab.folder}, and the same command goes on", file=sys.stderr)
+            return 130
         except Absent as reason:
             print(f"{name}: skipped, {reason}", file=sys.stderr)
             status = max(status, 2)
@@ -53,9 +63,6 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name}: {reason}", file=sys.stderr)
             status = max(status, 2)
             continue
-        except KeyboardInterrupt:
-            print(f"\n{name}: stopped; what is done is kept in {lab.folder}, and the same command goes on", file=sys.stderr)
-            return 130
         print(f"\n# {name}: {EXPERIMENTS[name]}\n\n{as_markdown(result)}")
         print(f"{seconds:.0f} s; wrote {', '.join(map(str, paths))}")
         status = max(status, int(not all(claim.holds for claim in result.claims)))
@@ -87,8 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (see below), or all")
     parser.add_argument("--quick", action="store_true", help="a small version, under a minute on two cores")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ...; a GPU if there is one, unless told")
-    parser.add_argument("--jobs", type=int, default=1, help="how many parts at once, each in its own process (default 1)")
-    parser.add_argument("--seed", type=int, default=0, help="of every random choice (default 0)")
+    parser.add_argument(
+        "--jobs", type=_above_zero, default=1, help="how many parts at once, each in its own process (default 1)"
+    )
+    parser.add_argument("--seed", type=_not_negative, default=0, help="of every random choice (default 0)")
     parser.add_argument(
         "--set",
         type=_setting,
@@ -105,7 +114,40 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(given: str) -> tuple[str, int]:
     name, _, number = given.partition("=")
-    return name, int(number)
+    if name not in SETTINGS:
+        raise argparse.ArgumentTypeError(f"a setting must be NAME=NUMBER, NAME one of {', '.join(SETTINGS)}; got {given!r}")
+    return name, _above_zero(number)
+
+
+def _above_zero(given: str) -> int:
+    if not given.isdecimal() or not int(given):
+        raise argparse.ArgumentTypeError(f"a whole number of at least 1 is needed; got {given!r}")
+    return int(given)
+
+
+def _not_negative(given: str) -> int:
+    if not given.isdecimal():
+        raise argparse.ArgumentTypeError(f"a whole number of at least 0 is needed; got {given!r}")
+    return int(given)
+
+
+def _wrong(given: argparse.Namespace) -> str | None:
+    """Say in a line what would stop every experiment after its work: a folder or a device that cannot be used."""
+    try:
+        given.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"--out must be a folder that can be written; {given.out}: {error.strerror}"
+    if given.device is None:
+        return None
+    try:
+        import torch  # noqa: PLC0415
+
+        torch.zeros(1, device=given.device)
+    except ImportError:
+        return None
+    except (RuntimeError, AssertionError) as error:
+        return f"device {given.device!r} cannot be used: {str(error).splitlines()[0]}; try 'cpu'"
+    return None
 
 
 def _device() -> str:

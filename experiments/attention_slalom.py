@@ -11,11 +11,12 @@ def run(lab: Lab) -> Result:
     """Fit, and correlate with what is in the network."""
     known = networks(lab)
     every, queries = range(lab.number("relations", 20, 3)), lab.number("queries", 2000, 400)
-    plan = {f"slalom-{kind}-{i}": {"kind": kind, "number": i, "queries": queries} for kind in known for i in every}
+    plan = {f"slalom-{kind}-{queries}-{i}": {"kind": kind, "number": i, "queries": queries} for kind in known for i in every}
     found = lab.parts(related, plan, "attention", "text")
     measures = ("near", "far", "effect", "value", "importance", "louder")
     rows = tuple(
-        (NAMES[kind], *(mean(found[f"slalom-{kind}-{i}"][name] for i in every) for name in measures)) for kind in known
+        (NAMES[kind], *(mean(found[f"slalom-{kind}-{queries}-{i}"][name] for i in every) for name in measures))
+        for kind in known
     )
     heads = {kind: dict(zip(measures, row[1:], strict=True)) for kind, row in zip(known, rows, strict=True)}
     one, six = ({name: cell[0] for name, cell in heads[kind].items()} for kind in ("single", "final"))

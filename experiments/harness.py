@@ -17,12 +17,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
+from signal import SIG_DFL, SIGINT, signal
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 ROOT = Path(__file__).parent.parent
+TRAINING = ("epochs", "length", "test", "train")  # settings that decide what is trained
+SETTINGS = (*TRAINING, "correlated", "deeper", "queries", "relations", "samples", "several", "texts", "timed")
 Cell = str | float | int | None | tuple[float, float]  # a pair is a mean with its standard error
 
 
@@ -117,8 +120,13 @@ class Lab:
         return quick if self.quick else full
 
     def place(self, key: str, group: str | None = None) -> Path:
-        """Return the path (without an ending) under which a part is kept; a trained model can be saved there as a folder."""
-        path = self.folder / "parts" / ((group or self.name) + ("-quick" if self.quick else "")) / key
+        """Return the path (without an ending) under which a part is kept; a trained model can be saved there as a folder.
+
+        Another seed, or another size that decides what is trained, has a folder of its own.
+        """
+        other = [f"{name}{number}" for name, number in self.settings if name in TRAINING]
+        other = ([f"seed{self.seed}"] if self.seed else []) + other
+        path = self.folder / "parts" / "-".join([group or self.name, *(["quick"] if self.quick else []), *other]) / key
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -177,6 +185,7 @@ def _part(lab: Lab, key: str, work: Callable[..., Any], given: Mapping[str, Any]
 
 
 def _one_thread() -> None:
+    signal(SIGINT, SIG_DFL)  # Ctrl-C ends a worker without a word: parts are written all or nothing
     try:
         import torch  # noqa: PLC0415
     except ImportError:

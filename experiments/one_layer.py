@@ -43,14 +43,14 @@ def trained(lab: Lab, kind: str) -> dict[str, Any]:
     """Train one network with the paper's recipe (20,000 texts, 5,000 to choose the epoch by) and judge it."""
     train, test = data(lab)
     settings = {"seed": lab.seed, **lab.of({"epochs": lab.number("epochs", 10, 0)}, _QUICK), **KINDS[kind]}
-    judged = test.texts, test.labels
+    judged, out = (test.texts, test.labels), lab.place(kind, GROUP)
     made = attention.train(
         train.texts,
         train.labels,
-        lab.place(kind, GROUP),
+        out,
         test=judged,
         device=lab.device,
-        fresh=True,
+        fresh=not (out / "checkpoint.pt").exists(),
         progress=False,
         **settings,
     )
@@ -80,7 +80,7 @@ def texts(lab: Lab) -> tuple[str, ...]:
 def scored(lab: Lab, kind: str) -> list[dict[str, Any]]:
     """Return for each text the rank correlations of all closed forms, and the negative share of the exact Shapley values."""
     every = texts(lab)
-    plan = {f"{kind}-{first}": {"kind": kind, "first": first} for first in range(0, len(every), _LOT)}
+    plan = {f"{kind}-{first}of{len(every)}": {"kind": kind, "first": first} for first in range(0, len(every), _LOT)}
     return [one for lot in lab.parts(ranked, plan, GROUP, "lot").values() for one in lot]
 
 

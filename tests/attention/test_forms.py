@@ -220,7 +220,9 @@ def test_unknown_words_change_nothing():
 
 def test_a_text_longer_than_the_network_is_cut():
     long, short = " ".join(WORDS * 6), " ".join((WORDS * 4)[:39])
-    look, whole = attention.seen(trained(), long), attention.seen(trained(), short)
+    with pytest.warns(UserWarning, match="21 words of the text are more than m can see and were cut"):
+        look = attention.seen(trained(), long)
+    whole = attention.seen(trained(), short)
     assert (look.cut, whole.cut, len(look.words)) == (21, 0, 39)
     assert (attention.shapley(look) == attention.shapley(whole)).all()
     with pytest.warns(UserWarning, match="21 tokens of the text are more than m can see"):
@@ -269,3 +271,58 @@ def test_choices_are_checked():
             call()
     with pytest.raises(InputError, match='read in 3 windows; use long="cut"'):
         slalom.Explainer(trained(), long="window")(" ".join(WORDS * 6), method=attention.METHODS["exact-shapley"])
+
+
+def test_what_is_no_model_or_no_text_is_said_in_a_line():
+    model = untrained()
+    for given in (["good"], None, 3):
+        with pytest.raises(InputError, match="a text must be a string"):
+            attention.seen(model, given)
+    for ask in (attention.seen, attention.compare, attention.relate, attention.Reference):
+        with pytest.raises(InputError, match=r"attention\.load .* got str"):
+            ask("folder", TEXT)
+
+
+def test_three_classes_need_a_target_and_have_no_log_odds():
+    model = untrained(classes=3)
+    with pytest.raises(InputError, match="choose a target among 0, 1, 2"):
+        attention.seen(model, TEXT, output="logit")
+    for ask in (attention.seen, attention.Reference, attention.compare):
+        with pytest.raises(InputError, match="two classes only; this network has 3"):
+            ask(model, TEXT, target=2)
+    with pytest.raises(InputError, match="output must be"):
+        attention.Reference(model, TEXT, 2, "log odds")
+
+
+def test_a_network_with_one_output_has_its_gradient_too():
+    model = untrained(classes=1)
+    look, truth = attention.seen(model, TEXT), attention.Reference(model, TEXT)
+    assert np.allclose(attention.slopes(look), truth.gradient(), atol=1e-14)
+    assert np.isclose(look.score, truth(np.ones((1, len(look.words))))[0], atol=1e-14)
+
+
+def test_a_kernel_too_narrow_for_the_text_is_refused():
+    look = attention.seen(untrained(), EIGHT)
+    for width in (1e-3, 1.0):
+        with pytest.raises(InputError, match="width must be larger for 8 words"):
+            attention.lime_limit(look, width=width)
+    with pytest.raises(InputError, match="width must be larger for 8 words"):
+        attention.lime_bernoulli(look, width=1e-3)
+
+
+def test_a_game_takes_lists_and_checks_all_of_them():
+    rows = [[0.0, 1.0]], [[1.0, -1.0]], [[0.5, 0.0]], [[0.0, 2.0]]
+    assert attention.RatioGame(*rows, [0.0], [1.0]).shapley().shape == (2,)
+    for base in (0.0, [np.nan], [0.0, 0.0]):
+        with pytest.raises(InputError, match=r"^log_base must"):
+            attention.RatioGame(*rows, base, [1.0])
+
+
+def test_numbers_heads_and_samples_are_checked():
+    look = attention.seen(untrained(), EIGHT)
+    with pytest.raises(InputError, match="one for each of the 8 words"):
+        attention.by_word(look, np.ones(2))
+    with pytest.raises(InputError, match="head must be from 0 to 2; got 3"):
+        attention.as_slalom(look, 3)
+    with pytest.raises(InputError, match="2 samples; got 8 and 1"):
+        attention.lime_package(look, 1)

@@ -74,9 +74,14 @@ def test_the_tokenizer_reads_whole_words():
 @pytest.mark.parametrize(
     ("arguments", "settings", "said"),
     [
-        ((["a", "b"], [0]), {}, "one whole number each; got labels of shape"),
-        ((["a", "b"], [0.5, 1.0]), {}, "one whole number each"),
+        ((["a", "b"], [0]), {}, r"must be 2 whole numbers, one a text; got int64 of shape \(1,\)"),
+        ((["a", "b"], [0.5, 1.0]), {}, "must be 2 whole numbers, one a text; got float64"),
         (("ab", [0, 1]), {}, "must be a list of strings"),
+        ((["a", None], [0, 1]), {}, "must be strings; 1 of the 2 are not, the first is NoneType"),
+        ((["a", "b"], [0, 1]), {"names": ["no", "no"]}, "names must be a list of different strings"),
+        ((["a", "b"], [0, 1]), {"names": "ny"}, "names must be a list of different strings"),
+        ((["a", "b"], [0, 1]), {"epoch": 3}, "a setting must be one of layers, .*; got epoch"),
+        ((["a", "b"], [0, 1]), {"test": ["a"]}, "test must be a pair of texts and labels; got list"),
         (([], np.zeros(0, int)), {}, "at least one text; got none"),
         ((["a", "b"], [0, 3]), {"names": ["no", "yes"]}, "must be 0 to 1; got 0 to 3"),
         ((["a", "b"], [0, 1]), {"recipe": Recipe()}, "must be of the architecture attention"),

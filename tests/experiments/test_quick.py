@@ -1,14 +1,20 @@
 """Every experiment's quick version runs, and bears out the direction of the claims."""
 
 import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from experiments import harness
 from experiments.__main__ import main
 from experiments.harness import Absent, Claim, Lab, Result, Table, mean
 from experiments.page import as_markdown, shown, write_page
 from experiments.proposition52 import recovered
 from experiments.registry import ALIASES, EXPERIMENTS
+from slalom.training import Stopped
 
 # Experiments that share trained networks run one after the other, so that these are trained once.
 SHARED = {
@@ -53,6 +59,53 @@ def test_parts_are_kept_and_not_done_again(tmp_path):
     assert len(calls) == 1
 
 
+def test_another_seed_or_training_is_not_taken_from_the_kept_parts(tmp_path):
+    lab = Lab("some", folder=tmp_path, progress=False)
+    changes = ({}, {"seed": 1}, {"settings": (("epochs", 2),)}, {"quick": True}, {"quick": True, "seed": 1})
+    assert [replace(lab, **one).part("a", lambda i=i: i) for i, one in enumerate(changes)] == [0, 1, 2, 3, 4]
+    assert replace(lab, settings=(("texts", 3),)).part("a", lambda: 5) == 0  # how many texts changes no network
+
+
+def test_all_settings_are_known():
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path(harness.__file__).parent.glob("*.py"))
+    assert set(re.findall(r"""lab\.number\(["'](\w+)""", sources)) == set(harness.SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--set", "txts=3"], ["--set", "texts"], ["--set", "texts=-1"], ["--jobs", "0"], ["--seed", "-1"],
+        ["--device", "nowhere"], ["--out", __file__],
+    ],
+)  # fmt: skip
+def test_wrong_options_are_said_before_the_work(given, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        sys.exit(main(["proposition52", "--quick", "--out", str(tmp_path), *given]))
+    said = capsys.readouterr()
+    assert said.err.splitlines()[-1]
+    assert "Traceback" not in said.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_folder_writes_no_page(tmp_path, capsys):
+    assert main(["--page", "--out", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Stopped])
+def test_ctrl_c_stops_all_experiments(stop, monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def conduct(lab):
+        asked.append(lab.name)
+        raise stop("stopped")
+
+    monkeypatch.setattr("experiments.__main__.conduct", conduct)
+    assert main(["proposition52", "proposition51", "--quick", "--out", str(tmp_path)]) == 130
+    assert asked == ["proposition52"]
+    assert "the same command goes on" in capsys.readouterr().err
+
+
 def test_parts_are_the_same_in_processes_of_their_own(tmp_path):
     given = {f"{size}": {"size": size} for size in (5, 6)}
     alone = Lab("some", folder=tmp_path / "a", progress=False).parts(recovered, given)
@@ -66,12 +119,14 @@ def test_missing_data_is_named(tmp_path, monkeypatch):
 
 
 def test_page_says_which_claims_do_not_hold(tmp_path):
-    result = Result((Table("T", ("a", "b"), (("x", (1.0, 0.25)),)),), (Claim("It is so.", False, "it is not"),), ("a remark",))
+    result = Result(
+        (Table("T", ("a", "b"), (("x", (1.0, 0.25)),)),), (Claim("It is |so|.", False, "it is not"),), ("a remark",)
+    )
     about = {"seconds": 3.0, "device": "cpu", "seed": 0}
     name = next(iter(EXPERIMENTS))
     (tmp_path / f"{name}.json").write_text(json.dumps({"about": about, **result.to_dict()}))
     text = write_page(tmp_path, tmp_path / "page.md").read_text()
-    assert "| It is so. | **no** | it is not |" in text
+    assert "| It is \\|so\\|. | **no** | it is not |" in text
     assert "| x | 1.000 ± 0.250 |" in text
     assert "- a remark" in text
     assert "DOES NOT HOLD" in as_markdown(result)

@@ -106,6 +106,8 @@ def lime_package(look: Seen, samples: int, players: Players = "position", seed: 
     It is asked with bow=False and one name a player: with its default a mask is not written, words are deleted.
     """
     group, game = look.groups(players), look.game(players)
+    if not game.n or samples < 2:
+        raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
     names = tuple(f"u{i}" for i in range(game.n))
     spans = np.zeros((game.n, 2), dtype=np.int64)
     found = Lime()(Questions(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed))

@@ -90,6 +90,8 @@ def by_word(seen: Seen, numbers: Floats) -> dict[str, float]:
     The order is that of the text.
     """
     found: dict[str, float] = {}
+    if np.shape(numbers) != (len(seen.words),):
+        raise InputError(f"numbers must be one for each of the {len(seen.words)} words; got shape {np.shape(numbers)}")
     names = [
         "[UNK]" if number == seen.unknown else word.lower() for word, number in zip(seen.words, seen.ids.tolist(), strict=True)
     ]

@@ -48,10 +48,11 @@ class RatioGame:
     base: Floats
 
     def __post_init__(self) -> None:
-        """Check the shapes."""
-        for name in ("log_on", "on", "log_off", "off"):
-            array = real_array(name, getattr(self, name), (2,))
-            if array.shape != np.shape(self.log_on) or len(array) != len(self.log_base) or len(array) != len(self.base):
+        """Check the shapes, and keep float64 arrays."""
+        for name in ("log_on", "on", "log_off", "off", "log_base", "base"):
+            array = real_array(name, getattr(self, name), (1,) if name.endswith("base") else (2,))
+            object.__setattr__(self, name, array)
+            if array.shape != self.log_on.shape[: array.ndim]:
                 raise InputError(f"{name} must have one row a head and one column a player, as log_on has; got {array.shape}")
 
     @property

@@ -21,6 +21,7 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 
 WIDTH = 25.0  # of the kernel, the package's own
+_LEAST = 1e-6  # of (sd / mean)^2 of the share of words that are left; below it rounding is more than 1e-10
 
 
 def limit(game: RatioGame, width: float = WIDTH) -> Additive:
@@ -70,5 +71,10 @@ def _solved(moments: tuple[float, Floats], a0: float, a1: float, a2: float) -> A
     """Solve the normal equations; summing those of the words leaves two unknowns, the intercept and the sum of the effects."""
     y0, y = moments
     n = len(y)
+    spread = a0 * (a1 + (n - 1) * a2) - n * a1**2  # n a0^2 times the variance of the share of words that are left
+    if not spread > _LEAST * n * a1**2:
+        raise InputError(
+            f"width must be larger for {n} words: the kernel sees one number of them only, which fixes no intercept"
+        )
     intercept, total = np.linalg.solve([[a0, a1], [n * a1, a1 + (n - 1) * a2]], [y0, y.sum()])
     return Additive((y - a1 * intercept - a2 * total) / (a1 - a2), float(intercept))

@@ -6,9 +6,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom.attention.sight import Output, opened
+from slalom.attention.sight import Output, check_output, opened, read
 from slalom.core.checks import Floats
-from slalom.errors import InputError
 from slalom.explanation import presence
 from slalom.models import Model, Target
 
@@ -18,12 +17,11 @@ class Reference:
     """One text and one class, as in `slalom.attention.seen`; nothing here uses a closed form."""
 
     def __init__(self, model: Model, text: str, target: Target = None, output: Output = "log_odds") -> None:
-        hugging, tokens = opened(model, model.read(text, "cut", None))
+        reading, chosen = read(model, text, target)
+        hugging, tokens = opened(model, reading)
+        check_output(hugging.head, output)
         self.network: Any = deepcopy(hugging.model).cpu().double().eval()
         self.ids = np.concatenate([tokens.before[0], tokens.planes[0]]).astype(np.int64)
-        chosen = hugging.head.resolve(target, np.zeros(hugging.head.n_outputs))
-        if chosen == "all":
-            raise InputError("a closed form is of one class at a time; choose a target")
         self.output, self.head, self.target = output, hugging.head, chosen
 
     def gradient(self) -> Floats:
@@ -32,8 +30,11 @@ class Reference:
 
         e = self.network.vectors(torch.from_numpy(self.ids[None])).detach().requires_grad_()
         logits = self.network.of_vectors(e)[0]
-        one = logits[self.target]
-        (found,) = torch.autograd.grad(one if self.output == "logit" else one - logits[1 - self.target], e)
+        if self.head.kind == "score":
+            one = logits[0] if self.target == len(self.head.labels) - 1 else -logits[0]
+        else:
+            one = logits[self.target] - (0.0 if self.output == "logit" else logits[1 - self.target])
+        (found,) = torch.autograd.grad(one, e)
         return np.asarray(found[0].numpy())
 
     def __call__(self, keep: ArrayLike) -> Floats:
@@ -47,4 +48,5 @@ class Reference:
             logits = np.concatenate(
                 [self.network(torch.from_numpy(part)).logits.numpy() for part in np.split(ids, range(256, len(ids), 256))]
             )
-        return np.asarray(logits[:, self.target]) if self.output == "logit" else self.head.scores(logits, self.target)
+        plain = self.output == "logit" and self.head.kind != "score"
+        return np.asarray(logits[:, self.target]) if plain else self.head.scores(logits, self.target)

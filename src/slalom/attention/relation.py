@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from slalom.attention.sight import Seen, seen_reading
+from slalom.attention.sight import Seen, check_output, read, seen_reading
 from slalom.core import Slalom
 from slalom.core.checks import Floats
 from slalom.core.shapley import Point
@@ -66,11 +66,13 @@ def relate(
 
     model: as `slalom.attention.load` gives it. method, queries, check, seed: as for the Explainer.
     """
+    reading, _ = read(model, text, 0)
+    check_output(model.head, "log_odds")
     explainer = Explainer(
         model, target=target, unit="token", method=method, queries=queries, check=check, seed=seed, progress=False
     )
     e = explainer(text)
-    look = seen_reading(model, model.read(text, "cut", None), e.labels.index(e.target))
+    look = seen_reading(model, reading, e.labels.index(e.target))
     attention, rewards = look.attention[:, look.own], look.rewards[:, look.own]
     shares = attention.mean(axis=0)
     pooled = (attention * rewards).mean(axis=0) / shares
@@ -90,6 +92,8 @@ def relate(
 def as_slalom(seen: Seen, head: int = 0) -> Slalom:
     """Return the SLALOM that a head is, exactly. InputError where a word is not louder than [UNK] at its place."""
     game = seen.game()
+    if head not in range(len(game.base)):
+        raise InputError(f"head must be from 0 to {len(game.base) - 1}; got {head!r}")
     on, off = game.log_on[head], game.log_off[head]
     if not (on > off).all():
         j = int(np.flatnonzero(on <= off)[0])

@@ -4,7 +4,8 @@ train(texts, labels, "folder")      the recipe of the paper, unless told otherwi
 load("folder")                      a model for `slalom.Explainer` and for everything in slalom.attention
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,11 +45,14 @@ def train(
 
     if recipe is not None and settings:
         raise InputError(f"give a recipe or single settings, not both; got a recipe and {', '.join(settings)}")
+    known = [one.name for one in fields(Recipe) if one.name != "arch"]
+    if unknown := [name for name in settings if name not in known]:
+        raise InputError(f"a setting must be one of {', '.join(known)}; got {', '.join(unknown)}")
     recipe = recipe or Recipe.of("attention", **settings)
     if recipe.arch != "attention":
         raise InputError(f"the recipe must be of the architecture attention (Recipe.of('attention')); got {recipe.arch!r}")
     data = _labelled(texts, labels, names, "the training texts")
-    judged = None if test is None else _labelled(*test, data.names, "the test texts")
+    judged = None if test is None else _labelled(*_pair(test), data.names, "the test texts")
     return run(data, out, recipe, test=judged, device=device, fresh=fresh, progress=progress)
 
 
@@ -72,14 +76,30 @@ def load(path: str | Path, *, perturbation: Perturbation = "replace", device: st
     return InPlace(model) if perturbation == "replace" else model
 
 
-def _labelled(texts: Sequence[str], labels: ArrayLike, names: Sequence[str] | None, source: str) -> Labelled:
+def _pair(test: Any) -> tuple[Any, Any]:
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise InputError(f"test must be a pair of texts and labels; got {type(test).__name__}")
+    return test[0], test[1]
+
+
+def _labelled(texts: Any, labels: ArrayLike, names: Sequence[str] | None, source: str) -> Labelled:
     numbers = np.asarray(labels)
-    if isinstance(texts, str) or numbers.shape != (len(texts),) or numbers.dtype.kind not in "iub":
-        raise InputError(f"{source} must be a list of strings with one whole number each; got labels of shape {numbers.shape}")
-    if not len(texts):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"{source} must be a list of strings; got {type(texts).__name__}")
+    texts = tuple(texts)
+    if not texts:
         raise InputError(f"{source} must be at least one text; got none")
+    if other := [type(text).__name__ for text in texts if not isinstance(text, str)]:
+        raise InputError(f"{source} must be strings; {len(other)} of the {len(texts)} are not, the first is {other[0]}")
+    if numbers.shape != (len(texts),) or numbers.dtype.kind not in "iub":
+        raise InputError(
+            f"the labels of {source} must be {len(texts)} whole numbers, one a text;"
+            f" got {numbers.dtype.name} of shape {numbers.shape}"
+        )
     most = int(numbers.max()) + 1
     named = tuple(map(str, names)) if names is not None else tuple(str(i) for i in range(max(most, 2)))
+    if isinstance(names, str) or len(set(named)) < len(named):
+        raise InputError(f"names must be a list of different strings, one a class; got {names!r}")
     if numbers.min() < 0 or most > len(named):
         raise InputError(f"the labels of {source} must be 0 to {len(named) - 1}; got {numbers.min()} to {most - 1}")
-    return Labelled(tuple(texts), numbers.astype(np.int64), named, source)
+    return Labelled(texts, numbers.astype(np.int64), named, source)

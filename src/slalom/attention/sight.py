@@ -6,6 +6,7 @@ Position 0 is [CLS], 1 .. n are the words, the others are filled with [UNK]. Wha
 has the same names with `blank_` before them; the query is that of [CLS] and stays.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast, final
 
@@ -98,16 +99,29 @@ def _together(logits: Floats, rewards: Floats, group: NDArray[np.int64], n: int)
 
 
 def seen(model: Model, text: str, target: Target = None, output: Output = "log_odds") -> Seen:
-    """Return a text as a model (`slalom.attention.load`, or `Explainer.model`) sees it.
+    """Return a text as a model (`slalom.attention.load`, or `Explainer.model`) sees it; UserWarning where words are cut.
 
     target: a class, by its index or label; None is class 1 of two. output: "log_odds", the score of the Explainer, for two
     classes the difference of their logits; or "logit", that of the class itself, as in the paper.
     """
-    reading = model.read(text, "cut", None)
-    chosen = model.head.resolve(target, np.zeros(model.head.n_outputs))
-    if chosen == "all":
-        raise InputError("a closed form is of one class at a time; choose a target")
+    reading, chosen = read(model, text, target)
+    if reading.cut:
+        said = f"{reading.cut} words of the text are more than {model.name} can see and were cut; a shorter text is seen whole"
+        warnings.warn(said, UserWarning, stacklevel=2)
     return seen_reading(model, reading, chosen, output)
+
+
+def read(model: Model, text: str, target: Target) -> tuple[Reading, int]:
+    """Return a text as a model reads it, and the index of the class."""
+    if not isinstance(model, Model):
+        raise InputError(f"model must be as slalom.attention.load gives it; got {type(model).__name__}")
+    if not isinstance(text, str):
+        raise InputError(f"a text must be a string; got {type(text).__name__}")
+    many = target is None and len(model.head.labels) > 2
+    chosen = "all" if many else model.head.resolve(target, np.zeros(model.head.n_outputs))
+    if chosen == "all":
+        raise InputError(f"a closed form is of one class at a time; choose a target among {', '.join(model.head.labels)}")
+    return model.read(text, "cut", None), chosen
 
 
 def seen_reading(model: Model, reading: Reading, target: int, output: Output = "log_odds") -> Seen:
@@ -138,19 +152,24 @@ def seen_reading(model: Model, reading: Reading, target: int, output: Output = "
     )  # fmt: skip
 
 
-def _row(final_layer: Floats, head: Head, target: int, output: Output) -> Floats:
-    """Return the row of the final layer (K, classes, out) that makes the score, (K, out)."""
-    if output == "logit":
-        return final_layer[:, target]
-    if output != "log_odds":
+def check_output(head: Head, output: Output) -> None:
+    """Refuse an output that is not a mean over positions."""
+    if output not in ("log_odds", "logit"):
         raise InputError(f"output must be 'log_odds' or 'logit'; got {output!r}")
-    if head.kind == "score":
-        return final_layer[:, 0] if target == len(head.labels) - 1 else -final_layer[:, 0]
-    if len(head.labels) != 2 or head.kind != "classes":
+    if output == "log_odds" and head.kind != "score" and (len(head.labels) != 2 or head.kind != "classes"):
         raise InputError(
             f"the log odds are a mean over positions for two classes only; this network has {len(head.labels)}:"
             " look at one of their logits, output='logit'"
         )
+
+
+def _row(final_layer: Floats, head: Head, target: int, output: Output) -> Floats:
+    """Return the row of the final layer (K, classes, out) that makes the score, (K, out)."""
+    check_output(head, output)
+    if head.kind == "score":
+        return final_layer[:, 0] if target == len(head.labels) - 1 else -final_layer[:, 0]
+    if output == "logit":
+        return final_layer[:, target]
     return np.asarray(final_layer[:, target] - final_layer[:, 1 - target])
 
 

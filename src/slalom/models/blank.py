@@ -79,7 +79,7 @@ def labelling(names: Sequence[str]) -> dict[str, Any]:
 def word_tokenizer(words: Sequence[str], max_length: int, start: bool = False) -> Any:
     """Return a tokenizer whose tokens are these words, between blanks; all others are [UNK]. start: [CLS] comes first."""
     names = ["[PAD]", "[UNK]", "[CLS]", *words]
-    if not words or len(set(names)) < len(names) or any(word.split() != [word] for word in words):
+    if not words or len(set(names)) < len(names) or any(str(word).split() != [word] for word in words):
         raise InputError("words must be different, without blanks, and none of [PAD], [UNK], [CLS]; there must be at least one")
     made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

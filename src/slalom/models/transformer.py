@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
 from slalom.models.blank import new_classifier, word_tokenizer
 
 _WIDTH = 8  # of a head, and at least of the network: four signals, each with its negative
@@ -53,6 +54,7 @@ def slalom_transformer(
     >>> bool(abs(explanation.score - exact) < 1e-5)
     True
     """
+    _check(layers, heads, arch, background, max_length, dtype)
     words = list(dict.fromkeys([*values, *importances]))
     tokenizer = word_tokenizer(words, max_length, start=background is not None)
     blank = (0.0, 0.0) if background is None else background
@@ -66,6 +68,19 @@ def slalom_transformer(
     with torch.no_grad():
         _choose_weights(model, arch, chosen.values, chosen.importances, layers, heads)
     return model, tokenizer
+
+
+def _check(layers: Any, heads: Any, arch: str, background: Any, max_length: Any, dtype: str) -> None:
+    """Refuse what no transformer can be made of."""
+    for name, given, least in (("layers", layers, 1), ("heads", heads, 1), ("max_length", max_length, 1 + bool(background))):
+        if not isinstance(given, int | np.integer) or given < least:
+            raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
+    if arch not in _ARCHITECTURES:
+        raise InputError(f"arch must be one of {', '.join(_ARCHITECTURES)}; got {arch!r}")
+    if background is not None and np.shape(background) != (2,):
+        raise InputError(f"background must be a value and an importance, or None; got {background!r}")
+    if dtype not in ("float32", "float64"):
+        raise InputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}")
 
 
 def _choose_weights(model: Any, arch: str, v: NDArray[np.float64], s: NDArray[np.float64], layers: int, heads: int) -> None:
@@ -88,7 +103,7 @@ def _choose_weights(model: Any, arch: str, v: NDArray[np.float64], s: NDArray[np
     key[::_WIDTH, 0], key[::_WIDTH, 1] = 0.5, -0.5
     value[::_WIDTH, 2], value[::_WIDTH, 3] = 0.5, -0.5
     out[4, ::_WIDTH], out[5, ::_WIDTH] = 1 / (layers * heads), -1 / (layers * heads)
-    {"bert": _bert, "distilbert": _distilbert, "gpt2": _gpt2}[arch](model, query, key, value, out, reach / small)
+    _ARCHITECTURES[arch](model, query, key, value, out, reach / small)
 
 
 def _bert(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) -> None:
@@ -120,3 +135,6 @@ def _gpt2(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) 
         block.attn.c_attn.weight[:, n:] = torch.cat([key, value]).T
         block.attn.c_proj.weight.copy_(out.T)
     model.score.weight[1, 4], model.score.weight[1, 5] = scale / 2, -scale / 2
+
+
+_ARCHITECTURES = {"bert": _bert, "distilbert": _distilbert, "gpt2": _gpt2}
