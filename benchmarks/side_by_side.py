@@ -65,7 +65,11 @@ def shard(options, job):
     warnings.simplefilter("ignore")
     model, tokenizer = classifier(options.device)
     human = marked(options.texts)[job :: options.jobs] if options.what == "yelp-hat" else None
-    texts = reviews(tokenizer, options.texts)[job :: options.jobs] if human is None else [" ".join(words) for words, _ in human]
+    texts = (
+        reviews(tokenizer, options.texts, most=options.most)[job :: options.jobs]
+        if human is None
+        else [" ".join(words) for words, _ in human]
+    )
     corpus = None
     if options.what == "imdb":
         labelled = rows("imdb_train")[:: max(1, 25_000 // options.corpus)]
@@ -107,6 +111,7 @@ def main():
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--queries", type=int, nargs="+", default=[500])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--corpus", type=int, default=2500, help="training reviews for Naive Bayes")
     options = parser.parse_args()

@@ -26,6 +26,7 @@ from tqdm.auto import tqdm
 ROOT = Path(__file__).parent.parent
 TRAINING = ("epochs", "length", "test", "train")  # settings that decide what is trained
 SETTINGS = (*TRAINING, "correlated", "deeper", "queries", "relations", "samples", "several", "texts", "timed")
+SETTINGS += tuple(f"{data}_{name}" for data in ("imdb", "yelp") for name in ("samples", "texts"))
 Cell = str | float | int | None | tuple[float, float]  # a pair is a mean with its standard error
 
 

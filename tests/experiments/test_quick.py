@@ -112,6 +112,12 @@ def test_parts_are_the_same_in_processes_of_their_own(tmp_path):
     assert Lab("some", folder=tmp_path / "b", jobs=2, progress=False).parts(recovered, given) == alone
 
 
+def test_a_data_set_may_have_a_size_of_its_own():
+    lab = Lab("some", settings=(("texts", 40), ("yelp_texts", 20)))
+    assert (lab.each("imdb", "texts", 100, 2), lab.each("yelp", "texts", 100, 2)) == (40, 20)
+    assert Lab("some", quick=True).each("yelp", "texts", 100, 2) == 2
+
+
 def test_missing_data_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SLALOM_SHARED", str(tmp_path))
     with pytest.raises(Absent, match=r"imdb_train\.jsonl\.gz"):
