@@ -68,7 +68,8 @@ def test_another_seed_or_training_is_not_taken_from_the_kept_parts(tmp_path):
 
 def test_all_settings_are_known():
     sources = "".join(path.read_text(encoding="utf-8") for path in Path(harness.__file__).parent.glob("*.py"))
-    assert set(re.findall(r"""lab\.number\(["'](\w+)""", sources)) == set(harness.SETTINGS)
+    whole, each = (set(re.findall(rf"""lab\.{call}["'](\w+)""", sources)) for call in (r"number\(", r"each\([^,]+, "))
+    assert whole | each | {f"{data}_{name}" for data in ("imdb", "yelp") for name in each} == set(harness.SETTINGS)
 
 
 @pytest.mark.parametrize(
