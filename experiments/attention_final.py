@@ -1,7 +1,12 @@
 """Without the final layer: does attention become the explanation?"""
 
+from typing import Any
+
+import numpy as np
+
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import correlation, networks, scored
+from slalom.plots.theme import theme_of
 
 _PAIRS = (
     ("attention-mean", "exact-shapley"),
@@ -41,3 +46,18 @@ def run(lab: Lab) -> Result:
         claims.append(Claim(says, sizes[1] > sizes[0], said))
     table = Table("Rank correlations over the words of a text", ("score", "with", "with W", "without W"), rows)
     return Result((table,), tuple(claims))
+
+
+def draw(result: Result, figure: Any) -> None:
+    """Draw two bars a pair of scores."""
+    ax, look = figure.subplots(), theme_of("light")
+    rows = result.tables[0].rows
+    for shift, column, name, strength in ((-0.2, 2, "with W", 1.0), (0.2, 3, "without W", 0.45)):
+        means, errors = zip(*(row[column] for row in rows), strict=True)
+        ax.barh(np.arange(len(rows)) + shift, means, 0.38, xerr=errors, color=look.hue(1.0), alpha=strength, label=name)
+    ax.set_yticks(range(len(rows)), [f"{one} / {other}" for one, other, *_ in rows], fontsize=9)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color=look.ink, linewidth=0.6)
+    ax.set_xlabel("rank correlation over the words of a text (with standard error)")
+    ax.legend(frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
