@@ -40,10 +40,12 @@ def run(lab: Lab) -> Result:
         ),
     ]
     if not lab.quick:
-        sizes = rows[1][2][0], rows[1][3][0]
+        (w, w_se), (no_w, no_se) = rows[1][2:]
         says = "Without the final layer attention tells better how much a word matters."
-        said = f"rank correlation with the size of Shapley values {sizes[0]:.2f} with W, {sizes[1]:.2f} without"
-        claims.append(Claim(says, sizes[1] > sizes[0], said))
+        said = f"rank correlation with the size of Shapley values {w:.3f} ± {w_se:.3f}, without W {no_w:.3f} ± {no_se:.3f}"
+        more = no_w - w > 2 * (w_se**2 + no_se**2) ** 0.5
+        why = "W and the value matrices are one matrix to the network, whether it is written as one or as two."
+        claims.append(Claim(says, more, said, why))
     table = Table("Rank correlations over the words of a text", ("score", "with", "with W", "without W"), rows)
     return Result((table,), tuple(claims))
 
