@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from slalom.errors import InputError
 from slalom.explanation import Explanation
 from slalom.report.compared import comparison_page
 from slalom.report.content import content, entry, opening
-from slalom.report.parts import asset, policy, style
+from slalom.report.parts import asset, policy, style, template
 from slalom.text import printable
 
 _SCRIPTS = ("surrogate.js", "format.js", "tip.js", "scatter.js", "table.js", "page.js")
@@ -33,8 +32,7 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
     if title is None:
         title = opening(explanations[0]) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
     look, script = style(), _script()
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("page.html"))
-    return template.render(
+    return template("page.html").render(
         title=printable(title),
         policy=Markup(policy(look, script)),
         style=Markup(look),

@@ -6,7 +6,6 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from slalom.comparison import MEASURES, Compared
@@ -14,7 +13,7 @@ from slalom.curves import Chart, measure_label, profile_chart, queries_chart, ro
 from slalom.errors import InputError
 from slalom.metrics import Comparison, Summary
 from slalom.report.charts import palette, svg
-from slalom.report.parts import asset, policy, style
+from slalom.report.parts import asset, policy, style, template
 from slalom.text import printable
 
 _ARROWS = {True: "↑", False: "↓", None: ""}
@@ -39,8 +38,7 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
         model = compared.about.get("model")
         title = f"{_many(methods, 'method')} on {_many(texts, 'text')}" + (f", {model}" if model else "")
     look = _style()
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("compared.html"))
-    return template.render(
+    return template("compared.html").render(
         title=printable(title),
         policy=Markup(policy(look)),
         style=Markup(look),

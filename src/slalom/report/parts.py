@@ -5,6 +5,8 @@ import hashlib
 from functools import cache
 from importlib import resources
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+
 from slalom import colours
 
 
@@ -20,6 +22,12 @@ def style() -> str:
     parts = {"for": colours.FOR, "against": colours.AGAINST, "loud": colours.LOUD}
     names = "".join(f"--{name}:{' '.join(map(str, rgb))};" for name, rgb in parts.items())
     return f":root{{{names}--strongest:{colours.STRONGEST};}}\n{asset('page.css')}"
+
+
+@cache
+def template(name: str) -> Template:
+    """Return a template in assets/, which may include others; what it is given is escaped."""
+    return Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(asset)).get_template(name)
 
 
 @cache
