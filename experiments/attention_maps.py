@@ -43,7 +43,8 @@ def run(lab: Lab) -> Result:
 
 def painted(lab: Lab) -> dict[str, Any]:
     """Return the words and every closed form."""
-    look = attention.seen(network(lab, "final"), MIXED[0].text)
+    text = " ".join(MIXED[0].words[: lab.of(None, 60)])  # as much as the small network sees
+    look = attention.seen(network(lab, "final"), text)
     return {
         "words": look.words,
         "scores": {name: attention.form(name, look) for name in attention.FORMS},
