@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from signal import SIG_DFL, SIGINT, signal
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,7 @@ class Lab:
                     bar.update()
                 return found
             worker = replace(self, jobs=1, progress=False)
-            with ProcessPoolExecutor(self.jobs, get_context("spawn"), _one_thread) as pool:
+            with ProcessPoolExecutor(self.jobs, get_context("spawn"), _worker) as pool:
                 tasks = {pool.submit(_part, worker, key, work, given, group): key for key, given in arguments.items()}
                 try:
                     for task in as_completed(tasks):
@@ -185,13 +186,21 @@ def _part(lab: Lab, key: str, work: Callable[..., Any], given: Mapping[str, Any]
     return lab.part(key, lambda: work(lab, **given), group)
 
 
-def _one_thread() -> None:
-    signal(SIGINT, SIG_DFL)  # Ctrl-C ends a worker without a word: parts are written all or nothing
+def _worker() -> None:
+    """Prepare a process for parts: one thread, and an end without a word on Ctrl-C or when the main process is gone."""
+    signal(SIGINT, SIG_DFL)  # parts are written all or nothing
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
         import torch  # noqa: PLC0415
     except ImportError:
         return
     torch.set_num_threads(1)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def mean(found: Iterable[float]) -> tuple[float, float]:

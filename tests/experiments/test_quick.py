@@ -1,8 +1,11 @@
 """Every experiment's quick version runs, and bears out the direction of the claims."""
 
 import json
+import os
 import re
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +114,38 @@ def test_parts_are_the_same_in_processes_of_their_own(tmp_path):
     given = {f"{size}": {"size": size} for size in (5, 6)}
     alone = Lab("some", folder=tmp_path / "a", progress=False).parts(recovered, given)
     assert Lab("some", folder=tmp_path / "b", jobs=2, progress=False).parts(recovered, given) == alone
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
+def test_workers_end_with_the_main_process(tmp_path):
+    code = (
+        "from pathlib import Path; from experiments.harness import Lab; from tests.experiments.sleeper import sleep\n"
+        f"if __name__ == '__main__': Lab('some', jobs=1 + 1, folder=Path({str(tmp_path)!r}), progress=False).parts("
+        f"sleep, {{'a': {{'folder': {str(tmp_path)!r}}}}})"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    main_process = subprocess.Popen([sys.executable, script], env={**os.environ, "PYTHONPATH": str(harness.ROOT)})
+    note = tmp_path / "pid"
+    _wait_for(note.exists)
+    worker = int(note.read_text())
+    main_process.kill()
+    main_process.wait()
+    _wait_for(lambda: not _alive(worker))
+
+
+def _wait_for(there, seconds=60):
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def _alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split(")")[-1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_data_set_may_have_a_size_of_its_own():
