@@ -25,6 +25,7 @@ from slalom.baselines import KernelShap
 from slalom.comparison import Compared, compare
 from slalom.errors import SlalomError
 from slalom.explainer import Method
+from slalom.metrics import yelp_hat
 from slalom.models import Querying
 from slalom.text import Whole
 
@@ -48,8 +49,8 @@ class AutoShap(Querying):
 
 def marked(number):
     """Return Yelp-HAT reviews of at least three annotators who agree on something: words and maps."""
-    fit = [row for row in rows("yelp_hat") if len(row["maps"]) >= 3 and any(row["consensus"])]
-    return [(fit[i]["words"], fit[i]["maps"]) for i in np.random.default_rng(0).permutation(len(fit))[:number]]
+    fit = yelp_hat(rows("yelp_hat"))
+    return [(fit[i].words, fit[i].maps) for i in np.random.default_rng(0).permutation(len(fit))[:number]]
 
 
 def methods(budget, budgets):

@@ -103,16 +103,8 @@ def queries_chart(compared: Compared, measure: str) -> Chart:
         points.setdefault((method, None), [])
         if one.mean is not None and asked is not None:
             points[method, None].append((asked, one.mean, one.se))
-    chart = Chart(
-        title=f"{_said(measure)} against queries",
-        subtitle=f"{MEASURES[measure][1]}; {_texts(compared)}",
-        x_label="queries asked for; those made, where a method takes no number",
-        y_label=measure_label(measure),
-        log=(True, measure in LOG),
-        curves=(),
-        notes=(),
-        column=True,
-    )
+    asked_for = "queries asked for; those made, where a method takes no number"
+    chart = _against(compared, measure, "queries", asked_for)._replace(column=True)
     return _filled(chart, compared, measure, points)
 
 
@@ -123,16 +115,21 @@ def seconds_chart(compared: Compared, measure: str) -> Chart:
     for row in compared.rows:
         one, time = compared.summary(row, measure), compared.summary(row, "seconds").mean
         points[row] = [] if one.mean is None or time is None else [(time, one.mean, one.se)]
-    chart = Chart(
-        title=f"{_said(measure)} against time",
+    chart = _against(compared, measure, "time", "seconds an explanation")
+    return _filled(chart, compared, measure, points)
+
+
+def _against(compared: Compared, measure: str, what: str, x_label: str) -> Chart:
+    """Return the chart of a measure against something that takes a logarithmic axis, with nothing in it yet."""
+    return Chart(
+        title=f"{_said(measure)} against {what}",
         subtitle=f"{MEASURES[measure][1]}; {_texts(compared)}",
-        x_label="seconds an explanation",
+        x_label=x_label,
         y_label=measure_label(measure),
         log=(True, measure in LOG),
         curves=(),
         notes=(),
     )
-    return _filled(chart, compared, measure, points)
 
 
 def row_name(compared: Compared, row: tuple[str, int | None]) -> str:
