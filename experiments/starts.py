@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import (
+    AutoConfig,
     AutoModel,
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -43,8 +44,16 @@ _DISTILLED = {
 }
 
 
+class MambaClassifierConfig(MambaConfig):
+    """The sizes of a Mamba, under a name of our own: some releases of transformers add no class to a name of theirs."""
+
+    model_type = "slalom-mamba"
+
+
 class MambaForSequenceClassification(MambaPreTrainedModel):
     """A linear layer on what a Mamba says at the last token that is no padding (on the right)."""
+
+    config_class = MambaClassifierConfig
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -59,7 +68,8 @@ class MambaForSequenceClassification(MambaPreTrainedModel):
         return SequenceClassifierOutput(logits=self.score(states[torch.arange(len(states), device=states.device), last]))
 
 
-AutoModelForSequenceClassification.register(MambaConfig, MambaForSequenceClassification, exist_ok=True)
+AutoConfig.register(MambaClassifierConfig.model_type, MambaClassifierConfig, exist_ok=True)
+AutoModelForSequenceClassification.register(MambaClassifierConfig, MambaForSequenceClassification, exist_ok=True)
 
 
 def encoder() -> str | None:
@@ -118,7 +128,7 @@ def _classifier(arch: str, tokenizer: Any, names: Sequence[str], layers: int, hi
     if arch == "bloom":
         return BloomForSequenceClassification(BloomConfig(n_layer=layers, n_head=heads, hidden_dropout=0.1, **own))
     own |= {"num_hidden_layers": layers, "use_associative_scan": False}
-    return MambaForSequenceClassification(MambaConfig(time_step_rank=-(-hidden // 16), **own))
+    return MambaForSequenceClassification(MambaClassifierConfig(time_step_rank=-(-hidden // 16), **own))
 
 
 def _fill(model: Any, arch: str, layers: int, source: dict[str, torch.Tensor], max_length: int) -> None:

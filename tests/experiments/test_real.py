@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel, MambaConfig
 
 from experiments.__main__ import main
 from experiments.harness import Lab
@@ -12,6 +12,8 @@ from experiments.reviews import reviews
 from experiments.starts import MambaForSequenceClassification, begin
 from experiments.table11 import printed
 from experiments.texts import FILMS, MIXED, RESTAURANTS, made_of_phrases
+from slalom import Explainer
+from slalom.training import Labelled, Recipe, train
 from slalom.training.networks import learnt_tokenizer, new_tokenizer, save_tokenizer
 
 TEXTS = made_of_phrases("films", 40, 0)[0]
@@ -56,6 +58,17 @@ def test_mamba_reads_the_last_token_that_is_no_padding(encoder, tmp_path):
     ids, padded = torch.tensor([[2, 9, 10, 3]]), torch.tensor([[2, 9, 10, 3, 0, 0]])
     with torch.inference_mode():
         torch.testing.assert_close(made(padded, (padded != 0).long()).logits, made(ids).logits)
+
+
+def test_a_mamba_is_trained_and_explained_from_its_folder_and_takes_no_name_of_transformers(encoder, tmp_path):
+    start = begin(tmp_path / "a", "mamba", 1, TEXTS, ("0", "1"), max_length=32, given=encoder)
+    data = Labelled(TEXTS, np.arange(len(TEXTS)) % 2, ("0", "1"), "films")
+    recipe = Recipe(init=start, max_length=32, epochs=1, batch=16, validation=0.2)
+    train(data, tmp_path / "b", recipe, device="cpu", progress=False)
+    ask = Explainer(str(tmp_path / "b"), device="cpu", progress=False)
+    assert isinstance(ask.model.model, MambaForSequenceClassification)
+    assert MambaConfig.model_type != ask.model.model.config.model_type
+    assert MambaConfig not in AutoModelForSequenceClassification._model_mapping
 
 
 def test_texts_that_are_explained_or_tested_are_not_trained_on():
