@@ -203,6 +203,17 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
+def lots(number: int, size: int) -> dict[str, int]:
+    """Return the first text of each lot by its key, which names the number of texts only where it cuts the lot short.
+
+    So a run with more texts takes the whole lots of a smaller one.
+
+    >>> lots(12, 5)
+    {'0': 0, '5': 5, '10of12': 10}
+    """
+    return {f"{first}" if first + size <= number else f"{first}of{number}": first for first in range(0, number, size)}
+
+
 def mean(found: Iterable[float]) -> tuple[float, float]:
     """Return mean and standard error (0 for a single number)."""
     numbers = np.asarray(list(found), dtype=np.float64)

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import Any
 
 from experiments.classifiers import TITLES, about, classifiers, explainer
-from experiments.harness import Cell, Claim, Lab, Table, mean
+from experiments.harness import Cell, Claim, Lab, Table, lots, mean
 from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.baselines import KernelShap, method
@@ -101,9 +101,8 @@ def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
     plan: dict[str, dict[str, Any]] = {}
     owner: dict[str, tuple[str, str]] = {}
     for data, arch in names:
-        number = len(reviews(lab, data).explained)
-        for first in range(0, number, _LOT):
-            key = f"{data}-{arch}-{samples[data]}-{first}of{number}"
+        for lot, first in lots(len(reviews(lab, data).explained), _LOT).items():
+            key = f"{data}-{arch}-{samples[data]}-{lot}"
             plan[key] = {"data": data, "arch": arch, "first": first, "samples": samples[data]}
             owner[key] = data, arch
     records: dict[tuple[str, str], list[dict[str, Any]]] = {name: [] for name in names}

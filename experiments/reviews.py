@@ -31,7 +31,10 @@ class Reviews:
 
 @cache
 def reviews(lab: Lab, data: str) -> Reviews:
-    """Return the reviews called "imdb" or "yelp". Settings: `train` and `test` texts, `texts` that are explained."""
+    """Return the reviews called "imdb" or "yelp". Settings: `train` and `test` texts, `texts` that are explained.
+
+    With more `texts` the same ones come first, and the others stay as they are: what is kept of a smaller run holds.
+    """
     if lab.quick:
         return _own(lab, data)
     rng = np.random.default_rng((lab.seed, len(data)))

@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
-from experiments.harness import Cell, Claim, Lab, Result, Table, mean
+from experiments.harness import Cell, Claim, Lab, Result, Table, lots, mean
 from experiments.real import CALLED, SHAP, explanations
 from experiments.reviews import reviews
 from slalom import Explainer
@@ -24,12 +24,12 @@ def run(lab: Lab) -> Result:
     """Fit the network, explain words, delete and insert them."""
     network = lab.part("network", lambda: fitted(lab))
     samples, number = lab.number("samples", 5000, 300), len(reviews(lab, "imdb").explained)
-    plan = {f"{samples}-{i}of{number}": {"first": i, "samples": samples} for i in range(0, number, _LOT)}
-    lots = list(lab.parts(measured, plan, what="lot").values())
+    plan = {f"{samples}-{lot}": {"first": first, "samples": samples} for lot, first in lots(number, _LOT).items()}
+    parts = list(lab.parts(measured, plan, what="lot").values())
     rows: list[tuple[Cell, ...]] = []
     found: dict[str, tuple[float, float]] = {}
     for name in _ROWS:
-        pairs = [pair for lot in lots for pair in lot.get(name, [])]
+        pairs = [pair for part in parts for pair in part.get(name, [])]
         if pairs:
             both = [mean(one) for one in zip(*pairs, strict=True)]
             found[name] = both[0][0], both[1][0]

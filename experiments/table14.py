@@ -3,7 +3,7 @@
 from typing import Any
 
 from experiments.classifiers import about, classifiers, explainer
-from experiments.harness import Cell, Claim, Lab, Result, Table, mean
+from experiments.harness import Cell, Claim, Lab, Result, Table, lots, mean
 from experiments.real import explanations
 from experiments.reviews import reviews
 from slalom.errors import MissingExtra
@@ -19,9 +19,9 @@ def run(lab: Lab) -> Result:
     model = classifiers(lab, [("imdb", "bert")])
     number = len(reviews(lab, "imdb").explained)
     budgets = lab.of((500, 1000, 2000, 5000, 10_000), (50, 100, 300))
-    plan = {f"{i}of{number}": {"first": i, "budgets": budgets} for i in range(0, number, _LOT)}
-    lots = list(lab.parts(deleted, plan, what="lot").values())
-    found = {key: [v for lot in lots for v in lot.get(key, [])] for key in ("SHAP", *map(str, budgets), "joint", "random")}
+    plan = {lot: {"first": first, "budgets": budgets} for lot, first in lots(number, _LOT).items()}
+    parts = list(lab.parts(deleted, plan, what="lot").values())
+    found = {key: [v for part in parts for v in part.get(key, [])] for key in ("SHAP", *map(str, budgets), "joint", "random")}
     found = {key: values for key, values in found.items() if values}
     names = {"SHAP": 'SHAP (nsamples="auto")', "joint": f"joint (ours), {budgets[0]} samples", "random": "random"}
     rows: tuple[tuple[Cell, ...], ...] = tuple(

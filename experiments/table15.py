@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.bars import bars
 from experiments.classifiers import TITLES, about, classifiers, explainer
-from experiments.harness import Claim, Lab, Result, mean
+from experiments.harness import Claim, Lab, Result, lots, mean
 from experiments.real import Measured, beside, explanations
 from experiments.reviews import reviews
 from slalom.metrics import human_attention
@@ -26,12 +26,12 @@ def run(lab: Lab) -> Result:
     samples, number = lab.number("samples", 5000, 300), len(reviews(lab, "yelp").marked)
     records: dict[tuple[str, str], list[dict[str, Any]]] = {name: [] for name in NAMES}
     plan = {
-        f"{arch}-{samples}-{i}of{number}": {"data": data, "arch": arch, "first": i, "samples": samples}
+        f"{arch}-{samples}-{lot}": {"data": data, "arch": arch, "first": first, "samples": samples}
         for data, arch in NAMES
-        for i in range(0, number, _LOT)
+        for lot, first in lots(number, _LOT).items()
     }
-    for key, lot in lab.parts(marked, plan, what="lot").items():
-        records["yelp", key.split("-")[0]] += lot
+    for key, part in lab.parts(marked, plan, what="lot").items():
+        records["yelp", key.split("-")[0]] += part
     found = Measured(records, ())
     rows = [("eff", score) for score in _SCORES] + [("random", "removal")]
     table = beside("AU-ROC for human attention", found, rows, "human", PAPER, number)

@@ -1,12 +1,15 @@
 """What the real-data experiments stand on: networks to begin from, texts, and settings."""
 
+import gzip
+import json
+
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel, MambaConfig
 
 from experiments.__main__ import main
-from experiments.harness import Lab
+from experiments.harness import Lab, lots
 from experiments.real import Measured, better
 from experiments.reviews import reviews
 from experiments.starts import MambaForSequenceClassification, begin
@@ -76,6 +79,36 @@ def test_texts_that_are_explained_or_tested_are_not_trained_on():
         found = reviews(Lab("some", quick=True), data)
         assert not set(found.train.texts) & set(found.explained)
         assert found.explained
+
+
+@pytest.mark.parametrize("data", ["imdb", "yelp"])
+def test_with_more_texts_the_same_ones_come_first_and_the_rest_stays(data, tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    for i, name in enumerate(("imdb_train", "imdb_test", "yelp_polarity_train", "yelp_polarity_test")):
+        texts, labels = made_of_phrases("films", 60, i)
+        _written(
+            tmp_path / "data" / f"{name}.jsonl.gz", [{"text": t, "label": int(n)} for t, n in zip(texts, labels, strict=True)]
+        )
+    marked = [{"words": ["word", f"a{i}"], "maps": [[1, 0]] * 3, "label": 0, "subset": "yelp50"} for i in range(30)]
+    _written(tmp_path / "data" / "yelp_hat.jsonl.gz", marked)
+    monkeypatch.setenv("SLALOM_SHARED", str(tmp_path))
+    few, many = (reviews(Lab("some", settings=(("test", 10), ("texts", number), ("train", 20))), data) for number in (7, 20))
+    assert (len(few.explained), len(many.explained)) == (7, 20)
+    assert many.explained[:7] == few.explained
+    assert [one.text for one in few.marked] == [one.text for one in many.marked[:7]]
+    assert (few.train.texts, few.test.texts) == (many.train.texts, many.test.texts)
+
+
+def _written(path, rows):
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def test_whole_lots_of_a_smaller_run_are_taken_by_a_larger_one():
+    few, many = lots(12, 5), lots(30, 5)
+    assert few == {"0": 0, "5": 5, "10of12": 10}
+    assert set(few) - set(many) == {"10of12"}
+    assert list(many.values()) == [0, 5, 10, 15, 20, 25]
+    assert lots(0, 5) == {}
 
 
 def test_marks_are_of_words():
