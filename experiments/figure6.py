@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.classifiers import ARCHS, TITLES
 from experiments.harness import Cell, Claim, Lab, Result, Table, mean
-from experiments.real import CALLED, SCORES, SHAP, Measured, measured
+from experiments.real import CALLED, SHAP, Measured, measured
 from slalom.plots.theme import theme_of
 
 NAMES = [("imdb", arch) for arch in ARCHS]
@@ -17,7 +17,7 @@ _STYLES = {"joint": "-", "local": "-", "eff": "--", "fidel": "--"}
 def run(lab: Lab) -> Result:
     """Measure all methods whose scores have a sign."""
     found = measured(lab, NAMES)
-    methods = [name for name in SCORES if any(found.near(where, name) for where in NAMES)]
+    methods = [name for name in found.methods if any(found.near(where, name) for where in NAMES)]
     tables = []
     series: dict[str, Any] = {}
     for data, arch in NAMES:
@@ -41,7 +41,7 @@ def run(lab: Lab) -> Result:
 def _claims(lab: Lab, found: Measured) -> tuple[Claim, ...]:
     error = {
         name: float(np.mean([mean(near)[0] for where in NAMES if (near := found.near(where, name))]))
-        for name in SCORES
+        for name in found.methods
         if any(found.near(where, name) for where in NAMES)
     }
     said = ", ".join(f"{CALLED[name]} {value:.3g}" for name, value in error.items())

@@ -11,7 +11,7 @@ the last four for each of the scores that a method has.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -58,7 +58,7 @@ CALLED = {
     "attnlrp": "LRP",
     "random": "random",
 }
-# The package shap keeps ten tokens at most, as it comes; the same with all of them; captum's, which needs torch alone.
+# The package shap keeps ten tokens at most, as it comes; the same with all of them; captum's, where shap is not installed.
 SHAP = ("kernel-shap", "kernel-shap-all", "captum-kernel-shap")
 Row = tuple[str, str]  # a method and one of its scores
 _ALL = Method("kernel-shap-all", Whole(), KernelShap(l1_reg=False))
@@ -72,6 +72,17 @@ class Measured:
 
     records: Mapping[tuple[str, str], list[dict[str, Any]]]
     remarks: tuple[str, ...]
+
+    @property
+    def methods(self) -> list[str]:
+        """All methods; captum's SHAP only where the package shap was not there."""
+        there = {r["method"] for every in self.records.values() for r in every}
+        return [name for name in SCORES if not spare(name, there)]
+
+    @property
+    def shap(self) -> list[Row]:
+        """The rows that stand for SHAP."""
+        return [(name, "removal") for name in self.methods if name in SHAP]
 
     def values(self, name: tuple[str, str], row: Row, measure: str, most: int | None = None) -> list[float]:
         """Return a measure of one method and score for each text, or for the first ones; none where it could not be used."""
@@ -92,6 +103,11 @@ class Measured:
         own = [r["profile"] for r in self.records[name] if r["method"] == chosen and r["profile"]]
         numbers = sorted({int(k) for one in own for k in one})
         return {k: mean(one[str(k)] for one in own if str(k) in one) for k in numbers}
+
+
+def spare(name: str, there: Collection[str]) -> bool:
+    """Whether a method is captum's SHAP where that of the package shap is there: it would only cost time."""
+    return name == "captum-kernel-shap" and "kernel-shap" in there
 
 
 def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
@@ -126,6 +142,8 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
     records: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
     for name in SCORES:
+        if spare(name, {record["method"] for record in records}):
+            continue
         try:
             found = explanations(ask, lot, name, samples)
         except (MissingExtra, ArithmeticError) as reason:  # one fit that fails costs its method in this lot, and it is said

@@ -5,7 +5,7 @@ from typing import Any
 from experiments.bars import bars
 from experiments.classifiers import ARCHS
 from experiments.harness import Lab, Result
-from experiments.real import SCORES, SHAP, beside, better, measured
+from experiments.real import SCORES, beside, better, measured
 
 NAMES = [("yelp", arch) for arch in ARCHS]
 _LISTED = [
@@ -24,7 +24,7 @@ _WHY = "The paper's classifiers start from language models that know which words
 def run(lab: Lab) -> Result:
     """Compare with the words that all annotators have marked."""
     found = measured(lab, NAMES)
-    rows = [(name, score) for name, scores in SCORES.items() for score in scores]
+    rows = [(name, score) for name in found.methods for score in SCORES[name]]
     table = beside("AU-ROC for human attention", found, rows, "human", PAPER, lab.each("yelp", "texts", 100, 2))
     if lab.quick:
         says = "Importances of SLALOM-eff predict what people mark better than random numbers do."
@@ -43,7 +43,7 @@ def run(lab: Lab) -> Result:
             found,
             "human",
             _IMPORTANCE,
-            [(name, "removal") for name in SHAP],
+            found.shap,
             otherwise=_WHY,
         ),
         better(

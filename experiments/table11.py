@@ -5,7 +5,7 @@ from typing import Any
 from experiments.bars import bars
 from experiments.classifiers import ARCHS
 from experiments.harness import Lab, Result
-from experiments.real import SCORES, SHAP, beside, better, measured
+from experiments.real import SCORES, beside, better, measured
 
 NAMES = [(data, arch) for data in ("imdb", "yelp") for arch in ARCHS]
 _LISTED = [
@@ -28,13 +28,12 @@ deletion yelp gpt2 0.747 0.753 0.726 0.727 0.444 0.849 0.292 0.290 0.740
 """  # one figure for each of _LISTED
 _WHY = "All keep more than the whole text has, and differ by about a hundredth; other weights, fewer samples."
 _LIME, _LRP, _RANDOM = (("lime", "removal"), ("attnlrp", "removal"), ("random", "removal"))
-_SHAP = [(name, "removal") for name in SHAP]
 
 
 def run(lab: Lab) -> Result:
     """Insert and delete the tokens that matter most first."""
     found, most = measured(lab, NAMES), max(lab.each(data, "texts", 100, 2) for data, _ in NAMES)
-    rows = [(name, score) for name, scores in SCORES.items() for score in scores if score != "importance"]
+    rows = [(name, score) for name in found.methods for score in SCORES[name] if score != "importance"]
     tables = []
     for what, better_is in (("insertion", "lower"), ("deletion", "higher")):
         paper = {(data, arch): row for (kind, data, arch), row in printed().items() if kind == what}
@@ -61,13 +60,13 @@ def run(lab: Lab) -> Result:
                 found,
                 "insertion",
                 fidel,
-                _SHAP,
+                found.shap,
                 more=False,
                 slack=0.01,
                 otherwise=_WHY,
             ),
             better("Linear SLALOM-eff deletes better than LIME.", found, "deletion", eff, [_LIME]),
-            better("It deletes on par with SHAP (within 0.06).", found, "deletion", eff, _SHAP, slack=0.06),
+            better("It deletes on par with SHAP (within 0.06).", found, "deletion", eff, found.shap, slack=0.06),
         )
     remark = f"Curves at every {lab.of('5th', '2nd')} number of tokens, for the probability of the predicted class."
     return Result(tuple(tables), claims, (*found.remarks, remark))

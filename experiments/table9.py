@@ -5,7 +5,7 @@ from typing import Any
 from experiments.bars import bars
 from experiments.classifiers import ARCHS
 from experiments.harness import Lab, Result
-from experiments.real import SCORES, SHAP, beside, better, measured
+from experiments.real import SCORES, beside, better, measured
 
 NAMES = [("imdb", arch) for arch in ARCHS]
 _LISTED = [
@@ -29,7 +29,7 @@ _LINEAR, _RANDOM = ("eff", "linear"), ("random", "removal")
 def run(lab: Lab) -> Result:
     """Compare with the word counts of the training texts."""
     found = measured(lab, NAMES)
-    rows = [(name, score) for name, scores in SCORES.items() for score in scores]
+    rows = [(name, score) for name in found.methods for score in SCORES[name]]
     table = beside("Spearman correlation with Naive Bayes", found, rows, "bayes", PAPER, lab.number("correlated", 50, 2))
     if lab.quick:
         claims = (
@@ -38,7 +38,7 @@ def run(lab: Lab) -> Result:
             ),
         )
     else:
-        peers = [(name, "removal") for name in ("lime", *SHAP)]
+        peers = [("lime", "removal"), *found.shap]
         claims = (
             better(
                 "Of the scores of SLALOM-eff the linear ones correlate best.",
