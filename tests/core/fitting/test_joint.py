@@ -223,8 +223,9 @@ def test_heavier_rows_are_fitted_better():
     assert error[1] < 0.8 * error[0]
 
 
+@pytest.mark.parametrize("lanes", [(1, 1), (64, 8)])
 @pytest.mark.parametrize(("classes", "link"), [(None, False), (None, True), (3, None)])
-def test_torch_gives_what_numpy_gives(monkeypatch, classes, link):
+def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, classes, link, lanes):
     rng = np.random.default_rng(16)
     truth = planted(12, rng, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 12, 200, rng)
@@ -232,9 +233,11 @@ def test_torch_gives_what_numpy_gives(monkeypatch, classes, link):
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(link=link))
     monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "lanes", lanes)
     other = fit(counts, y, Joint(link=link))
     assert other.iterations == plain.iterations
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
 
 

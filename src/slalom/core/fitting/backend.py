@@ -6,13 +6,18 @@ numpy and torch spell most operations alike; a `Backend` holds the module and th
 import re
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, final
+from functools import cache
+from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, MissingExtra
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Backend(ABC):
@@ -37,16 +42,21 @@ class Backend(ABC):
         """Return an array of the device as float64 or, where coarse, as float32."""
 
     @abstractmethod
-    def whiten(self, matrix: Any) -> Any:
-        """Return L^-1 of the Cholesky factor L of a matrix; ArithmeticError where it is not positive definite."""
+    def whiten(self, matrix: Any) -> tuple[Any, Any]:
+        """Return L^-1 of the Cholesky factor L of a matrix, and a number other than 0 where it is not positive definite."""
 
     @abstractmethod
     def session(self) -> AbstractContextManager[Any]:
         """Return the context in which a fit runs."""
 
-    def floats(self, *scalars: Any) -> list[float]:
-        """Bring several 0-d arrays back in one go."""
-        return [float(x) for x in self.numpy(self.xp.stack(scalars))]
+    def recorded(self, work: Callable[P, R]) -> Callable[P, R]:
+        """Return a function that does the same work, maybe with less to say to the device (see `recording`)."""
+        return work
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """Multiples to which rows and units are filled up with nothing, so that problems of nearly one size are of one."""
+        return 1, 1
 
 
 @final
@@ -75,15 +85,15 @@ class NumpyBackend(Backend):
         """Copy where the type is another."""
         return array.astype(np.float32 if coarse else np.float64, copy=False)
 
-    def whiten(self, matrix: Floats) -> Floats:
+    def whiten(self, matrix: Floats) -> tuple[Floats, Any]:
         """Factorise by LAPACK, invert by blocks.
 
         Only numpy's own BLAS is used: scipy brings a second one, and the idle threads of each hold up the other.
         """
         try:
-            return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64))
+            return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), np.float64(0.0)
         except np.linalg.LinAlgError:
-            raise ArithmeticError("the matrix is not positive definite") from None
+            return np.full_like(matrix, np.nan), np.float64(1.0)
 
 
 def _inverse_lower(lower: Floats) -> Floats:
@@ -109,7 +119,6 @@ class TorchBackend(Backend):
 
         self.xp = torch
         self.device = torch.device(device)
-        self.eye = torch.empty(0)
 
     def session(self) -> AbstractContextManager[Any]:
         """Switch off the recording of gradients, which slows small operations down."""
@@ -131,14 +140,30 @@ class TorchBackend(Backend):
         """Copy where the type is another."""
         return array.to(self.xp.float32 if coarse else self.xp.float64)
 
-    def whiten(self, matrix: Any) -> Any:
-        """Factorise and invert on the device."""
+    def whiten(self, matrix: Any) -> tuple[Any, Any]:
+        """Factorise and invert on the device, without waiting for it."""
         factor, failed = self.xp.linalg.cholesky_ex(matrix)
-        if int(failed):
-            raise ArithmeticError("the matrix is not positive definite")
-        if len(self.eye) != len(matrix):
-            self.eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-        return self.xp.linalg.solve_triangular(factor, self.eye, upper=False)
+        eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        return self.xp.linalg.solve_triangular(factor, eye, upper=False), failed.to(matrix.dtype)
+
+    def recorded(self, work: Callable[P, R]) -> Callable[P, R]:
+        """Record the work as a CUDA graph; on a CPU there is nothing to gain."""
+        if self.device.type != "cuda":
+            return work
+        from slalom.core.fitting.recording import recorded  # noqa: PLC0415  (imports torch)
+
+        return recorded(work)
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """A few hundred rows and a few dozen units more cost a GPU nothing."""
+        return (512, 32) if self.device.type == "cuda" else (1, 1)
+
+
+@cache
+def _torch(device: str) -> TorchBackend:
+    """Return the backend of a device, one and the same for all fits: what is recorded for one serves the next."""
+    return TorchBackend(device)
 
 
 def backend(device: str) -> Backend:
@@ -151,11 +176,11 @@ def backend(device: str) -> Backend:
         return NumpyBackend()
     if device == "auto":
         torch = sys.modules.get("torch")
-        return TorchBackend("cuda") if torch is not None and torch.cuda.is_available() else NumpyBackend()
+        return _torch("cuda") if torch is not None and torch.cuda.is_available() else NumpyBackend()
     if not re.fullmatch(r"cuda(:\d+)?", str(device)):
         raise InputError(f"device must be 'auto', 'cpu' or 'cuda' (or 'cuda:1', ...); got {device!r}")
     try:
-        found = TorchBackend(device)
+        found = _torch(device)
     except ImportError:
         raise MissingExtra(f"device {device!r} needs torch; install it with: pip install 'slalom[torch]'") from None
     if not found.xp.cuda.is_available():

@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from slalom.core.fitting.backend import Backend
 
 SHARE = (1e-4, 1.0 - 1e-4)  # the background's share stays in here; its ends are the two limits
@@ -49,27 +47,33 @@ class Step(NamedTuple):
 class Centred:
     """A point of the parameter space, and the data that it is to explain.
 
-    level (K,), psi (n, K), t (n,), the share a (None: no background), the link (m, log k) or None, where
-    F = m + tanh(k (S - m)) / k.
+    level (K,), psi (n, K), t (n,), and the scalars: the share a where there is a background, then the link's (m, log k) where
+    there is one, F = m + tanh(k (S - m)) / k. All are arrays of the device, so that a step needs no word from the host.
     """
 
     level: Any
     psi: Any
     t: Any
-    share: float | None
-    link: tuple[float, float] | None
+    scalars: Any
+    background: bool
+    linked: bool
     design: Design
     on: Backend
 
     @property
     def extras(self) -> int:
-        """How many scalars the shape side has after t: the share, and the two of the link, if there."""
-        return (self.share is not None) + 2 * (self.link is not None)
+        """How many scalars the shape side has after t."""
+        return self.background + 2 * self.linked
 
     @property
-    def rest(self) -> float:
+    def share(self) -> Any:
+        """The background's share of the attention at the mean input, a; None where there is no background."""
+        return self.scalars[0] if self.background else None
+
+    @property
+    def rest(self) -> Any:
         """The units' share of the attention at the mean input, 1 - a."""
-        return 1.0 - (self.share or 0.0)
+        return 1.0 - self.scalars[0] if self.background else 1.0
 
     @cached_property
     def attention(self) -> tuple[Any, Any, Any]:
@@ -87,7 +91,7 @@ class Centred:
     @property
     def x(self) -> Any:
         """What multiplies p psi: offsets from the mean with a background, the counts without."""
-        return self.design.counts if self.share is None else self.design.offsets
+        return self.design.offsets if self.background else self.design.counts
 
     @cached_property
     def evidence(self) -> Any:
@@ -96,10 +100,9 @@ class Centred:
         return self.level + (self.x @ (p[:, None] * self.psi)) / d[:, None]
 
     @cached_property
-    def linked(self) -> tuple[Any, Any, Any, Any]:
+    def bent(self) -> tuple[Any, Any, Any, Any]:
         """With a link: F (m, 1) and its derivatives by S, by the link's m and by log k (m,)."""
-        middle, curve = self.link or (0.0, 0.0)
-        k = float(np.exp(curve))
+        middle, k = self.scalars[-2], self.on.xp.exp(self.scalars[-1])
         off = self.evidence - middle
         bent = self.on.xp.tanh(k * off)
         slope = 1.0 - bent[:, 0] ** 2
@@ -108,41 +111,34 @@ class Centred:
     @cached_property
     def residual(self) -> Any:
         """Scores - F (m, K), and with a background the row -rho under it."""
-        f = self.evidence if self.link is None else self.linked[0]
-        if self.share is None:
+        f = self.bent[0] if self.linked else self.evidence
+        if not self.background:
             return self.design.scores - f
         rho = self.rest / self.share * (self.weight @ self.psi)
         return self.on.xp.concatenate((self.design.scores - f, -rho[None, :]), 0)
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def reach(self) -> tuple[Any, Any]:
         """Where the share may be after one step."""
-        share = self.share or 0.0
-        return max(SHARE[0], 0.3 * share), min(SHARE[1], 1.0 - 0.3 * (1.0 - share))
+        clip = self.on.xp.clip
+        return clip(0.3 * self.share, SHARE[0], None), clip(1.0 - 0.3 * self.rest, None, SHARE[1])
 
     def moved(self, step: Step) -> "Centred":
         """Return the point after a step; share and link move a bounded way at a time."""
-        n = len(self.t)
-        share, link = self.share, self.link
-        if self.extras:
-            scalars = [float(x) for x in self.on.numpy(step.shape[n:])]
-            if share is not None:
-                share = float(np.clip(share + scalars[0], *self.reach))
-            if link is not None:
-                link = (link[0] + scalars[-2], link[1] + float(np.clip(scalars[-1], -2.0, 2.0)))
+        n, clip, scalars = len(self.t), self.on.xp.clip, []
+        if self.background:
+            scalars.append(clip(self.scalars[:1] + step.shape[n : n + 1], *self.reach))
+        if self.linked:
+            scalars += [self.scalars[-2:-1] + step.shape[-2:-1], self.scalars[-1:] + clip(step.shape[-1:], -2.0, 2.0)]
+        found = self.on.xp.concatenate(scalars) if scalars else self.scalars
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
-        return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], share=share, link=link)
+        return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], scalars=found)
 
     def since(self, start: "Centred") -> Step:
         """Return the step that led here from a start."""
-        scalars = []
-        if self.share is not None and start.share is not None:
-            scalars.append(self.share - start.share)
-        if self.link is not None and start.link is not None:
-            scalars += [here - there for here, there in zip(self.link, start.link, strict=True)]
-        xp, t = self.on.xp, self.t - start.t
-        linear = xp.concatenate(((self.level - start.level)[None], self.psi - start.psi), 0)
-        return Step(linear, t if not scalars else xp.concatenate((t, self.on.asarray(np.array(scalars)))))
+        join = self.on.xp.concatenate
+        linear = join(((self.level - start.level)[None], self.psi - start.psi), 0)
+        return Step(linear, join((self.t - start.t, self.scalars - start.scalars)))
 
     # -- derivatives ----------------------------------------------------------------------------------------------------
 
@@ -152,13 +148,13 @@ class Centred:
         effect, by_t = self.evidence - self.level, (p * step.shape[:n])[:, None]
         along = self.x @ xp.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
         fall = self.rest * along[:, -1]
-        if self.share is not None:
+        if self.background:
             fall = fall + self.weight @ step.shape[:n] - q * step.shape[n]
         moved = step.linear[0] + (along[:, :-1] - effect * fall[:, None]) / d[:, None]
-        if self.link is not None:
-            _, slope, by_middle, by_curve = self.linked
+        if self.linked:
+            _, slope, by_middle, by_curve = self.bent
             moved = moved * slope[:, None] + (by_middle * step.shape[-2] + by_curve * step.shape[-1])[:, None]
-        if self.share is None:
+        if not self.background:
             return moved
         z = self.weight @ self.psi
         rho = self.weight @ step.linear[1:] + (self.weight * step.shape[:n]) @ (self.psi - z)
@@ -170,8 +166,8 @@ class Centred:
         xp, a, m = self.on.xp, self.share, len(self.x)
         p, q, d = self.attention
         data, scalars = force[:m], []
-        if self.link is not None:
-            _, slope, by_middle, by_curve = self.linked
+        if self.linked:
+            _, slope, by_middle, by_curve = self.bent
             scalars = [by_middle @ data, by_curve @ data]
             data = data * slope[:, None]
         scaled = data / d[:, None]
@@ -179,7 +175,7 @@ class Centred:
         along = self.x.T @ xp.concatenate((scaled, drawn[:, None]), 1)
         linear = p[:, None] * along[:, :-1]
         shape = (linear * self.psi).sum(1) - self.rest * p * along[:, -1]
-        if a is not None:
+        if self.background:
             z, pulled = self.weight @ self.psi, self.rest / a * force[m]
             linear = linear + self.weight[:, None] * pulled
             shape = shape + self.weight * ((self.psi - z) @ pulled - drawn.sum())
@@ -197,7 +193,8 @@ class Centred:
             for array in (self.x, *self.attention, self.psi, self.evidence - self.level, self.design.roots, self.weight)
         )
         m, n = x.shape
-        lead = root if self.link is None else root * self.on.cast(self.linked[1], coarse)
+        rest = self.on.cast(self.rest, coarse) if self.background else 1.0
+        lead = root * self.on.cast(self.bent[1], coarse) if self.linked else root
         scale = lead / d
         linear = self.on.empty(m, 1 + n, coarse=coarse)
         linear[:, 0] = lead
@@ -209,17 +206,17 @@ class Centred:
         shape = self.on.empty(psi.shape[1], m, n + self.extras, coarse=coarse)
         for k, block in enumerate(shape):
             drawn = effect[:, k]
-            xp.multiply(units, psi[:, k] - self.rest * drawn[:, None], out=block[:, :n])
-            if self.share is not None:
+            xp.multiply(units, psi[:, k] - rest * drawn[:, None], out=block[:, :n])
+            if self.background:
                 block[:, :n] -= xp.outer(drawn * scale, weight)
                 block[:, n] = drawn * q * scale
-            if self.link is not None:
-                block[:, -2], block[:, -1] = (root * self.on.cast(by, coarse) for by in self.linked[2:])
+            if self.linked:
+                block[:, -2], block[:, -1] = (root * self.on.cast(by, coarse) for by in self.bent[2:])
         return Step(linear, shape)
 
     def rho_rows(self) -> Step:
         """Return the derivatives of rho = (1 - a) z / a: by the linear side (1 + n,), and by the shape side (K, n + extras)."""
-        xp, a = self.on.xp, self.share or 1.0
+        xp, a = self.on.xp, self.share
         z, row = self.weight @ self.psi, self.rest / a * self.weight
         shape = [(row[:, None] * (self.psi - z)).T, -z[:, None] / a**2, *[0.0 * z[:, None]] * (self.extras - 1)]
         return Step(xp.concatenate((0.0 * row[:1], row)), xp.concatenate(shape, 1))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.ascent import Candidate, Factors, Hyper
-from slalom.core.fitting.centred import Centred, Step
+from slalom.core.fitting.ascent import Candidate
+from slalom.core.fitting.centred import Step
 
 _WIDEST = 1.0  # variance of a log weight up to which the bend is followed: beyond it the mean square is all tail
 
@@ -64,7 +64,7 @@ class _Spread:
     def __init__(self, best: Candidate, basis: Floats | None) -> None:
         self.basis = basis
         self.lower, self.half, self.shape = (best.point.on.numpy(x) for x in best.factors[:3])
-        self.doubts = _doubts(best.point, best.hyper, best.factors)
+        self.doubts = _doubts(best)
 
     def __call__(self, own: Floats, by_shape: Floats, along: Floats | None = None) -> Floats:
         """Return errors (j,) or (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
@@ -88,10 +88,11 @@ class _Spread:
         return np.asarray(np.sqrt(variance))
 
 
-def _doubts(point: Centred, hyper: Hyper, factors: Factors) -> list[tuple[Floats, Floats, float]]:
+def _doubts(best: Candidate) -> list[tuple[Floats, Floats, float]]:
     """Return for strength and tightness how they pull, through the factors (1 + n, K) and (q,), and their log's variance."""
+    point, hyper, factors = best.point, best.hyper, best.factors
     on, n = point.on, len(point.t)
-    fixed_psi, fixed_t = factors.determined(hyper, n)
+    fixed_psi, fixed_t = best.determined()
     zero: Any = 0.0 * factors.schur[0]
     pull = Step(on.xp.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi), 0), zero)
     if point.share is not None:

@@ -9,18 +9,19 @@ Gauss-Newton Hessian is the posterior covariance, which gives the standard error
 """
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
-from slalom.core.fitting.backend import Backend, backend
+from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
+from slalom.core.fitting.steps import Factors
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -32,6 +33,8 @@ _FAINT = 0.1  # a background with a smaller share than this may be none at all
 _LARGE = 50_000  # elements of counts from which single precision saves more than it costs
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _GONE = 0.01  # and with a smaller share than this the question is asked at once
+_ROWS, _UNITS = 0, 1  # what a side of an array counts
+_SIDES = ((_ROWS, _UNITS), (_ROWS, _UNITS), (_UNITS,), (_ROWS, None), (_ROWS,), (_ROWS,))  # of a Design
 _LINEAR = (
     "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
     " the units (the gradient and removal scores) mean something."
@@ -109,15 +112,22 @@ class _Search:
         self.counts, self.weights = problem.counts[seen], problem.weights[seen] / problem.weights[seen].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
         self.seen = Problem(self.counts, self.scores, self.weights)
-        counts = self.on.asarray(self.counts)
-        self.line = ridge(counts, self.scores, self.weights, self.on)
-        mean = self.on.asarray(self.line.centre)
-        scores, weights, roots = (self.on.asarray(x) for x in (self.scores, self.weights, np.sqrt(self.weights)))
-        design = Design(counts, counts - mean, mean, scores, weights, roots)
-        variance = self.seen.spread
-        self.ascent = Ascent(design, self.scores, self.weights, variance, options.tolerance, options.max_iterations)
+        self.rows = self.on.asarray(self.counts)
+        self.line = ridge(self.rows, self.scores, self.weights, self.on)
+        m, n = self.counts.shape
+        roots = np.sqrt(self.weights)
+        self.design = Design(self.counts, self.counts - self.line.centre, self.line.centre, self.scores, self.weights, roots)
+        self.extent = tuple(-(-size // lane) * lane for size, lane in zip((m, n), self.on.lanes, strict=True))
+        design = Design(*(self.put(x, *sides) for x, sides in zip(self.design, _SIDES, strict=True)))
+        variance, limits = self.seen.spread, (options.tolerance, options.max_iterations)
+        self.ascent = Ascent(design, self.on, self.scores, self.weights, n, variance, *limits)
         self.ascent.large = self.ascent.coarse = self.counts.size >= _LARGE
         self.iterations = 0
+
+    def put(self, array: Floats, *sides: int | None) -> Any:
+        """Bring an array to the device; a side of rows (0) or of units (1) is filled up with zeros, and None is kept."""
+        wide = [(0, 0 if side is None else self.extent[side] - size) for side, size in zip(sides, array.shape, strict=True)]
+        return self.on.asarray(np.pad(array, wide) if any(more for _, more in wide) else array)
 
     def climb(
         self,
@@ -168,10 +178,10 @@ class _Search:
 
     def or_bare(self, found: Candidate) -> Candidate:
         """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
-        share = found.point.share
-        if not self.may_drop or share is None or share > _FAINT:
+        if not (self.may_drop and found.point.background and found.share <= _FAINT):
             return found
-        point = replace(found.point, psi=found.point.psi / (1.0 - share), share=None)
+        inside = found.point.psi / found.point.rest
+        point = replace(found.point, psi=inside, scalars=found.point.scalars[1:], background=False)
         return max(found, self.climb((point, found.hyper), target=found.evidence, evidence=found.evidence), key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
@@ -180,9 +190,10 @@ class _Search:
         psi = total * line.slopes
         if not with_background:
             psi = psi - (line.centre @ psi) / total  # then the level is S at the mean input
-        put, variance = self.on.asarray, self.ascent.variance
-        share = 0.5 if with_background else None
-        point = Centred(put(line.level), put(psi), put(np.zeros(len(psi))), share, link, self.ascent.design, self.on)
+        variance, scalars = self.ascent.variance, [*([0.5] if with_background else []), *(link or ())]
+        level, scalars, psi_there = self.put(line.level, None), self.put(np.array(scalars), None), self.put(psi, _UNITS, None)
+        t = self.put(np.zeros(len(psi)), _UNITS)
+        point = Centred(level, psi_there, t, scalars, with_background, link is not None, self.ascent.design, self.on)
         noise = line.noise
         if link is not None:
             residual = self.on.numpy(point.residual)[: len(self.scores)]
@@ -195,7 +206,7 @@ class _Search:
         """Return the start whose share makes equal weights most probable."""
         best = self.ascent.flat(point, hyper)
         for share in _SHARES:
-            tried = self.ascent.flat(replace(point, share=share), hyper)
+            tried = self.ascent.flat(replace(point, scalars=self.on.asarray(np.array([share]))), hyper)
             if not tried[2] > best[2]:
                 break
             best = tried
@@ -206,20 +217,22 @@ class _Search:
         middle, reach = self.ascent.held
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = ridge(self.ascent.design.counts, middle + reach * np.arctanh(inner), pull, self.on)
+        line = ridge(self.rows, middle + reach * np.arctanh(inner), pull, self.on)
         line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
         return self.start(line, with_background, (middle, float(-np.log(reach))))
 
     def linear_limit(self, with_background: bool) -> Candidate:
         """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
-        point, hyper = self.start(self.line, with_background)
+        (point, hyper), share = self.start(self.line, with_background), 0.0
         if with_background:  # without one all inputs have one length, where equal weights are linear already
             p, q, _ = point.attention
             bend = (point.x @ (p[:, None] * point.psi)) * q[:, None]
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
-            point = replace(point, share=1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5)))
+            share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5))
+            point = replace(point, scalars=self.on.asarray(np.array([share])))
         hyper = hyper._replace(tightness=1.0)
-        return Candidate(point, hyper, self.line.evidence, 0, True, self.ascent.linearised(point, hyper, exact=True).factors)
+        factors = self.ascent.linearised(point, hyper, exact=True).factors
+        return Candidate(point, hyper, self.line.evidence, share, 0, True, factors)
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
@@ -228,6 +241,7 @@ class _Search:
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.ascent.polish(best)
+        best = self.brought(best)
         errors = standard_errors(best, self.basis)
         return self.problem.fitted(
             self.model(best.point),
@@ -239,19 +253,35 @@ class _Search:
             background_se=errors.background,
         )
 
+    def brought(self, best: Candidate) -> Candidate:
+        """Return a candidate on the host, without what the arrays were filled up with."""
+        point, n = best.point, len(self.line.centre)
+        numpy = self.on.numpy
+        point = replace(
+            point,
+            level=numpy(point.level),
+            psi=numpy(point.psi)[:n],
+            t=numpy(point.t)[:n],
+            scalars=numpy(point.scalars),
+            design=self.design,
+            on=NumpyBackend(),
+        )
+        linear, half, shape, schur = map(numpy, best.factors)
+        there = np.r_[:n, len(best.point.t) : len(shape)]  # of the shape side; what was filled up is tied to nothing else
+        half = half[:, : 1 + n][:, :, there]
+        factors = Factors(linear[: 1 + n, : 1 + n], half, shape[np.ix_(there, there)], schur[np.ix_(there, there)])
+        return replace(best, point=point, factors=factors)
+
     def model(self, point: Centred) -> Slalom:
-        """Return the Slalom of a point."""
-        level, psi, t = (self.on.numpy(x) for x in (point.level, point.psi, point.t))
-        rest = point.rest
+        """Return the Slalom of a point of the host."""
         background, link = None, None
-        if point.share is not None:
-            weight = self.on.numpy(point.weight)
-            total = t.max() + np.log(self.line.centre @ np.exp(t - t.max()))
-            value = level - (weight @ psi) / point.share
-            background = (self.classes(value), float(np.log(point.share / rest) + total))
-        if point.link is not None:
-            link = (point.link[0], float(np.exp(-point.link[1])))
-        return Slalom(self.classes(level + psi / rest), t, background, link)
+        if point.background:
+            total = point.t.max() + np.log(self.line.centre @ np.exp(point.t - point.t.max()))
+            value = point.level - (point.weight @ point.psi) / point.share
+            background = (self.classes(value), float(np.log(point.share / point.rest) + total))
+        if point.linked:
+            link = (float(point.scalars[-2]), float(np.exp(-point.scalars[-1])))
+        return Slalom(self.classes(point.level + point.psi / point.rest), point.t, background, link)
 
     def classes(self, outputs: Floats) -> Floats:
         """Return outputs (..., K) as a single number, or as centred scores of the classes."""

@@ -31,7 +31,7 @@ def volume(point: Centred, precision: float, strength: float, lower: Any, coarse
     inner = rows @ on.cast(lower.T, coarse)
     level = rows[:, 0] * (inner @ on.cast(lower[:, 0], coarse))
     leverage = on.cast((inner**2).sum(1) - level, False) / d
-    held = 1.0 - strength * (lower[:, 1:] ** 2).sum(0)
+    held = xp.sign(point.design.mean) * (1.0 - strength * (lower[:, 1:] ** 2).sum(0))  # 0 for a unit that is never there
     scalars: list[Any] = []
     if share is not None:
         row = point.rest / share * point.weight

@@ -1,0 +1,135 @@
+"""Work on small arrays recorded as CUDA graphs, kept by shape.
+
+A step of a fit is some three hundred kernels of a few microseconds each, and to launch one takes the host ten: it is the host
+that a small fit waits for. A graph launches all of them at once. The first call with arrays of some shapes runs as it is, the
+second records what it does, and from then on the graph is played: inputs are copied to where it reads, outputs from where it
+writes. Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that
+change from call to call as arrays; other arguments are part of what a graph is kept by.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar, cast
+
+import torch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_KEPT = 2**29  # bytes of inputs that all graphs together may hold
+
+
+class Tape:
+    """One piece of work for arrays of given shapes."""
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Record; nothing is computed yet."""
+        given = list(leaves(arguments))
+        self.inputs = [leaf.clone() for leaf in given]
+        self.size = sum(leaf.nbytes for leaf in given)
+        self.graph = torch.cuda.CUDAGraph()
+        device = given[0].device
+        stream, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        side.wait_stream(stream)
+        with torch.cuda.stream(side):
+            self.graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self.outputs = work(*filled(arguments, iter(self.inputs)))
+            finally:
+                self.graph.capture_end()
+        stream.wait_stream(side)
+        self.passed = {id(leaf): i for i, leaf in enumerate(self.inputs)}
+
+    def play(self, arguments: tuple[Any, ...]) -> Any:
+        """Return what the work gives; an output that is an input is the caller's own."""
+        given = list(leaves(arguments))
+        torch._foreach_copy_(self.inputs, given)
+        self.graph.replay()
+        found = [given[self.passed[id(leaf)]] if id(leaf) in self.passed else leaf.clone() for leaf in leaves(self.outputs)]
+        return filled(self.outputs, iter(found))
+
+
+class _Shelf:
+    """The tapes of this process, those used last at the end."""
+
+    def __init__(self) -> None:
+        self.tapes: OrderedDict[Any, Tape | None] = OrderedDict()
+        self.lock, self.works = Lock(), True
+
+    def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Run, record or play."""
+        if not self.works or not self.lock.acquire(blocking=False):
+            return work(*arguments)  # one thread at a time has the tapes
+        try:
+            key = work, form(arguments)
+            if key not in self.tapes:
+                self.tapes[key] = None
+                return work(*arguments)
+            tape = self.tapes[key] or self.record(key, work, arguments)
+            if tape is None:
+                return work(*arguments)
+            self.tapes.move_to_end(key)
+            return tape.play(arguments)
+        finally:
+            self.lock.release()
+
+    def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Tape | None:
+        """Make a tape and throw old ones away; where this device cannot record, no other is tried."""
+        try:
+            tape = Tape(work, arguments)
+        except RuntimeError:
+            self.works = False
+            self.tapes.clear()
+            return None
+        self.tapes[key] = tape
+        while sum(kept.size for kept in self.tapes.values() if kept) > _KEPT and len(self.tapes) > 1:
+            self.tapes.popitem(last=False)
+        return tape
+
+
+_SHELF = _Shelf()
+
+
+def recorded(work: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that plays the work from the second call with the same shapes on."""
+
+    def run(*arguments: Any) -> Any:
+        return _SHELF.run(work, arguments)
+
+    return cast(Callable[P, R], run)
+
+
+def leaves(tree: Any) -> Iterator[torch.Tensor]:
+    """Go through the arrays in nested tuples and dataclasses."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, tuple):
+        for branch in tree:
+            yield from leaves(branch)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from leaves(getattr(tree, field.name))
+
+
+def filled(tree: Any, arrays: Iterator[torch.Tensor]) -> Any:
+    """Return the same tree with other arrays in it."""
+    if isinstance(tree, torch.Tensor):
+        return next(arrays)
+    if isinstance(tree, tuple):
+        branches = [filled(branch, arrays) for branch in tree]
+        return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return replace(tree, **{field.name: filled(getattr(tree, field.name), arrays) for field in fields(tree)})
+    return tree
+
+
+def form(tree: Any) -> Any:
+    """Return what two trees must have in common for one tape: shapes, types, and all that is no array."""
+    if isinstance(tree, torch.Tensor):
+        return tree.shape, tree.dtype, tree.device
+    if isinstance(tree, tuple):
+        return type(tree), *map(form, tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return type(tree), *(form(getattr(tree, field.name)) for field in fields(tree))
+    return tree

@@ -1,0 +1,92 @@
+"""Work played from a CUDA graph gives what the work itself gives; without a GPU, how arguments are taken apart."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from slalom.core import Joint, Slalom, fit
+from slalom.core.fitting import recording
+from slalom.core.fitting.recording import filled, form, leaves, recorded
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Case:
+    array: Any
+    flag: bool
+
+
+def tree(scale=1.0, flag=True):
+    return (Pair(torch.arange(3.0) * scale, None), Case(torch.ones(2) * scale, flag), "word")
+
+
+def test_arrays_are_found_in_tuples_and_dataclasses_and_put_back():
+    found = list(leaves(tree()))
+    assert [tuple(leaf.shape) for leaf in found] == [(3,), (2,)]
+    other = filled(tree(), iter([leaf + 1 for leaf in found]))
+    assert isinstance(other[0], Pair)
+    assert (other[0].second, other[2]) == (None, "word")
+    assert (other[1].flag, other[1].array.tolist()) == (True, [2.0, 2.0])
+    with pytest.raises(StopIteration):
+        filled(tree(), iter(found[:1]))
+
+
+def test_a_tape_is_kept_by_shapes_and_by_all_that_is_no_array():
+    assert form(tree()) == form(tree(scale=7.0))
+    assert form(tree()) != form(tree(flag=False))
+    assert form((torch.ones(2),)) != form((torch.ones(3),))
+    assert form((torch.ones(2),)) != form((torch.ones(2, dtype=torch.float64),))
+    assert hash(form(tree())) == hash(form(tree(scale=2.0)))
+
+
+def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
+    shelf = recording._Shelf()
+    monkeypatch.setattr(recording, "_SHELF", shelf)
+
+    def no_tape(work, arguments):
+        raise RuntimeError("this device cannot record")
+
+    monkeypatch.setattr(recording, "Tape", no_tape)
+    double = recorded(lambda pair: Pair(2 * pair.first, pair.second))
+    for scale in (1.0, 2.0, 3.0):
+        assert double(Pair(torch.ones(2) * scale, None)).first.tolist() == [2 * scale] * 2
+    assert not shelf.works
+
+
+@GPU
+def test_what_is_played_is_what_is_computed():
+    def work(pair, power):
+        return Pair(pair.first @ pair.second**power, pair.second), (pair.second**power).sum()
+
+    play = recorded(work)
+    for call in range(4):
+        pair = Pair(*(torch.randn(5, 5, device="cuda", dtype=torch.float64) for _ in range(2)))
+        (product, same), total = play(pair, 2)
+        torch.testing.assert_close(product, pair.first @ pair.second**2)
+        torch.testing.assert_close(total, (pair.second**2).sum())
+        assert same is pair.second, call
+
+
+@GPU
+@pytest.mark.parametrize("classes", [None, 3])
+def test_fits_on_a_gpu_are_those_of_the_cpu_again_and_again(classes):
+    rng = np.random.default_rng(0)
+    shape = (40,) if classes is None else (40, classes)
+    counts = (rng.random((400, 40)) < rng.random((400, 1))).astype(float)
+    for _ in range(3):
+        truth = Slalom(rng.normal(size=shape), rng.normal(size=40), (0.3 if classes is None else np.zeros(classes), 1.0))
+        y = truth(counts)
+        y = y + 0.05 * rng.normal(size=y.shape)
+        here, there = (fit(counts, y, Joint(device=device)) for device in ("cpu", "cuda"))
+        assert here.iterations == there.iterations
+        np.testing.assert_allclose(there.model.values, here.model.values, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(there.importances_se, here.importances_se, rtol=1e-5)
