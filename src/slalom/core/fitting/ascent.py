@@ -59,7 +59,10 @@ class Terms(NamedTuple):
 
 
 class Linearised(NamedTuple):
-    """A point with all that a step from it needs: precisions of the rows (r, 1), normal equations, factors."""
+    """A point with all that a step from it needs: precisions of the rows (r, 1), normal equations, factors.
+
+    traces: those of `steps.determined`, where they were asked for.
+    """
 
     point: Centred
     hyper: Hyper
@@ -67,6 +70,7 @@ class Linearised(NamedTuple):
     system: System
     factors: Factors
     exact: bool
+    traces: list[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +141,13 @@ class Ascent:
         damping, gain, converged, iteration = _DAMPING, np.inf, False, 0
         terms = self.terms(point)
         for iteration in range(1, min(limit or self.max_iterations, self.max_iterations) + 1):
-            at = self.linearised(point, hyper)
+            at = self.linearised(point, hyper, traces=True)
             moved, terms, damping = self.step(at, terms, damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
                 break
             point, before, last = moved, evidence, gain
-            evidence, hyper = self.assess(hyper, at.factors, terms)
+            evidence, hyper = self.assess(at, terms)
             gain = evidence - before
             if self.exact(hyper) or self.done(iteration, gain, last):
                 converged = True
@@ -248,7 +252,7 @@ class Ascent:
 
     def knobs(self, hyper: Hyper, lift: float = FLOOR) -> Any:
         """Bring the numbers of a step to the device."""
-        return self.on.asarray(np.array([*hyper, lift]))
+        return self.on.numbers(*hyper, lift)
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
@@ -266,7 +270,7 @@ class Ascent:
         strength = known / max(terms.psi, 1e-30 * self.variance)
         return best, Hyper(strength, hyper.tightness, free / max(terms.misfit, 1e-24 * self.variance)), evidence
 
-    def linearised(self, point: Centred, hyper: Hyper, exact: bool = False) -> Linearised:
+    def linearised(self, point: Centred, hyper: Hyper, exact: bool = False, traces: bool = False) -> Linearised:
         """Return the linearisation at a point; unless exact, its Gram matrices may be of single precision.
 
         That is good enough where rounding cannot hide the priors. What is added to H's diagonal grows until H has factors.
@@ -277,13 +281,13 @@ class Ascent:
         self.tilt, lift, coarse = None, FLOOR, self.coarse and not exact
         while True:
             rows, system, factors, numbers = self.on.recorded(steps.linearise)(
-                point, self.knobs(hyper, lift), self.priors(point), coarse
+                point, self.knobs(hyper, lift), self.priors(point), coarse, traces
             )
-            *most, failed = map(float, self.on.numpy(numbers))
-            if coarse and not max(most) < _COARSE:
+            psi, t, failed, *traced = map(float, self.on.numpy(numbers))
+            if coarse and not max(psi, t) < _COARSE:
                 self.coarse = coarse = False
             elif not failed:
-                self.last = Linearised(point, hyper, rows, system, factors, exact or not self.coarse)
+                self.last = Linearised(point, hyper, rows, system, factors, exact or not self.coarse, traced)
                 return self.last
             elif lift < 1.0:
                 lift *= 100.0
@@ -335,13 +339,12 @@ class Ascent:
 
     # -- the evidence -------------------------------------------------------------------------------------------------
 
-    def assess(self, hyper: Hyper, factors: Factors, terms: Terms) -> tuple[float, Hyper]:
-        """Return the evidence at a point, with H of the last linearisation, and the precisions that raise it."""
-        (m, outputs), n = self.scores.shape, len(self.design.mean)
-        numbers = self.on.recorded(steps.determined)(self.on, factors, n)
-        open_psi, open_t, log_det = map(float, self.on.numpy(numbers))
+    def assess(self, at: Linearised, terms: Terms) -> tuple[float, Hyper]:
+        """Return the evidence at a point, with H of the linearisation before it, and the precisions that raise it."""
+        (m, outputs), n, hyper, extras = self.scores.shape, len(self.design.mean), at.hyper, at.point.extras
+        traces = at.traces or self.on.numpy(steps.determined(self.on, at.factors, n))
+        open_psi, open_t, log_det = map(float, traces)
         fixed_psi, fixed_t = fixed(hyper, open_psi, open_t, n, outputs)
-        extras = factors.shape.shape[0] - n
         evidence = (
             0.5 * n * (outputs * np.log(hyper.strength) + np.log(hyper.tightness))
             + 0.5 * self.log_priors[extras]

@@ -29,6 +29,10 @@ class Backend(ABC):
     def asarray(self, array: Floats) -> Any:
         """Move a numpy array to the device, as float64."""
 
+    def numbers(self, *given: float) -> Any:
+        """Bring a few numbers to the device, as an array, without waiting for it."""
+        return self.asarray(np.array(given))
+
     @abstractmethod
     def numpy(self, array: Any) -> Floats:
         """Bring an array back."""
@@ -48,6 +52,10 @@ class Backend(ABC):
     @abstractmethod
     def session(self) -> AbstractContextManager[Any]:
         """Return the context in which a fit runs."""
+
+    @abstractmethod
+    def fill(self, array: Any, *more: int) -> Any:
+        """Return an array of the device with so many zeros more at the end of each side."""
 
     def recorded(self, work: Callable[P, R]) -> Callable[P, R]:
         """Return a function that does the same work, maybe with less to say to the device (see `recording`)."""
@@ -84,6 +92,10 @@ class NumpyBackend(Backend):
     def cast(self, array: Any, coarse: bool) -> Any:
         """Copy where the type is another."""
         return array.astype(np.float32 if coarse else np.float64, copy=False)
+
+    def fill(self, array: Any, *more: int) -> Any:
+        """Copy where there is something to add."""
+        return np.pad(array, [(0, number) for number in more]) if any(more) else array
 
     def whiten(self, matrix: Floats) -> tuple[Floats, Any]:
         """Factorise by LAPACK, invert by blocks.
@@ -128,6 +140,10 @@ class TorchBackend(Backend):
         """Copy to the device."""
         return self.xp.tensor(array, dtype=self.xp.float64, device=self.device)
 
+    def numbers(self, *given: float) -> Any:
+        """Copy to the device; what it still computes may go on."""
+        return self.xp.tensor(given, dtype=self.xp.float64).to(self.device, non_blocking=True)
+
     def numpy(self, array: Any) -> Floats:
         """Copy to the host."""
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
@@ -139,6 +155,11 @@ class TorchBackend(Backend):
     def cast(self, array: Any, coarse: bool) -> Any:
         """Copy where the type is another."""
         return array.to(self.xp.float32 if coarse else self.xp.float64)
+
+    def fill(self, array: Any, *more: int) -> Any:
+        """Copy where there is something to add."""
+        ends = [end for number in reversed(more) for end in (0, number)]
+        return self.xp.nn.functional.pad(array, ends) if any(more) else array
 
     def whiten(self, matrix: Any) -> tuple[Any, Any]:
         """Factorise and invert on the device, without waiting for it."""

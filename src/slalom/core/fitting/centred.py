@@ -114,8 +114,12 @@ class Centred:
         f = self.bent[0] if self.linked else self.evidence
         if not self.background:
             return self.design.scores - f
-        rho = self.rest / self.share * (self.weight @ self.psi)
-        return self.on.xp.concatenate((self.design.scores - f, -rho[None, :]), 0)
+        return self.on.xp.concatenate((self.design.scores - f, -self.rho[None, :]), 0)
+
+    @property
+    def rho(self) -> Any:
+        """With a background: what the prior of its value holds to 0 (K,)."""
+        return self.rest / self.share * (self.weight @ self.psi)
 
     @property
     def reach(self) -> tuple[Any, Any]:

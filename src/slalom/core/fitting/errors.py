@@ -97,7 +97,7 @@ def _doubts(best: Candidate) -> list[tuple[Floats, Floats, float]]:
     pull = Step(on.xp.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi), 0), zero)
     if point.share is not None:
         across, along = point.rho_rows()
-        back = -hyper.strength * point.residual[-1]
+        back = hyper.strength * point.rho
         pull = Step(pull.linear + across[:, None] * back, along.T @ back)
     tight = Step(0.0 * pull.linear, on.xp.concatenate((hyper.tightness * point.t, zero[n:])))
     found = []

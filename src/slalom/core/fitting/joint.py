@@ -9,7 +9,8 @@ Gauss-Newton Hessian is the posterior covariance, which gives the standard error
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from functools import cached_property
+from typing import final
 
 import numpy as np
 from scipy.linalg import helmert
@@ -33,8 +34,6 @@ _FAINT = 0.1  # a background with a smaller share than this may be none at all
 _LARGE = 50_000  # elements of counts from which single precision saves more than it costs
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _GONE = 0.01  # and with a smaller share than this the question is asked at once
-_ROWS, _UNITS = 0, 1  # what a side of an array counts
-_SIDES = ((_ROWS, _UNITS), (_ROWS, _UNITS), (_UNITS,), (_ROWS, None), (_ROWS,), (_ROWS,))  # of a Design
 _LINEAR = (
     "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
     " the units (the gradient and removal scores) mean something."
@@ -109,25 +108,26 @@ class _Search:
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
         seen = problem.weights > 0
-        self.counts, self.weights = problem.counts[seen], problem.weights[seen] / problem.weights[seen].mean()
+        self.counts, self.weights = problem.seen, problem.weights[seen] / problem.weights[seen].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
         self.seen = Problem(self.counts, self.scores, self.weights)
         self.rows = self.on.asarray(self.counts)
         self.line = ridge(self.rows, self.scores, self.weights, self.on)
-        m, n = self.counts.shape
-        roots = np.sqrt(self.weights)
-        self.design = Design(self.counts, self.counts - self.line.centre, self.line.centre, self.scores, self.weights, roots)
-        self.extent = tuple(-(-size // lane) * lane for size, lane in zip((m, n), self.on.lanes, strict=True))
-        design = Design(*(self.put(x, *sides) for x, sides in zip(self.design, _SIDES, strict=True)))
+        self.more = tuple(-size % lane for size, lane in zip(self.counts.shape, self.on.lanes, strict=True))
+        (rows, units), fill, centre = self.more, self.on.fill, self.on.asarray(self.line.centre)
+        scores, weights, roots = map(self.on.asarray, (self.scores, self.weights, np.sqrt(self.weights)))
+        design = Design(
+            fill(self.rows, rows, units),
+            fill(self.rows - centre, rows, units),
+            fill(centre, units),
+            fill(scores, rows, 0),
+            fill(weights, rows),
+            fill(roots, rows),
+        )
         variance, limits = self.seen.spread, (options.tolerance, options.max_iterations)
-        self.ascent = Ascent(design, self.on, self.scores, self.weights, n, variance, *limits)
+        self.ascent = Ascent(design, self.on, self.scores, self.weights, len(self.line.centre), variance, *limits)
         self.ascent.large = self.ascent.coarse = self.counts.size >= _LARGE
         self.iterations = 0
-
-    def put(self, array: Floats, *sides: int | None) -> Any:
-        """Bring an array to the device; a side of rows (0) or of units (1) is filled up with zeros, and None is kept."""
-        wide = [(0, 0 if side is None else self.extent[side] - size) for side, size in zip(sides, array.shape, strict=True)]
-        return self.on.asarray(np.pad(array, wide) if any(more for _, more in wide) else array)
 
     def climb(
         self,
@@ -190,10 +190,11 @@ class _Search:
         psi = total * line.slopes
         if not with_background:
             psi = psi - (line.centre @ psi) / total  # then the level is S at the mean input
-        variance, scalars = self.ascent.variance, [*([0.5] if with_background else []), *(link or ())]
-        level, scalars, psi_there = self.put(line.level, None), self.put(np.array(scalars), None), self.put(psi, _UNITS, None)
-        t = self.put(np.zeros(len(psi)), _UNITS)
-        point = Centred(level, psi_there, t, scalars, with_background, link is not None, self.ascent.design, self.on)
+        put, variance, (_, units) = self.on.asarray, self.ascent.variance, self.more
+        deviations, t = self.on.fill(put(psi), units, 0), self.on.fill(put(np.zeros(len(psi))), units)
+        scalars = put(np.array([*([0.5] if with_background else []), *(link or ())]))
+        level, design = put(line.level), self.ascent.design
+        point = Centred(level, deviations, t, scalars, with_background, link is not None, design, self.on)
         noise = line.noise
         if link is not None:
             residual = self.on.numpy(point.residual)[: len(self.scores)]
@@ -253,6 +254,16 @@ class _Search:
             background_se=errors.background,
         )
 
+    @cached_property
+    def at_home(self) -> Ascent:
+        """The ascent on the host, with nothing filled up; without the rows of a large problem, whose errors need them not."""
+        if isinstance(self.on, NumpyBackend):
+            return self.ascent
+        centre, large = self.line.centre, self.ascent.large
+        rows = None if large else self.counts, None if large else self.counts - centre
+        design = Design(*rows, centre, self.scores, self.weights, np.sqrt(self.weights))
+        return replace(self.ascent, design=design, on=NumpyBackend(), tilt=None, last=None)
+
     def brought(self, best: Candidate) -> Candidate:
         """Return a candidate on the host, without what the arrays were filled up with."""
         point, n = best.point, len(self.line.centre)
@@ -263,8 +274,8 @@ class _Search:
             psi=numpy(point.psi)[:n],
             t=numpy(point.t)[:n],
             scalars=numpy(point.scalars),
-            design=self.design,
-            on=NumpyBackend(),
+            design=self.at_home.design,
+            on=self.at_home.on,
         )
         linear, half, shape, schur = map(numpy, best.factors)
         there = np.r_[:n, len(best.point.t) : len(shape)]  # of the shape side; what was filled up is tied to nothing else

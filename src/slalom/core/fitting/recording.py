@@ -39,15 +39,19 @@ class Tape:
             finally:
                 self.graph.capture_end()
         stream.wait_stream(side)
-        self.passed = {id(leaf): i for i, leaf in enumerate(self.inputs)}
+        passed, found = {id(leaf): i for i, leaf in enumerate(self.inputs)}, list(leaves(self.outputs))
+        self.sources = [passed.get(id(leaf)) for leaf in found]  # the input that an output is, or None
+        self.made = [leaf for leaf in found if id(leaf) not in passed]
 
     def play(self, arguments: tuple[Any, ...]) -> Any:
         """Return what the work gives; an output that is an input is the caller's own."""
         given = list(leaves(arguments))
         torch._foreach_copy_(self.inputs, given)
         self.graph.replay()
-        found = [given[self.passed[id(leaf)]] if id(leaf) in self.passed else leaf.clone() for leaf in leaves(self.outputs)]
-        return filled(self.outputs, iter(found))
+        fresh = [torch.empty_like(leaf) for leaf in self.made]
+        torch._foreach_copy_(fresh, self.made)
+        copies = iter(fresh)
+        return filled(self.outputs, (next(copies) if i is None else given[i] for i in self.sources))
 
 
 class _Shelf:
@@ -83,6 +87,7 @@ class _Shelf:
             self.tapes.clear()
             return None
         self.tapes[key] = tape
+        self.tapes.move_to_end(key)
         while sum(kept.size for kept in self.tapes.values() if kept) > _KEPT and len(self.tapes) > 1:
             self.tapes.popitem(last=False)
         return tape

@@ -14,7 +14,6 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.core.fitting.backend import Backend
 
-_SMALL = 600  # units up to which the host decomposes the Gram matrix
 _STRENGTHS = np.geomspace(1e-10, 1e3, 79)
 
 
@@ -67,9 +66,6 @@ def ridge(counts: Any, scores: Floats, weights: Floats, on: Backend) -> Ridge:
 def _spectrum(on: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
     """Return eigenvalues of X'X, V'X'y and V (on its device), from whichever Gram matrix is smaller."""
     m, n = x.shape
-    if n <= min(m, _SMALL):  # where a GPU takes longer than the host
-        values, basis = np.linalg.eigh(on.numpy(x.T @ x))
-        return np.maximum(values, 0.0), basis.T @ on.numpy(x.T @ y), on.asarray(basis)
     if n <= m:
         values, basis = on.xp.linalg.eigh(x.T @ x)
         return np.maximum(on.numpy(values), 0.0), on.numpy(basis.T @ (x.T @ y)), basis

@@ -127,13 +127,25 @@ def slope(point: Centred, knobs: Any, priors: Priors, tilt: Tilt | None) -> tupl
 # -- a linearisation --------------------------------------------------------------------------------------------------
 
 
-def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool) -> tuple[Any, System, Factors, Any]:
+def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool, traces: bool) -> tuple[Any, System, Factors, Any]:
     """Return the rows' precisions, the normal equations and their factors.
 
-    The numbers: how far the rounding of coarse Gram matrices is from hiding the priors of psi and of t, as the largest ratio of
-    their diagonals to the priors, and other than 0 where H, with that part of its diagonal added, is not positive definite.
+    The numbers: how near the rounding of coarse Gram matrices is to hiding the priors of psi and of t, as the largest ratios of
+    their diagonals to the priors; other than 0 where H, with that part of its diagonal added, is not positive definite; and
+    with traces what `determined` says.
     """
-    on, n, given = point.on, len(point.t), Knobs(*knobs)
+    given = Knobs(*knobs)
+    system, most = equations(point, given, priors, coarse)
+    factors, failed = factorise(point.on, system, given.lift)
+    numbers = point.on.xp.stack((*most, failed))
+    if traces:
+        numbers = point.on.xp.concatenate((numbers, determined(point.on, factors, len(point.t))))
+    return rows(point, given), system, factors, numbers
+
+
+def equations(point: Centred, given: Knobs, priors: Priors, coarse: bool) -> tuple[System, tuple[Any, Any]]:
+    """Return the normal equations, and the largest ratios of Gram matrices to priors."""
+    on, n = point.on, len(point.t)
     left, right = point.jacobian(coarse)
     grams = left.T @ left, left.T @ right, total(block.T @ block for block in right)
     linear, cross, shape = (given.precision * on.cast(gram, False) for gram in grams)
@@ -151,9 +163,7 @@ def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool) -> tuple
     diagonal(linear)[1:] += given.strength
     diagonal(shape)[:n] += given.tightness
     diagonal(shape)[n:] += priors.precision
-    system = System(linear, cross, shape, gradient)
-    factors, failed = factorise(on, system, given.lift)
-    return rows(point, given), system, factors, on.xp.stack((*most, failed))
+    return System(linear, cross, shape, gradient), most
 
 
 def factorise(on: Backend, system: System, lift: Any) -> tuple[Factors, Any]:
