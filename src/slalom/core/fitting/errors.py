@@ -10,6 +10,7 @@ deviation v - F; so along the log of its weight, x = log((1 - a) p_i) with poste
 slope b but as -b e^(-x). The term is the mean square of that curve around the mode, less the line's.
 """
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from slalom.core.fitting.ascent import Candidate, Factors, Hyper
 from slalom.core.fitting.centred import Centred, Step
 
 _WIDEST = 1.0  # variance of a log weight up to which the bend is followed: beyond it the mean square is all tail
+_PRECISIONS = ("strength", "tightness")
 
 
 class Errors(NamedTuple):
@@ -29,11 +31,14 @@ class Errors(NamedTuple):
     background: tuple[float | Floats, float] | None
 
 
-def standard_errors(best: Candidate, basis: Floats | None) -> Errors:
-    """Return the errors of a candidate; basis (C, K) takes outputs to classes, None is one log odds."""
+def standard_errors(best: Candidate, basis: Floats | None, about: Collection[str] = _PRECISIONS) -> Errors:
+    """Return the errors of a candidate; basis (C, K) takes outputs to classes, None is one log odds.
+
+    about: the precisions that are in doubt.
+    """
     point, n = best.point, len(best.point.t)
     on, share, rest = point.on, point.share, point.rest
-    spread = _Spread(best, basis)
+    spread = _Spread(best, basis, about)
     psi, weight, shape = on.numpy(point.psi), on.numpy(point.weight), spread.shape
     tail = np.zeros(point.extras - (share is not None))
     by_share = np.zeros((psi.shape[1], n, n + point.extras))
@@ -61,10 +66,10 @@ class _Spread:
     With own = L_M^-1 l and through = L_S^-1 (h - B' M^-1 l) the Gaussian's variance is |own|^2 + |through|^2.
     """
 
-    def __init__(self, best: Candidate, basis: Floats | None) -> None:
+    def __init__(self, best: Candidate, basis: Floats | None, about: Collection[str]) -> None:
         self.basis = basis
         self.lower, self.half, self.shape = (best.point.on.numpy(x) for x in best.factors[:3])
-        self.doubts = _doubts(best.point, best.hyper, best.factors)
+        self.doubts = _doubts(best.point, best.hyper, best.factors, about) if about else []
 
     def __call__(self, own: Floats, by_shape: Floats, along: Floats | None = None) -> Floats:
         """Return errors (j,) or (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
@@ -88,19 +93,24 @@ class _Spread:
         return np.asarray(np.sqrt(variance))
 
 
-def _doubts(point: Centred, hyper: Hyper, factors: Factors) -> list[tuple[Floats, Floats, float]]:
-    """Return for strength and tightness how they pull, through the factors (1 + n, K) and (q,), and their log's variance."""
+def _doubts(point: Centred, hyper: Hyper, factors: Factors, about: Collection[str]) -> list[tuple[Floats, Floats, float]]:
+    """Return for each precision how it pulls, through the factors (1 + n, K) and (q,), and its log's variance."""
+    fixed_psi, fixed_t = factors.determined(hyper, len(point.t))
+    found = []
+    for name, right, count in zip(_PRECISIONS, pulls(point, hyper, factors), (fixed_psi, fixed_t + 1.0), strict=True):
+        if name in about:
+            inner, outer = (point.on.numpy(x) for x in factors.whitened(right))
+            found.append((inner, outer, 2.0 / max(count, 1.0)))
+    return found
+
+
+def pulls(point: Centred, hyper: Hyper, factors: Factors) -> tuple[Step, Step]:
+    """Return half the derivatives of the cost's gradient by the logs of strength and tightness."""
     on, n = point.on, len(point.t)
-    fixed_psi, fixed_t = factors.determined(hyper, n)
     zero: Any = 0.0 * factors.schur[0]
-    pull = Step(on.xp.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi), 0), zero)
+    strong = Step(on.xp.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi), 0), zero)
     if point.share is not None:
         across, along = point.rho_rows()
         back = -hyper.strength * point.residual[-1]
-        pull = Step(pull.linear + across[:, None] * back, along.T @ back)
-    tight = Step(0.0 * pull.linear, on.xp.concatenate((hyper.tightness * point.t, zero[n:])))
-    found = []
-    for right, count in ((pull, fixed_psi), (tight, fixed_t + 1.0)):
-        inner, outer = (on.numpy(x) for x in factors.whitened(right))
-        found.append((inner, outer, 2.0 / max(count, 1.0)))
-    return found
+        strong = Step(strong.linear + across[:, None] * back, along.T @ back)
+    return strong, Step(0.0 * strong.linear, on.xp.concatenate((hyper.tightness * point.t, zero[n:])))

@@ -19,6 +19,7 @@ from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
 from slalom.core.fitting.backend import Backend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors
+from slalom.core.fitting.mixture import mixed_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.surrogate import Slalom
@@ -228,7 +229,7 @@ class _Search:
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.ascent.polish(best)
-        errors = standard_errors(best, self.basis)
+        errors = standard_errors(best, self.basis) if linear else mixed_errors(self.ascent, best, self.basis)
         return self.problem.fitted(
             self.model(best.point),
             converged=best.converged,
