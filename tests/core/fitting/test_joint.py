@@ -146,16 +146,25 @@ def test_is_not_worse_than_ridge_with_few_queries(truth_is, noise, kind):
     assert max(ratios.values()) <= 1.05, ratios
 
 
-@pytest.mark.parametrize(("background", "m"), [(None, 150), (None, 600), ((0.5, 2.0), 600)])
-def test_intervals_cover_what_they_promise(background, m):
+@pytest.mark.parametrize(
+    ("background", "m", "kind", "noise"),
+    [
+        (None, 150, "sizes", 0.1),
+        (None, 600, "sizes", 0.1),
+        ((0.5, 2.0), 600, "sizes", 0.1),
+        ((0.5, 2.0), 150, "half", 0.1),
+        ((0.5, 2.0), 150, "half", 0.5),
+    ],
+)
+def test_intervals_cover_what_they_promise(background, m, kind, noise):
     n, fits = 12, 200
     inside_v, inside_s = [], []
     for seed in range(fits):
         rng = np.random.default_rng(seed)
         truth = planted(n, rng, background=background)
-        counts = design("sizes", n, m, rng)
+        counts = design(kind, n, m, rng)
         y = truth(counts)
-        found = fit(counts, y + 0.1 * y.std() * rng.normal(size=m), Joint(link=False))
+        found = fit(counts, y + noise * y.std() * rng.normal(size=m), Joint(link=False))
         inside_v.append(np.abs(found.model.values - truth.values) <= 1.96 * found.values_se)
         inside_s.append(np.abs(found.model.importances - truth.importances) <= 1.96 * found.importances_se)
     assert 0.90 <= np.mean(inside_v) <= 0.98

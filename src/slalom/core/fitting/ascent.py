@@ -21,7 +21,7 @@ from slalom.core.fitting.memory import Memory, plus, product
 from slalom.core.fitting.steps import FLOOR, Factors, Priors, System, Tilt
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
-_T_PRIOR = 1.0  # a priori the tightness is worth one unit with t^2 = 1
+T_PRIOR = 1.0  # a priori the tightness is worth one unit with t^2 = 1
 _DAMPING = 1e-3  # at the start
 _TRIES = 24  # dampings tried before a point counts as the best there is
 _POLISH = 3  # steps at the end, with the precisions fixed
@@ -356,7 +356,7 @@ class Ascent:
         free = m * outputs - (outputs + fixed_psi + fixed_t + extras)
         return float(evidence), Hyper(
             fixed_psi / max(terms.psi, 1e-30 * self.variance),
-            (fixed_t + _T_PRIOR) / (terms.t + _T_PRIOR),
+            (fixed_t + T_PRIOR) / (terms.t + T_PRIOR),
             min(max(free, 0.02 * m * outputs) / max(terms.misfit, 1e-300), 1e26 / self.variance),
         )
 

@@ -76,17 +76,21 @@ class Centred:
         return 1.0 - self.scalars[0] if self.background else 1.0
 
     @cached_property
+    def p(self) -> Any:
+        """exp(t) (n,), divided by its sum at the mean input."""
+        e = self.on.xp.exp(self.t - self.t.max())
+        return e / (self.design.mean @ e)
+
+    @cached_property
     def attention(self) -> tuple[Any, Any, Any]:
         """Return p (n,), q = (c - m) p (m,) and D (m,)."""
-        e = self.on.xp.exp(self.t - self.t.max())
-        p = e / (self.design.mean @ e)
-        q = self.design.offsets @ p
-        return p, q, 1.0 + self.rest * q
+        q = self.design.offsets @ self.p
+        return self.p, q, 1.0 + self.rest * q
 
     @cached_property
     def weight(self) -> Any:
         """m p (n,): the units' parts in the background's opposite number z; they sum to one."""
-        return self.design.mean * self.attention[0]
+        return self.design.mean * self.p
 
     @property
     def x(self) -> Any:

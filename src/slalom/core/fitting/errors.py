@@ -10,7 +10,8 @@ deviation v - F; so along the log of its weight, x = log((1 - a) p_i) with poste
 slope b but as -b e^(-x). The term is the mean square of that curve around the mode, less the line's.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from slalom.core.fitting.ascent import Candidate
 from slalom.core.fitting.centred import Step
 
 _WIDEST = 1.0  # variance of a log weight up to which the bend is followed: beyond it the mean square is all tail
+_PRECISIONS = ("strength", "tightness")
 
 
 class Errors(NamedTuple):
@@ -29,12 +31,15 @@ class Errors(NamedTuple):
     background: tuple[float | Floats, float] | None
 
 
-def standard_errors(best: Candidate, basis: Floats | None) -> Errors:
-    """Return the errors of a candidate; basis (C, K) takes outputs to classes, None is one log odds."""
+def standard_errors(best: Candidate, basis: Floats | None, about: Collection[str] = _PRECISIONS) -> Errors:
+    """Return the errors of a candidate on the host; basis (C, K) takes outputs to classes, None is one log odds.
+
+    about: the precisions that are in doubt.
+    """
     point, n = best.point, len(best.point.t)
-    on, share, rest = point.on, point.share, point.rest
-    spread = _Spread(best, basis)
-    psi, weight, shape = on.numpy(point.psi), on.numpy(point.weight), spread.shape
+    share, rest = point.share, point.rest
+    spread = _Spread(best, basis, about)
+    psi, weight, shape = point.psi, point.weight, spread.shape
     tail = np.zeros(point.extras - (share is not None))
     by_share = np.zeros((psi.shape[1], n, n + point.extras))
     if share is not None:
@@ -61,10 +66,10 @@ class _Spread:
     With own = L_M^-1 l and through = L_S^-1 (h - B' M^-1 l) the Gaussian's variance is |own|^2 + |through|^2.
     """
 
-    def __init__(self, best: Candidate, basis: Floats | None) -> None:
+    def __init__(self, best: Candidate, basis: Floats | None, about: Collection[str]) -> None:
         self.basis = basis
-        self.lower, self.half, self.shape = (best.point.on.numpy(x) for x in best.factors[:3])
-        self.doubts = _doubts(best)
+        self.lower, self.half, self.shape, _ = best.factors
+        self.doubts = _doubts(best, about) if about else []
 
     def __call__(self, own: Floats, by_shape: Floats, along: Floats | None = None) -> Floats:
         """Return errors (j,) or (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
@@ -88,20 +93,23 @@ class _Spread:
         return np.asarray(np.sqrt(variance))
 
 
-def _doubts(best: Candidate) -> list[tuple[Floats, Floats, float]]:
-    """Return for strength and tightness how they pull, through the factors (1 + n, K) and (q,), and their log's variance."""
-    point, hyper, factors = best.point, best.hyper, best.factors
-    on, n = point.on, len(point.t)
+def _doubts(best: Candidate, about: Collection[str]) -> list[tuple[Floats, Floats, float]]:
+    """Return for each precision how it pulls, through the factors (1 + n, K) and (q,), and its log's variance."""
     fixed_psi, fixed_t = best.determined()
-    zero: Any = 0.0 * factors.schur[0]
-    pull = Step(on.xp.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi), 0), zero)
-    if point.share is not None:
+    found = []
+    for name, right, count in zip(_PRECISIONS, pulls(best), (fixed_psi, fixed_t + 1.0), strict=True):
+        if name in about:
+            found.append((*best.factors.whitened(right), 2.0 / max(count, 1.0)))
+    return found
+
+
+def pulls(best: Candidate) -> tuple[Step, Step]:
+    """Return half the derivatives of the cost's gradient by the logs of strength and tightness."""
+    point, hyper, n = best.point, best.hyper, len(best.point.t)
+    zero = 0.0 * best.factors.schur[0]
+    strong = Step(np.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi)), zero)
+    if point.background:
         across, along = point.rho_rows()
         back = hyper.strength * point.rho
-        pull = Step(pull.linear + across[:, None] * back, along.T @ back)
-    tight = Step(0.0 * pull.linear, on.xp.concatenate((hyper.tightness * point.t, zero[n:])))
-    found = []
-    for right, count in ((pull, fixed_psi), (tight, fixed_t + 1.0)):
-        inner, outer = (on.numpy(x) for x in factors.whitened(right))
-        found.append((inner, outer, 2.0 / max(count, 1.0)))
-    return found
+        strong = Step(strong.linear + across[:, None] * back, along.T @ back)
+    return strong, Step(0.0 * strong.linear, np.concatenate((hyper.tightness * point.t, zero[n:])))

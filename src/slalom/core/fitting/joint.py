@@ -20,6 +20,7 @@ from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
 from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors
+from slalom.core.fitting.mixture import mixed_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.fitting.steps import Factors
@@ -243,7 +244,7 @@ class _Search:
         if not (linear or best.polished):
             best = self.ascent.polish(best)
         best = self.brought(best)
-        errors = standard_errors(best, self.basis)
+        errors = standard_errors(best, self.basis) if linear else mixed_errors(self.at_home, best, self.basis)
         return self.problem.fitted(
             self.model(best.point),
             converged=best.converged,
