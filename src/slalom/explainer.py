@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, final, overload
@@ -473,7 +474,9 @@ def _held_out(
     def queries(keep: NDArray[np.bool_]) -> list[bytes]:
         if len(set(names)) == n:
             return [row.tobytes() for row in np.packbits(keep, axis=1)]
-        return [kinds[row].tobytes() for row in keep]
+        left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
+        ends = [0, *(kinds.itemsize * keep.sum(axis=1).cumsum()).tolist()]
+        return [left[start:end] for start, end in pairwise(ends)]
 
     near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
     far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near

@@ -41,23 +41,25 @@ def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> L
     """
     rows = residual.reshape(len(residual), -1)
     levels, own, times = np.unique(lengths, return_inverse=True, return_counts=True)
-    spare = len(rows) - len(levels)
+    spare, outputs = len(rows) - len(levels), rows.shape[1]
     if len(levels) < 3 or spare < len(levels):
         return None
     means = np.stack([np.bincount(own, column) / times for column in rows.T], axis=1)
-    noise = float(((rows - means[own]) ** 2).sum() / (spare * rows.shape[1]))
+    noise = float(((rows - means[own]) ** 2).sum() / (spare * outputs))
     if noise <= 1e-12 * float((rows**2).mean() + 1e-300):
         return None
-    none = -0.5 * float((times[:, None] * means**2).sum()) / noise + 0.5 * rows.shape[1] * float(np.log(times).sum())
-    best, offsets = none + _MARGIN, None
+    none = -0.5 * float((times[:, None] * means**2).sum()) / noise + 0.5 * outputs * float(np.log(times).sum())
+    best, offsets, root = none + _MARGIN, None, np.sqrt(times)
     every = np.arange(longest + 1)
     for reach in _REACHES:
-        near = np.exp(-np.abs(levels[:, None] - levels) / reach)
-        for size in _SIZES:
-            lower = np.linalg.cholesky(size * near + np.diag(1.0 / times))
-            white = np.linalg.solve(lower, means)
-            evidence = -0.5 * float((white**2).sum()) / noise - rows.shape[1] * float(np.log(np.diag(lower)).sum())
-            if evidence > best:
-                far = np.exp(-np.abs(every[:, None] - levels) / reach)
-                best, offsets = evidence, size * far @ np.linalg.solve(lower.T, white)
+        # size near + 1 / times = (size values + 1) in the basis of root near root, so one decomposition serves all sizes.
+        values, basis = np.linalg.eigh(np.exp(-np.abs(levels[:, None] - levels) / reach) * root[:, None] * root)
+        along = basis.T @ (root[:, None] * means)
+        grown = np.maximum(values, 0.0) * _SIZES[:, None] + 1.0
+        fits = (along**2).sum(axis=1) / grown
+        evidence = 0.5 * (outputs * (np.log(times).sum() - np.log(grown).sum(axis=1)) - fits.sum(axis=1) / noise)
+        if evidence.max() > best:
+            at = int(evidence.argmax())
+            far = np.exp(-np.abs(every[:, None] - levels) / reach) * root
+            best, offsets = float(evidence[at]), _SIZES[at] * far @ (basis @ (along / grown[at][:, None]))
     return None if offsets is None else Lengths(offsets[:, 0] if residual.ndim == 1 else offsets)

@@ -55,9 +55,9 @@ class Units:
         """Return how often each parameter is present (m, n_types) for the presence of units (m, n)."""
         if self.n_types == len(self):
             return keep.astype(np.float64)
-        member = np.zeros((len(self), self.n_types))
-        member[np.arange(len(self)), self.type_of_unit] = 1.0
-        return np.asarray(keep @ member)
+        rows, units_ = keep.nonzero()
+        places = rows * self.n_types + self.type_of_unit[units_]
+        return np.bincount(places, minlength=len(keep) * self.n_types).reshape(len(keep), -1).astype(np.float64)
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:

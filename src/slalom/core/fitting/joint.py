@@ -27,7 +27,7 @@ from slalom.core.fitting.steps import Factors
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
-_WORTH_A_GPU = 100_000  # entries of the counts: below, launching the steps takes longer than computing them
+_WORTH_A_GPU = 50_000  # entries of the counts: below, launching the steps takes longer than computing them
 _FIRST_LOOK = 10  # iterations after which it is asked whether the scores saturate
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried

@@ -2,9 +2,11 @@
 
 A step of a fit is some three hundred kernels of a few microseconds each, and to launch one takes the host ten: it is the host
 that a small fit waits for. A graph launches all of them at once. The first call with arrays of some shapes runs as it is, the
-second records what it does, and from then on the graph is played: inputs are copied to where it reads, outputs from where it
-writes. Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that
-change from call to call as arrays; other arguments are part of what a graph is kept by.
+second records what it does (the first, where such work is known to be done again and again), and from then on the graph is
+played: inputs are copied to where it reads, outputs from where it writes.
+
+Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that change from
+call to call as arrays; other arguments are part of what a graph is kept by.
 """
 
 from collections import OrderedDict
@@ -18,6 +20,7 @@ import torch
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT = 2**29  # bytes of inputs that all graphs together may hold
+_OFTEN = 4  # plays of one tape
 
 
 class Tape:
@@ -27,7 +30,7 @@ class Tape:
         """Record; nothing is computed yet."""
         given = list(leaves(arguments))
         self.inputs = [leaf.clone() for leaf in given]
-        self.size = sum(leaf.nbytes for leaf in given)
+        self.size, self.plays = sum(leaf.nbytes for leaf in given), 0
         self.graph = torch.cuda.CUDAGraph()
         device = given[0].device
         stream, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -59,6 +62,7 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.tapes: OrderedDict[Any, Tape | None] = OrderedDict()
+        self.often: set[Callable[..., Any]] = set()  # work that is played again and again: worth a tape at its first call
         self.lock, self.works = Lock(), True
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -67,24 +71,30 @@ class _Shelf:
             return work(*arguments)  # one thread at a time has the tapes
         try:
             key = work, form(arguments)
-            if key not in self.tapes:
+            if key not in self.tapes and work not in self.often:
                 self.tapes[key] = None
                 return work(*arguments)
-            tape = self.tapes[key] or self.record(key, work, arguments)
+            tape = self.tapes.get(key) or self.record(key, work, arguments)
             if tape is None:
                 return work(*arguments)
             self.tapes.move_to_end(key)
+            tape.plays += 1
+            if tape.plays == _OFTEN:
+                self.often.add(work)
             return tape.play(arguments)
         finally:
             self.lock.release()
 
     def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Tape | None:
-        """Make a tape and throw old ones away; where this device cannot record, no other is tried."""
+        """Make a tape and throw old ones away; where work that has run before cannot be recorded, no other is tried."""
         try:
             tape = Tape(work, arguments)
         except RuntimeError:
-            self.works = False
-            self.tapes.clear()
+            if key in self.tapes:
+                self.works = False
+                self.tapes.clear()
+            else:
+                self.tapes[key] = None
             return None
         self.tapes[key] = tape
         self.tapes.move_to_end(key)
