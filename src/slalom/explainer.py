@@ -469,7 +469,7 @@ def _held_out(
     Two rows are the same query where the same names are left: of "very very" it does not matter which one goes.
     """
     n = fitted.shape[1]
-    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1]
+    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
 
     def queries(keep: NDArray[np.bool_]) -> list[bytes]:
         if len(set(names)) == n:

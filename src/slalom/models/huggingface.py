@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from slalom.errors import InputError, ModelError
 from slalom.models.model import Group, Head, Model, Reading
 from slalom.models.saved import positions
+from slalom.models.staging import to_device
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
@@ -287,9 +288,7 @@ class HuggingFace(Model):
     def start(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Launch the forward pass of ids (k, planes, length); one copy to the device."""
         device = self.device
-        block = torch.from_numpy(np.ascontiguousarray(inputs))
-        if device.type == "cuda":
-            block = block.pin_memory().to(device, non_blocking=True)
+        block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         ids = block[:, 0].long()
         given: dict[str, Any] = {}
         if "token_type_ids" in self._arguments and "token_type_ids" in self.tokenizer.model_input_names:

@@ -77,7 +77,7 @@ class Linearised(NamedTuple):
 class Candidate:
     """A fitted point, its precisions, the evidence for it, and the factors of H at the last linearisation.
 
-    share: the background's, 0 where there is none.
+    share: the background's, 0 where there is none. fixed: how many of the psi and of the t the data determine there.
     """
 
     point: Centred
@@ -87,18 +87,8 @@ class Candidate:
     iterations: int
     converged: bool
     factors: Factors
+    fixed: tuple[float, float]
     polished: bool = False
-
-    def determined(self) -> tuple[float, float]:
-        """Return how many of the psi and how many of the t the data determine, by the traces of their covariances."""
-        on, (n, outputs) = self.point.on, self.point.psi.shape
-        open_psi, open_t, _ = on.numpy(steps.determined(on, self.factors, n))
-        return fixed(self.hyper, float(open_psi), float(open_t), n, outputs)
-
-
-def fixed(hyper: Hyper, open_psi: float, open_t: float, n: int, outputs: int) -> tuple[float, float]:
-    """Return how many of the psi and how many of the t the data determine."""
-    return max(n * outputs - hyper.strength * open_psi, 1e-3), max(n - hyper.tightness * open_t, 0.0)
 
 
 @dataclass(eq=False)
@@ -156,7 +146,7 @@ class Ascent:
                 break
             if point.background and terms.share < gone:
                 break
-        return Candidate(point, hyper, evidence, terms.share, iteration, converged, at.factors)
+        return Candidate(point, hyper, evidence, terms.share, iteration, converged, at.factors, self.traced(at)[0])
 
     def polish(self, found: Candidate) -> Candidate:
         """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).
@@ -174,8 +164,8 @@ class Ascent:
         self.tilt = None
         if not self.terms(point).cost(found.hyper) < bulk:
             point = found.point
-        factors = self.linearised(point, found.hyper, exact=True).factors
-        return replace(found, point=point, factors=factors, polished=True)
+        at = self.linearised(point, found.hyper, exact=True, traces=True)
+        return replace(found, point=point, factors=at.factors, fixed=self.traced(at)[0], polished=True)
 
     def marginal_mode(self, found: Candidate) -> Centred:
         """Return the point that the slopes of the marginal probability lead to; ArithmeticError where they lead nowhere."""
@@ -342,9 +332,7 @@ class Ascent:
     def assess(self, at: Linearised, terms: Terms) -> tuple[float, Hyper]:
         """Return the evidence at a point, with H of the linearisation before it, and the precisions that raise it."""
         (m, outputs), n, hyper, extras = self.scores.shape, len(self.design.mean), at.hyper, at.point.extras
-        traces = at.traces or self.on.numpy(steps.determined(self.on, at.factors, n))
-        open_psi, open_t, log_det = map(float, traces)
-        fixed_psi, fixed_t = fixed(hyper, open_psi, open_t, n, outputs)
+        (fixed_psi, fixed_t), log_det = self.traced(at)
         evidence = (
             0.5 * n * (outputs * np.log(hyper.strength) + np.log(hyper.tightness))
             + 0.5 * self.log_priors[extras]
@@ -359,6 +347,13 @@ class Ascent:
             (fixed_t + T_PRIOR) / (terms.t + T_PRIOR),
             min(max(free, 0.02 * m * outputs) / max(terms.misfit, 1e-300), 1e26 / self.variance),
         )
+
+    def traced(self, at: Linearised) -> tuple[tuple[float, float], float]:
+        """Return how many of the psi and how many of the t the data determine, and half the log determinant of H."""
+        n, outputs = at.point.psi.shape
+        open_psi, open_t, log_det = map(float, at.traces or self.on.numpy(steps.determined(self.on, at.factors, n)))
+        psi, t = n * outputs - at.hyper.strength * open_psi, n - at.hyper.tightness * open_t
+        return (max(psi, 1e-3), max(t, 0.0)), log_det
 
     @cached_property
     def log_priors(self) -> dict[int, float]:

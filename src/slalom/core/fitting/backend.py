@@ -45,10 +45,6 @@ class Backend(ABC):
     def cast(self, array: Any, coarse: bool) -> Any:
         """Return an array of the device as float64 or, where coarse, as float32."""
 
-    def gram(self, left: Any, right: Any) -> Any:
-        """Return left' right, left (m, n) and right (m, q)."""
-        return left.T @ right
-
     @abstractmethod
     def whiten(self, matrix: Any) -> tuple[Any, Any]:
         """Return L^-1 of the Cholesky factor L of a matrix, and a number other than 0 where it is not positive definite."""
@@ -164,13 +160,6 @@ class TorchBackend(Backend):
         """Copy where there is something to add."""
         ends = [end for number in reversed(more) for end in (0, number)]
         return self.xp.nn.functional.pad(array, ends) if any(more) else array
-
-    def gram(self, left: Any, right: Any) -> Any:
-        """Sum over pieces of the rows at once: few results of long sums leave a GPU idle."""
-        rows, pieces = self.lanes[0], len(left) // self.lanes[0]
-        if rows == 1 or pieces < 2 or pieces * rows != len(left):
-            return left.T @ right
-        return (left.reshape(pieces, rows, -1).mT @ right.reshape(pieces, rows, -1)).sum(0)
 
     def whiten(self, matrix: Any) -> tuple[Any, Any]:
         """Factorise and invert on the device, without waiting for it."""

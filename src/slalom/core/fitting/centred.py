@@ -180,7 +180,7 @@ class Centred:
             data = data * slope[:, None]
         scaled = data / d[:, None]
         drawn = (scaled * (self.evidence - self.level)).sum(1)
-        along = self.on.gram(self.x, xp.concatenate((scaled, drawn[:, None]), 1))
+        along = self.x.T @ xp.concatenate((scaled, drawn[:, None]), 1)
         linear = p[:, None] * along[:, :-1]
         shape = (linear * self.psi).sum(1) - self.rest * p * along[:, -1]
         if self.background:

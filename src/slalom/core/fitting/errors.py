@@ -95,7 +95,7 @@ class _Spread:
 
 def _doubts(best: Candidate, about: Collection[str]) -> list[tuple[Floats, Floats, float]]:
     """Return for each precision how it pulls, through the factors (1 + n, K) and (q,), and its log's variance."""
-    fixed_psi, fixed_t = best.determined()
+    fixed_psi, fixed_t = best.fixed
     found = []
     for name, right, count in zip(_PRECISIONS, pulls(best), (fixed_psi, fixed_t + 1.0), strict=True):
         if name in about:

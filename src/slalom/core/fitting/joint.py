@@ -233,8 +233,8 @@ class _Search:
             share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5))
             point = replace(point, scalars=self.on.asarray(np.array([share])))
         hyper = hyper._replace(tightness=1.0)
-        factors = self.ascent.linearised(point, hyper, exact=True).factors
-        return Candidate(point, hyper, self.line.evidence, share, 0, True, factors)
+        at = self.ascent.linearised(point, hyper, exact=True, traces=True)
+        return Candidate(point, hyper, self.line.evidence, share, 0, True, at.factors, self.ascent.traced(at)[0])
 
     # -- the result ---------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def _nodes(ascent: Ascent, best: Candidate) -> Iterator[tuple[Candidate, float]]
     point, hyper, factors, n = best.point, best.hyper, best.factors, len(best.point.t)
     ascent.tilt = None
     loosened = factors.solve(pulls(best)[1])
-    spread = (2.0 / (best.determined()[1] + T_PRIOR)) ** 0.5
+    spread = (2.0 / (best.fixed[1] + T_PRIOR)) ** 0.5
     column = factors.shape.T @ factors.shape[:, n] if point.background else None
     for (x, p), (y, q) in pairs(_NODES, _NODES if column is not None else [(0.0, 1.0)]):
         log_ratio = spread * x

@@ -147,8 +147,7 @@ def equations(point: Centred, given: Knobs, priors: Priors, coarse: bool) -> tup
     """Return the normal equations, and the largest ratios of Gram matrices to priors."""
     on, n = point.on, len(point.t)
     left, right = point.jacobian(coarse)
-    cross = on.xp.stack([on.gram(left, block) for block in right])
-    grams = on.gram(left, left), cross, total(on.gram(block, block) for block in right)
+    grams = left.T @ left, left.T @ right, total(block.T @ block for block in right)
     linear, cross, shape = (given.precision * on.cast(gram, False) for gram in grams)
     most = diagonal(linear)[1:].max() / given.strength, diagonal(shape)[:n].max() / given.tightness
     if point.background:
@@ -241,7 +240,7 @@ def flat(point: Centred, knobs: Any, priors: Priors, coarse: bool) -> tuple[Cent
     """Return the best point of this shape. The numbers: the trace of psi's covariance, half log det M, failure, the terms."""
     on, xp, given = point.on, point.on.xp, Knobs(*knobs)
     left = point.jacobian(coarse, linear_only=True).linear
-    linear = given.precision * on.cast(on.gram(left, left), False)
+    linear = given.precision * on.cast(left.T @ left, False)
     if point.background:
         across = point.rho_rows().linear
         linear += given.strength * across[:, None] * across
