@@ -9,7 +9,7 @@ import torch
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import recording
-from slalom.core.fitting.recording import filled, form, leaves, recorded
+from slalom.core.fitting.recording import filled, recorded, taken
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -29,8 +29,13 @@ def tree(scale=1.0, flag=True):
     return (Pair(torch.arange(3.0) * scale, None), Case(torch.ones(2) * scale, flag), "word")
 
 
+def form_of(given):
+    return taken(given, [])
+
+
 def test_arrays_are_found_in_tuples_and_dataclasses_and_put_back():
-    found = list(leaves(tree()))
+    found = []
+    taken(tree(), found)
     assert [tuple(leaf.shape) for leaf in found] == [(3,), (2,)]
     other = filled(tree(), iter([leaf + 1 for leaf in found]))
     assert isinstance(other[0], Pair)
@@ -41,18 +46,18 @@ def test_arrays_are_found_in_tuples_and_dataclasses_and_put_back():
 
 
 def test_a_tape_is_kept_by_shapes_and_by_all_that_is_no_array():
-    assert form(tree()) == form(tree(scale=7.0))
-    assert form(tree()) != form(tree(flag=False))
-    assert form((torch.ones(2),)) != form((torch.ones(3),))
-    assert form((torch.ones(2),)) != form((torch.ones(2, dtype=torch.float64),))
-    assert hash(form(tree())) == hash(form(tree(scale=2.0)))
+    assert form_of(tree()) == form_of(tree(scale=7.0))
+    assert form_of(tree()) != form_of(tree(flag=False))
+    assert form_of((torch.ones(2),)) != form_of((torch.ones(3),))
+    assert form_of((torch.ones(2),)) != form_of((torch.ones(2, dtype=torch.float64),))
+    assert hash(form_of(tree())) == hash(form_of(tree(scale=2.0)))
 
 
 def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
     shelf = recording._Shelf()
     monkeypatch.setattr(recording, "_SHELF", shelf)
 
-    def no_tape(work, arguments):
+    def no_tape(work, arguments, given):
         raise RuntimeError("this device cannot record")
 
     monkeypatch.setattr(recording, "Tape", no_tape)

@@ -12,6 +12,7 @@ call to call as arrays; other arguments are part of what a graph is kept by.
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,9 +27,8 @@ _OFTEN = 4  # plays of one tape
 class Tape:
     """One piece of work for arrays of given shapes."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Record; nothing is computed yet."""
-        given = list(leaves(arguments))
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor]) -> None:
+        """Record the work on arguments with the given arrays in them; nothing is computed yet."""
         self.inputs = [leaf.clone() for leaf in given]
         self.size, self.plays = sum(leaf.nbytes for leaf in given), 0
         self.graph = torch.cuda.CUDAGraph()
@@ -42,13 +42,14 @@ class Tape:
             finally:
                 self.graph.capture_end()
         stream.wait_stream(side)
-        passed, found = {id(leaf): i for i, leaf in enumerate(self.inputs)}, list(leaves(self.outputs))
+        passed: dict[int, int] = {id(leaf): i for i, leaf in enumerate(self.inputs)}
+        found: list[torch.Tensor] = []
+        taken(self.outputs, found)
         self.sources = [passed.get(id(leaf)) for leaf in found]  # the input that an output is, or None
         self.made = [leaf for leaf in found if id(leaf) not in passed]
 
-    def play(self, arguments: tuple[Any, ...]) -> Any:
-        """Return what the work gives; an output that is an input is the caller's own."""
-        given = list(leaves(arguments))
+    def play(self, given: list[torch.Tensor]) -> Any:
+        """Return what the work gives for other arrays; an output that is an input is the caller's own."""
         torch._foreach_copy_(self.inputs, given)
         self.graph.replay()
         fresh = [torch.empty_like(leaf) for leaf in self.made]
@@ -70,25 +71,26 @@ class _Shelf:
         if not self.works or not self.lock.acquire(blocking=False):
             return work(*arguments)  # one thread at a time has the tapes
         try:
-            key = work, form(arguments)
+            given: list[torch.Tensor] = []
+            key = work, taken(arguments, given)
             if key not in self.tapes and work not in self.often:
                 self.tapes[key] = None
                 return work(*arguments)
-            tape = self.tapes.get(key) or self.record(key, work, arguments)
+            tape = self.tapes.get(key) or self.record(key, work, arguments, given)
             if tape is None:
                 return work(*arguments)
             self.tapes.move_to_end(key)
             tape.plays += 1
             if tape.plays == _OFTEN:
                 self.often.add(work)
-            return tape.play(arguments)
+            return tape.play(given)
         finally:
             self.lock.release()
 
-    def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Tape | None:
+    def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor]) -> Tape | None:
         """Make a tape and throw old ones away; where work that has run before cannot be recorded, no other is tried."""
         try:
-            tape = Tape(work, arguments)
+            tape = Tape(work, arguments, given)
         except RuntimeError:
             if key in self.tapes:
                 self.works = False
@@ -115,36 +117,36 @@ def recorded(work: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], run)
 
 
-def leaves(tree: Any) -> Iterator[torch.Tensor]:
-    """Go through the arrays in nested tuples and dataclasses."""
+def taken(tree: Any, arrays: list[torch.Tensor]) -> Any:
+    """Take the arrays out of nested tuples and dataclasses; return what two trees must have in common for one tape.
+
+    That is the shapes and types, and all that is no array.
+    """
     if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, tuple):
-        for branch in tree:
-            yield from leaves(branch)
-    elif is_dataclass(tree):
-        for field in fields(tree):
-            yield from leaves(getattr(tree, field.name))
+        arrays.append(tree)
+        return tree.shape, tree.dtype, tree.device
+    kind: Any = type(tree)
+    if issubclass(kind, tuple):
+        return kind, *[taken(branch, arrays) for branch in tree]
+    if names := _names(kind):
+        return kind, *[taken(getattr(tree, name), arrays) for name in names]
+    return tree
 
 
 def filled(tree: Any, arrays: Iterator[torch.Tensor]) -> Any:
     """Return the same tree with other arrays in it."""
     if isinstance(tree, torch.Tensor):
         return next(arrays)
-    if isinstance(tree, tuple):
+    kind: Any = type(tree)
+    if issubclass(kind, tuple):
         branches = [filled(branch, arrays) for branch in tree]
-        return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        return replace(tree, **{field.name: filled(getattr(tree, field.name), arrays) for field in fields(tree)})
+        return kind(*branches) if hasattr(kind, "_fields") else tuple(branches)
+    if names := _names(kind):
+        return replace(tree, **{name: filled(getattr(tree, name), arrays) for name in names})
     return tree
 
 
-def form(tree: Any) -> Any:
-    """Return what two trees must have in common for one tape: shapes, types, and all that is no array."""
-    if isinstance(tree, torch.Tensor):
-        return tree.shape, tree.dtype, tree.device
-    if isinstance(tree, tuple):
-        return type(tree), *map(form, tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        return type(tree), *(form(getattr(tree, field.name)) for field in fields(tree))
-    return tree
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; nothing for other types."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
