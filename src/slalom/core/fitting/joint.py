@@ -27,7 +27,7 @@ from slalom.core.fitting.steps import Factors
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
-_WORTH_A_GPU = 50_000  # entries of the counts: below, launching the steps takes longer than computing them
+_WORTH_A_GPU = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
 _FIRST_LOOK = 10  # iterations after which it is asked whether the scores saturate
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
@@ -75,7 +75,8 @@ class Joint(Fitter):
             return _constant(problem)
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
-        small = self.device == "auto" and problem.counts.size < _WORTH_A_GPU
+        m, n = problem.counts.shape
+        small = self.device == "auto" and n * (m + 2 * n) < _WORTH_A_GPU
         on = backend("cpu" if small else self.device)
         with on.session():
             return _Search(self, problem, on).fit()

@@ -36,11 +36,12 @@ from slalom.core.fitting.steps import FLOOR, Knobs, diagonal
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
 _WIDEST = 2.0  # standard deviation of a share's log odds, beyond which a Gaussian at the mode says nothing of it
 _TRIES = 4  # lengths of a step
+_MOST = 64  # units: with more of them nine factorisations take longer than the fit
 
 
 def mixed_errors(ascent: Ascent, best: Candidate, basis: Floats | None) -> Errors:
     """Return the errors of a polished candidate on the host; those of one Gaussian where it is large, exact, or has a link."""
-    if ascent.large or best.point.linked or ascent.exact(best.hyper):
+    if ascent.large or ascent.units > _MOST or best.point.linked or ascent.exact(best.hyper):
         return standard_errors(best, basis)
     found = [(node, weight) for node, weight in _nodes(ascent, best) if np.isfinite(weight)]
     if not found:
