@@ -64,15 +64,20 @@ def _claims(lab: Lab, found: Measured) -> tuple[Claim, ...]:
         Claim(
             "It has up to 70% less error than the second best.",
             less >= _LESS,
-            f"{abs(less):.0%} {'less' if less > 0 else 'more'} than {CALLED[best]} on average over the models, for 1 to"
-            f" {_REMOVED} removed tokens {1 - inside / other[0]:.0%} less than {other[1]}",
-            f"Ours, which is regularised (local), has {1 - error['local'] / peers[best]:.0%} less than {CALLED[best]} with the"
-            " same samples.",
+            f"{_less(error['fidel'], peers[best])} than {CALLED[best]} on average over the models, for 1 to {_REMOVED} removed"
+            f" tokens {_less(inside, other[0])} than {other[1]}",
+            f"Ours, which is regularised (local), has {_less(error['local'], peers[best])} than {CALLED[best]} with the same"
+            " samples.",
         ),
         *claims,
         Claim("local (ours) predicts removals better than SLALOM-fidel.", error["local"] < error["fidel"], said),
         Claim("local (ours) is better than a linear surrogate of the same deletions.", error["local"] < error["ridge"], said),
     )
+
+
+def _less(one: float, other: float) -> str:
+    """Say how much less, or more, one error is than another."""
+    return f"{abs(1 - one / other):.0%} {'less' if one < other else 'more'}"
 
 
 def _fitted(found: Measured, name: str) -> float:

@@ -130,7 +130,7 @@ def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
     texts = {data: len(reviews(lab, data).explained) for data, _ in names}
     size = "; ".join(f"{number} texts of {data}, {samples[data]} samples" for data, number in texts.items())
     short = () if lab.quick else ("Reviews of IMDB are of at most 200 words; all are cut at 256 tokens.",)
-    left_out = tuple(f"Left out in {lots} of {len(plan)} lots: {one}." for one, lots in sorted(skipped.items()))
+    left_out = tuple(f"Left out in {number} of {len(plan)} lots: {one}." for one, number in sorted(skipped.items()))
     return Measured(records, (f"{size}.", *short, *left_out, *about(found, lab)))
 
 

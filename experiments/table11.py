@@ -75,13 +75,15 @@ def run(lab: Lab) -> Result:
 
 
 def _where(found: Measured, ours: Row) -> str:
-    """Say for which classifiers a score deletes better than LIME, and why not for all."""
-    ahead = [
-        f"{TITLES[arch]} on {data}"
-        for data, arch in NAMES
-        if mean(found.values((data, arch), ours, "deletion"))[0] > mean(found.values((data, arch), _LIME, "deletion"))[0]
-    ]
-    return f"It does for {', '.join(ahead) or 'none'}. An encoder reads a token in the light of all others; a pair shows one."
+    """Say for which classifiers a score deletes better than LIME, and why not for the encoders where those are the others."""
+    ahead, behind = [], []
+    for name in NAMES:
+        own, lime = (found.values(name, row, "deletion") for row in (ours, _LIME))
+        if own and lime:
+            (ahead if mean(own)[0] > mean(lime)[0] else behind).append(name)
+    said = f"It does for {', '.join(f'{TITLES[arch]} on {data}' for data, arch in ahead) or 'none'}."
+    encoders = all(arch != "gpt2" for _, arch in behind)
+    return said + (" An encoder reads a token in the light of all others; a pair shows one." if encoders else "")
 
 
 def printed() -> dict[tuple[str, str, str], dict[tuple[str, str], float]]:

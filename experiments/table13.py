@@ -111,7 +111,7 @@ def timed(lab: Lab, arch: str, name: str, samples: int, texts: int) -> dict[str,
             found["tokens"].append(float(one.tokens))
     except MissingExtra:
         return {}
-    return {key: values[1:] for key, values in found.items()}
+    return {key: values[1:] or values for key, values in found.items()}
 
 
 @cache

@@ -34,6 +34,10 @@ def test_equal_tokens_share_parameters_but_none_vanishes():
     without = np.ones((1, 8), dtype=bool)
     without[0, 3] = False
     assert u.counts(without)[0, u.type_of_unit[0]] == 1
+    assert u.counts(np.zeros((0, 8), dtype=bool)).shape == (0, 6)
+    member = np.eye(6)[u.type_of_unit]
+    keep = np.random.default_rng(0).random((20, 8)) < 0.5
+    assert (u.counts(keep) == keep @ member).all()
 
 
 def test_words_join_their_pieces():

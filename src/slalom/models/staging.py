@@ -41,4 +41,6 @@ def to_device(block: torch.Tensor, device: torch.device) -> torch.Tensor:
     if device.type != "cuda":
         return block.to(device)
     stages: dict[torch.device, _Stage] = _OWN.__dict__.setdefault("stages", {})
-    return stages.setdefault(device, _Stage(device)).send(block)
+    if device not in stages:
+        stages[device] = _Stage(device)
+    return stages[device].send(block)

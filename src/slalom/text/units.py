@@ -57,7 +57,7 @@ class Units:
             return keep.astype(np.float64)
         rows, units_ = keep.nonzero()
         places = rows * self.n_types + self.type_of_unit[units_]
-        return np.bincount(places, minlength=len(keep) * self.n_types).reshape(len(keep), -1).astype(np.float64)
+        return np.bincount(places, minlength=len(keep) * self.n_types).reshape(len(keep), self.n_types).astype(np.float64)
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:

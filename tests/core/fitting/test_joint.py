@@ -322,8 +322,22 @@ def test_one_iteration_is_one_iteration():
     counts = design("sizes", 20, 200, rng)
     y = planted(20, rng, background=(0.0, 3.0))(counts) + 0.01 * rng.normal(size=200)
     found = fit(counts, y, Joint(max_iterations=1, link=False, background=True))
-    assert found.iterations == 2  # the first look, and one more as it had not converged
+    assert found.iterations == 1
     assert not found.converged
+
+
+def test_a_look_at_the_residuals_on_the_way_changes_nothing(monkeypatch):
+    """A climb that is interrupted by the test for a link goes on where it was."""
+    rng = np.random.default_rng(21)
+    counts = design("sizes", 30, 300, rng)
+    y = planted(30, rng, background=(0.0, 2.0), spread=2.0)(counts) + 0.01 * rng.normal(size=300)
+    monkeypatch.setattr(joint, "_FIRST_LOOK", 100)
+    whole = fit(counts, y, Joint(link=False))
+    assert whole.iterations > 2
+    monkeypatch.setattr(joint, "_FIRST_LOOK", 2)
+    looked = fit(counts, y, Joint(link=False))
+    assert looked.iterations == whole.iterations
+    np.testing.assert_allclose(looked.model.values, whole.model.values, rtol=1e-6, atol=1e-9)
 
 
 def test_what_cannot_be_is_refused():

@@ -57,7 +57,7 @@ def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
     shelf = recording._Shelf()
     monkeypatch.setattr(recording, "_SHELF", shelf)
 
-    def no_tape(work, arguments, given):
+    def no_tape(work, arguments, given, pool):
         raise RuntimeError("this device cannot record")
 
     monkeypatch.setattr(recording, "Tape", no_tape)

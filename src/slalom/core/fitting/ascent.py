@@ -77,7 +77,8 @@ class Linearised(NamedTuple):
 class Candidate:
     """A fitted point, its precisions, the evidence for it, and the factors of H at the last linearisation.
 
-    share: the background's, 0 where there is none. fixed: how many of the psi and of the t the data determine there.
+    share: the background's, 0 where there is none. damping, gain: of the last iteration. fixed: how many of the psi and how
+    many of the t the data determine.
     """
 
     point: Centred
@@ -86,6 +87,8 @@ class Candidate:
     share: float
     iterations: int
     converged: bool
+    damping: float
+    gain: float
     factors: Factors
     fixed: tuple[float, float]
     polished: bool = False
@@ -123,22 +126,23 @@ class Ascent:
         target: float = -np.inf,
         gone: float = 0.0,
         evidence: float = -np.inf,
+        before: Candidate | None = None,
     ) -> Candidate:
-        """Return the candidate that a start, of this evidence if known, leads to.
+        """Return the candidate that a start, of this evidence if known, leads to; `before` is a climb that is gone on with.
 
         Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `gone`.
         """
-        damping, gain, converged, iteration = _DAMPING, np.inf, False, 0
-        terms = self.terms(point)
-        for iteration in range(1, min(limit or self.max_iterations, self.max_iterations) + 1):
+        start = (_DAMPING, np.inf, 0) if before is None else (before.damping, before.gain, before.iterations)
+        (damping, gain, iteration), converged, terms = start, False, self.terms(point)
+        for iteration in range(start[-1] + 1, min(limit or self.max_iterations, self.max_iterations) + 1):
             at = self.linearised(point, hyper, traces=True)
             moved, terms, damping = self.step(at, terms, damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
                 break
-            point, before, last = moved, evidence, gain
+            point, lower, last = moved, evidence, gain
             evidence, hyper = self.assess(at, terms)
-            gain = evidence - before
+            gain = evidence - lower
             if self.exact(hyper) or self.done(iteration, gain, last):
                 converged = True
                 break
@@ -146,7 +150,8 @@ class Ascent:
                 break
             if point.background and terms.share < gone:
                 break
-        return Candidate(point, hyper, evidence, terms.share, iteration, converged, at.factors, self.traced(at)[0])
+        climbed = iteration, converged, damping, gain
+        return Candidate(point, hyper, evidence, terms.share, *climbed, at.factors, self.traced(at)[0])
 
     def polish(self, found: Candidate) -> Candidate:
         """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).

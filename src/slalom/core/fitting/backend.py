@@ -6,8 +6,8 @@ numpy and torch spell most operations alike; a `Backend` holds the module and th
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, ParamSpec, TypeVar, final
 
@@ -132,9 +132,18 @@ class TorchBackend(Backend):
         self.xp = torch
         self.device = torch.device(device)
 
-    def session(self) -> AbstractContextManager[Any]:
-        """Switch off the recording of gradients, which slows small operations down."""
-        return self.xp.inference_mode()  # type: ignore[no-any-return]
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Switch off the recording of gradients, which slows small operations down, and TF32, which is coarser than float32."""
+        given = self.xp.get_float32_matmul_precision()
+        if given != "highest":
+            self.xp.set_float32_matmul_precision("highest")
+        try:
+            with self.xp.inference_mode():
+                yield
+        finally:
+            if given != "highest":
+                self.xp.set_float32_matmul_precision(given)
 
     def asarray(self, array: Floats) -> Any:
         """Copy to the device."""

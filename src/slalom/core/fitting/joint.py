@@ -28,7 +28,7 @@ from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
 _WORTH_A_GPU = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
-_FIRST_LOOK = 10  # iterations after which it is asked whether the scores saturate
+_FIRST_LOOK = 5  # iterations after which it is asked whether the scores saturate
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
 _FAINT = 0.1  # a background with a smaller share than this may be none at all
@@ -138,10 +138,11 @@ class _Search:
         target: float = -np.inf,
         gone: float = 0.0,
         evidence: float = -np.inf,
+        before: Candidate | None = None,
     ) -> Candidate:
         """Climb from a start and count the iterations."""
-        found = self.ascent.climb(*start, limit, target, gone, evidence)
-        self.iterations += found.iterations
+        found = self.ascent.climb(*start, limit, target, gone, evidence, before)
+        self.iterations += found.iterations - (before.iterations if before else 0)
         return found
 
     def fit(self) -> Fit:
@@ -167,16 +168,21 @@ class _Search:
         if with_background:
             start = self.best_share(*start)
         plain = self.or_bare(self.climb(start, limit=_FIRST_LOOK, gone=gone))
-        if plain.converged:
-            plain = self.ascent.polish(plain)  # its linearisation serves the test for a link too
-        linked = None
-        if self.options.link is None and self.scores.shape[1] == 1 and self.ascent.bends(plain) > _BENT:
-            start = self.linked_start(with_background)
-            linked = self.or_bare(self.climb(start, target=plain.evidence))
-        if not plain.converged:
-            target = -np.inf if linked is None else linked.evidence
-            plain = self.or_bare(self.climb((plain.point, plain.hyper), target=target, evidence=plain.evidence))
+        plain, linked = self.tested(plain, with_background)
+        if not plain.converged and plain.iterations < self.options.max_iterations:
+            target, start = -np.inf if linked is None else linked.evidence, (plain.point, plain.hyper)
+            plain = self.or_bare(self.climb(start, target=target, evidence=plain.evidence, before=plain))
+            if linked is None:
+                plain, linked = self.tested(plain, with_background)
         return plain if linked is None else max(plain, linked, key=_evidence)
+
+    def tested(self, plain: Candidate, with_background: bool) -> tuple[Candidate, Candidate | None]:
+        """Return a model without a link, polished if it has converged, and one with a link where its residuals ask for it."""
+        if plain.converged:
+            plain = self.ascent.polish(plain)  # its linearisation serves the test too
+        if self.options.link is not None or self.scores.shape[1] > 1 or not self.ascent.bends(plain) > _BENT:
+            return plain, None
+        return plain, self.or_bare(self.climb(self.linked_start(with_background), target=plain.evidence))
 
     def or_bare(self, found: Candidate) -> Candidate:
         """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
@@ -235,7 +241,7 @@ class _Search:
             point = replace(point, scalars=self.on.asarray(np.array([share])))
         hyper = hyper._replace(tightness=1.0)
         at = self.ascent.linearised(point, hyper, exact=True, traces=True)
-        return Candidate(point, hyper, self.line.evidence, share, 0, True, at.factors, self.ascent.traced(at)[0])
+        return Candidate(point, hyper, self.line.evidence, share, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
@@ -245,7 +251,8 @@ class _Search:
         if not (linear or best.polished):
             best = self.ascent.polish(best)
         best = self.brought(best)
-        errors = standard_errors(best, self.basis) if linear else mixed_errors(self.at_home, best, self.basis)
+        with self.at_home.on.session():
+            errors = standard_errors(best, self.basis) if linear else mixed_errors(self.at_home, best, self.basis)
         return self.problem.fitted(
             self.model(best.point),
             converged=best.converged,

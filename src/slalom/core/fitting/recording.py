@@ -2,8 +2,8 @@
 
 A step of a fit is some three hundred kernels of a few microseconds each, and to launch one takes the host ten: it is the host
 that a small fit waits for. A graph launches all of them at once. The first call with arrays of some shapes runs as it is, the
-second records what it does (the first, where such work is known to be done again and again), and from then on the graph is
-played: inputs are copied to where it reads, outputs from where it writes.
+second records what it does, and from then on the graph is played: inputs are copied to where it reads, outputs from where it
+writes. Large arrays are not worth it: there the host is ahead of the device.
 
 Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that change from
 call to call as arrays; other arguments are part of what a graph is kept by.
@@ -20,23 +20,27 @@ import torch
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_KEPT = 2**29  # bytes of inputs that all graphs together may hold
-_OFTEN = 4  # plays of one tape
+_LARGEST = 2**26  # bytes of the inputs of one graph
+_KEPT = 2**29  # bytes of the inputs of all graphs
+_NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
 class Tape:
     """One piece of work for arrays of given shapes."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor]) -> None:
-        """Record the work on arguments with the given arrays in them; nothing is computed yet."""
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor], pool: Any) -> None:
+        """Record the work on arguments with the given arrays in them; nothing is computed yet.
+
+        pool: memory that graphs share for what lies between inputs and outputs, as they are played one at a time.
+        """
         self.inputs = [leaf.clone() for leaf in given]
-        self.size, self.plays = sum(leaf.nbytes for leaf in given), 0
+        self.size = sum(leaf.nbytes for leaf in given)
         self.graph = torch.cuda.CUDAGraph()
         device = given[0].device
         stream, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(stream)
         with torch.cuda.stream(side):
-            self.graph.capture_begin(capture_error_mode="thread_local")
+            self.graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self.outputs = work(*filled(arguments, iter(self.inputs)))
             finally:
@@ -63,7 +67,8 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.tapes: OrderedDict[Any, Tape | None] = OrderedDict()
-        self.often: set[Callable[..., Any]] = set()  # work that is played again and again: worth a tape at its first call
+        self.pools: dict[torch.device, Any] = {}
+        self.streams: dict[torch.device, torch.cuda.Stream] = {}  # on which a tape was played last
         self.lock, self.works = Lock(), True
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -73,34 +78,45 @@ class _Shelf:
         try:
             given: list[torch.Tensor] = []
             key = work, taken(arguments, given)
-            if key not in self.tapes and work not in self.often:
-                self.tapes[key] = None
+            if key not in self.tapes:
+                if sum(leaf.nbytes for leaf in given) < _LARGEST:
+                    self.tapes[key] = None
                 return work(*arguments)
-            tape = self.tapes.get(key) or self.record(key, work, arguments, given)
+            tape = self.tapes[key] or self.record(key, work, arguments, given)
             if tape is None:
                 return work(*arguments)
             self.tapes.move_to_end(key)
-            tape.plays += 1
-            if tape.plays == _OFTEN:
-                self.often.add(work)
+            self.wait(given[0].device)
             return tape.play(given)
         finally:
             self.lock.release()
 
+    def wait(self, device: torch.device) -> None:
+        """Let the current stream wait for what another has still to play."""
+        stream = torch.cuda.current_stream(device)
+        if stream != self.streams.setdefault(device, stream):
+            stream.wait_stream(self.streams[device])
+            self.streams[device] = stream
+
     def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor]) -> Tape | None:
-        """Make a tape and throw old ones away; where work that has run before cannot be recorded, no other is tried."""
+        """Make a tape and throw old ones away; without memory there is none, and where it cannot be made no other is tried."""
+        device = given[0].device
         try:
-            tape = Tape(work, arguments, given)
+            if device not in self.pools:
+                self.pools[device] = torch.cuda.graph_pool_handle()
+            tape = Tape(work, arguments, given, self.pools[device])
+        except torch.OutOfMemoryError:
+            self.tapes.clear()
+            return None
         except RuntimeError:
-            if key in self.tapes:
-                self.works = False
-                self.tapes.clear()
-            else:
-                self.tapes[key] = None
+            self.tapes.clear()
+            self.works = False
             return None
         self.tapes[key] = tape
         self.tapes.move_to_end(key)
-        while sum(kept.size for kept in self.tapes.values() if kept) > _KEPT and len(self.tapes) > 1:
+        while len(self.tapes) > 1 and (
+            len(self.tapes) > _NUMBER or sum(kept.size for kept in self.tapes.values() if kept) > _KEPT
+        ):
             self.tapes.popitem(last=False)
         return tape
 
@@ -109,7 +125,7 @@ _SHELF = _Shelf()
 
 
 def recorded(work: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that plays the work from the second call with the same shapes on."""
+    """Return a function that plays the work from the third call with the same shapes on."""
 
     def run(*arguments: Any) -> Any:
         return _SHELF.run(work, arguments)

@@ -226,14 +226,14 @@ def _accelerated(point: Centred, force: Any, system: System, factors: Factors, s
     probe = point.moved(Step(_PROBE * step.linear, _PROBE * step.shape))
     bend = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
     turn = factors.solve(point.pull(force * bend))
-    free = 1.0
     if point.background:  # a probe that has run into the bound says nothing about the bend
-        free = _number(point, probe.share > SHARE[0]) * _number(point, probe.share < SHARE[1])
+        free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
+        turn = Step(*(point.on.xp.where(free, part, 0.0) for part in turn))
     straight, curved = (
         (diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)
     )
     fits = _number(point, 4.0 * curved <= _TURN**2 * straight)
-    return point.moved(Step(step.linear + free * turn.linear, step.shape + free * turn.shape)), free * (1.0 - fits)
+    return point.moved(Step(step.linear + turn.linear, step.shape + turn.shape)), 1.0 - fits
 
 
 def flat(point: Centred, knobs: Any, priors: Priors, coarse: bool) -> tuple[Centred, Any]:
