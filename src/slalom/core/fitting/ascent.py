@@ -356,7 +356,7 @@ class Ascent:
     def traced(self, at: Linearised) -> tuple[tuple[float, float], float]:
         """Return how many of the psi and how many of the t the data determine, and half the log determinant of H."""
         n, outputs = at.point.psi.shape
-        traces = at.traces or self.on.numpy(self.on.recorded(steps.determined)(self.on, at.factors, n))
+        traces = at.traces or self.on.numpy(self.on.recorded(steps.determined)(self.on, at.factors, n, False))
         open_psi, open_t, log_det = map(float, traces)
         psi, t = n * outputs - at.hyper.strength * open_psi, n - at.hyper.tightness * open_t
         return (max(psi, 1e-3), max(t, 0.0)), log_det

@@ -139,7 +139,7 @@ def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool, traces: 
     factors, failed = factorise(point.on, system, given.lift)
     numbers = point.on.xp.stack((*most, failed))
     if traces:
-        numbers = point.on.xp.concatenate((numbers, determined(point.on, factors, len(point.t))))
+        numbers = point.on.xp.concatenate((numbers, determined(point.on, factors, len(point.t), coarse)))
     return rows(point, given), system, factors, numbers
 
 
@@ -175,14 +175,15 @@ def factorise(on: Backend, system: System, lift: Any) -> tuple[Factors, Any]:
     return Factors(lower, half, shape, schur), first + second
 
 
-def determined(on: Backend, factors: Factors, n: int) -> Any:
-    """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
+def determined(on: Backend, factors: Factors, n: int, coarse: bool) -> Any:
+    """Return the traces of the covariances of psi and of t, and half the log determinant of H. coarse: in single precision."""
     outputs, log = len(factors.half), on.xp.log
-    open_psi = outputs * (factors.linear[:, 1:] ** 2).sum()
-    for half in factors.half:
-        open_psi = open_psi + ((factors.shape @ (half.T @ factors.linear))[:, 1:] ** 2).sum()
+    linear, halves, shape = (on.cast(factor, coarse) for factor in factors[:3])
+    open_psi = outputs * (linear[:, 1:] ** 2).sum()
+    for half in halves:
+        open_psi = open_psi + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
     log_det = -outputs * log(diagonal(factors.linear)).sum() - log(diagonal(factors.shape)).sum()
-    return on.xp.stack((open_psi, (factors.shape[:, :n] ** 2).sum(), log_det))
+    return on.xp.stack((on.cast(open_psi, False), on.cast((shape[:, :n] ** 2).sum(), False), log_det))
 
 
 # -- a step -----------------------------------------------------------------------------------------------------------
