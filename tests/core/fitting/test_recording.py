@@ -57,10 +57,11 @@ def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
     shelf = recording._Shelf()
     monkeypatch.setattr(recording, "_SHELF", shelf)
 
-    def no_tape(work, arguments, given, pool):
+    def no_tape(work, arguments, given, room):
         raise RuntimeError("this device cannot record")
 
     monkeypatch.setattr(recording, "Tape", no_tape)
+    monkeypatch.setattr(recording, "Room", lambda device: None)
     double = recorded(lambda pair: Pair(2 * pair.first, pair.second))
     for scale in (1.0, 2.0, 3.0):
         assert double(Pair(torch.ones(2) * scale, None)).first.tolist() == [2 * scale] * 2

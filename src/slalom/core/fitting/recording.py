@@ -25,27 +25,40 @@ _KEPT = 2**29  # bytes of the inputs of all graphs
 _NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
+class Room:
+    """Where the graphs of a device are recorded and played, one at a time: so they can share memory for what they make."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Make a stream to record on, and note the one that is current."""
+        self.pool, self.side = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.device, self.last = device, torch.cuda.current_stream(device)
+
+    def enter(self) -> torch.cuda.Stream:
+        """Return the current stream, which waits for what another has still to play."""
+        stream = torch.cuda.current_stream(self.device)
+        if stream != self.last:
+            stream.wait_stream(self.last)
+            self.last = stream
+        return stream
+
+
 class Tape:
     """One piece of work for arrays of given shapes."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor], pool: Any) -> None:
-        """Record the work on arguments with the given arrays in them; nothing is computed yet.
-
-        pool: memory that graphs share for what lies between inputs and outputs, as they are played one at a time.
-        """
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor], room: Room) -> None:
+        """Record the work on arguments with the given arrays in them; nothing is computed yet."""
         self.inputs = [leaf.clone() for leaf in given]
         self.size = sum(leaf.nbytes for leaf in given)
         self.graph = torch.cuda.CUDAGraph()
-        device = given[0].device
-        stream, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        side.wait_stream(stream)
-        with torch.cuda.stream(side):
-            self.graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        stream = room.enter()
+        room.side.wait_stream(stream)
+        with torch.cuda.stream(room.side):
+            self.graph.capture_begin(pool=room.pool, capture_error_mode="thread_local")
             try:
                 self.outputs = work(*filled(arguments, iter(self.inputs)))
             finally:
                 self.graph.capture_end()
-        stream.wait_stream(side)
+        stream.wait_stream(room.side)
         passed: dict[int, int] = {id(leaf): i for i, leaf in enumerate(self.inputs)}
         found: list[torch.Tensor] = []
         taken(self.outputs, found)
@@ -67,8 +80,7 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.tapes: OrderedDict[Any, Tape | None] = OrderedDict()
-        self.pools: dict[torch.device, Any] = {}
-        self.streams: dict[torch.device, torch.cuda.Stream] = {}  # on which a tape was played last
+        self.rooms: dict[torch.device, Room] = {}
         self.lock, self.works = Lock(), True
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -86,25 +98,18 @@ class _Shelf:
             if tape is None:
                 return work(*arguments)
             self.tapes.move_to_end(key)
-            self.wait(given[0].device)
+            self.rooms[given[0].device].enter()
             return tape.play(given)
         finally:
             self.lock.release()
-
-    def wait(self, device: torch.device) -> None:
-        """Let the current stream wait for what another has still to play."""
-        stream = torch.cuda.current_stream(device)
-        if stream != self.streams.setdefault(device, stream):
-            stream.wait_stream(self.streams[device])
-            self.streams[device] = stream
 
     def record(self, key: Any, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor]) -> Tape | None:
         """Make a tape and throw old ones away; without memory there is none, and where it cannot be made no other is tried."""
         device = given[0].device
         try:
-            if device not in self.pools:
-                self.pools[device] = torch.cuda.graph_pool_handle()
-            tape = Tape(work, arguments, given, self.pools[device])
+            if device not in self.rooms:
+                self.rooms[device] = Room(device)
+            tape = Tape(work, arguments, given, self.rooms[device])
         except torch.OutOfMemoryError:
             self.tapes.clear()
             return None
