@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
@@ -248,6 +249,19 @@ def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, c
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_a_fit_with_torch_does_not_round_to_tf32_and_leaves_the_setting_as_it_was(precision):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        with TorchBackend("cpu").session():
+            assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+            assert torch.is_inference_mode_enabled()
+        assert torch.get_float32_matmul_precision() == precision
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def test_constant_scores_are_explained_and_named():

@@ -135,15 +135,15 @@ class TorchBackend(Backend):
     @contextmanager
     def session(self) -> Iterator[None]:
         """Switch off the recording of gradients, which slows small operations down, and TF32, which is coarser than float32."""
-        given = self.xp.get_float32_matmul_precision()
-        if given != "highest":
-            self.xp.set_float32_matmul_precision("highest")
+        matmul = self.xp.backends.cuda.matmul
+        name, off = ("fp32_precision", "ieee") if hasattr(matmul, "fp32_precision") else ("allow_tf32", False)
+        given = getattr(matmul, name)
+        setattr(matmul, name, off)
         try:
             with self.xp.inference_mode():
                 yield
         finally:
-            if given != "highest":
-                self.xp.set_float32_matmul_precision(given)
+            setattr(matmul, name, given)
 
     def asarray(self, array: Floats) -> Any:
         """Copy to the device."""

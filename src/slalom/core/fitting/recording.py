@@ -110,7 +110,7 @@ class _Shelf:
             if device not in self.rooms:
                 self.rooms[device] = Room(device)
             tape = Tape(work, arguments, given, self.rooms[device])
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             self.tapes.clear()
             return None
         except RuntimeError:
