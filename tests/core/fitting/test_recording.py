@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from slalom.core import Joint, Slalom, fit
-from slalom.core.fitting import recording
+from slalom.core.fitting import joint, recording
+from slalom.core.fitting.backend import TorchBackend
 from slalom.core.fitting.recording import filled, recorded, taken
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -66,6 +67,60 @@ def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
     for scale in (1.0, 2.0, 3.0):
         assert double(Pair(torch.ones(2) * scale, None)).first.tolist() == [2 * scale] * 2
     assert not shelf.works
+
+
+class Rehearsal:
+    """A room without a GPU: work is done again on the arguments of its recording, its outputs put where the first ones lay."""
+
+    recorded = 0
+
+    def __init__(self, device):
+        self.device = device
+
+    def enter(self):
+        return None
+
+    def record(self, work, arguments):
+        Rehearsal.recorded += 1
+        inputs, first = [], []
+        taken(arguments, inputs)
+        outputs = work(*arguments)
+        taken(outputs, first)
+
+        def replay():
+            again = []
+            taken(work(*filled(arguments, iter(inputs))), again)  # filled: what a point has computed once it computes again
+            for old, new in zip(first, again, strict=True):
+                old.copy_(new)
+
+        return replay, outputs
+
+
+@pytest.mark.parametrize(("classes", "link"), [(None, None), (None, True), (3, None)])
+def test_fits_that_share_tapes_are_those_without_any(monkeypatch, classes, link):
+    """What is not an array is fixed when a tape is made: none of it may differ between fits of one shape."""
+    monkeypatch.setattr(recording, "Room", Rehearsal)
+    monkeypatch.setattr(recording, "_SHELF", recording._Shelf())
+    monkeypatch.setattr(TorchBackend, "recorded", lambda self, work: recorded(work))
+    monkeypatch.setattr(TorchBackend, "lanes", (64, 8))
+    shared = TorchBackend("cpu")
+    rng = np.random.default_rng(0)
+    before = Rehearsal.recorded
+    for fits in range(6):
+        n, m = (20, 150) if fits % 2 else (23, 190)  # both are filled up to 24 units and 192 rows
+        shape = (n,) if classes is None else (n, classes)
+        truth = Slalom(3 * rng.normal(size=shape), rng.normal(size=n), (0.3 if classes is None else np.zeros(classes), 1.0))
+        counts = (rng.random((m, n)) < rng.random((m, 1))).astype(float)
+        y = truth(counts)
+        y = (np.tanh(y) if link else y) + 0.05 * rng.normal(size=y.shape)
+        alone = fit(counts, y, Joint(link=link))
+        with monkeypatch.context() as patch:
+            patch.setattr(joint, "backend", lambda device: shared)
+            played = fit(counts, y, Joint(link=link))
+        assert played.iterations == alone.iterations
+        np.testing.assert_allclose(played.model.values, alone.model.values, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(played.importances_se, alone.importances_se, rtol=1e-5)
+    assert Rehearsal.recorded > before
 
 
 @GPU

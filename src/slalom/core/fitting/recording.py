@@ -41,6 +41,19 @@ class Room:
             self.last = stream
         return stream
 
+    def record(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
+        """Return how to do the work once more with what then lies in its arguments, and where its outputs will lie."""
+        stream, graph = self.enter(), torch.cuda.CUDAGraph()
+        self.side.wait_stream(stream)
+        with torch.cuda.stream(self.side):
+            graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+            try:
+                outputs = work(*arguments)
+            finally:
+                graph.capture_end()
+        stream.wait_stream(self.side)
+        return graph.replay, outputs
+
 
 class Tape:
     """One piece of work for arrays of given shapes."""
@@ -49,16 +62,7 @@ class Tape:
         """Record the work on arguments with the given arrays in them; nothing is computed yet."""
         self.inputs = [leaf.clone() for leaf in given]
         self.size = sum(leaf.nbytes for leaf in given)
-        self.graph = torch.cuda.CUDAGraph()
-        stream = room.enter()
-        room.side.wait_stream(stream)
-        with torch.cuda.stream(room.side):
-            self.graph.capture_begin(pool=room.pool, capture_error_mode="thread_local")
-            try:
-                self.outputs = work(*filled(arguments, iter(self.inputs)))
-            finally:
-                self.graph.capture_end()
-        stream.wait_stream(room.side)
+        self.replay, self.outputs = room.record(work, filled(arguments, iter(self.inputs)))
         passed: dict[int, int] = {id(leaf): i for i, leaf in enumerate(self.inputs)}
         found: list[torch.Tensor] = []
         taken(self.outputs, found)
@@ -68,7 +72,7 @@ class Tape:
     def play(self, given: list[torch.Tensor]) -> Any:
         """Return what the work gives for other arrays; an output that is an input is the caller's own."""
         torch._foreach_copy_(self.inputs, given)
-        self.graph.replay()
+        self.replay()
         fresh = [torch.empty_like(leaf) for leaf in self.made]
         torch._foreach_copy_(fresh, self.made)
         copies = iter(fresh)
