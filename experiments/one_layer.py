@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from experiments.harness import Lab
+from experiments.harness import Lab, lots
 from experiments.reviews import reviews
 from slalom import attention
 from slalom.models import Model
@@ -80,7 +80,7 @@ def texts(lab: Lab) -> tuple[str, ...]:
 def scored(lab: Lab, kind: str) -> list[dict[str, Any]]:
     """Return for each text the rank correlations of all closed forms, and the negative share of the exact Shapley values."""
     every = texts(lab)
-    plan = {f"{kind}-{first}of{len(every)}": {"kind": kind, "first": first} for first in range(0, len(every), _LOT)}
+    plan = {f"{kind}-{lot}": {"kind": kind, "first": first} for lot, first in lots(len(every), _LOT).items()}
     return [one for lot in lab.parts(ranked, plan, GROUP, "lot").values() for one in lot]
 
 

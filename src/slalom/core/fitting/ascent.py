@@ -6,7 +6,7 @@ The precisions follow MacKay's fixed point: strength = (number of psi that the d
 others. What is computed on the device is in `steps`; here is what the host decides.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from slalom.core.fitting import steps
 from slalom.core.fitting.backend import Backend
 from slalom.core.fitting.centred import Centred, Design, Step
 from slalom.core.fitting.marginal import volume
-from slalom.core.fitting.memory import Memory, plus, product
+from slalom.core.fitting.memory import Memory, product
 from slalom.core.fitting.steps import FLOOR, Factors, Priors, System, Tilt
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
@@ -117,6 +117,7 @@ class Ascent:
     coarse: bool = False
     tilt: Tilt | None = None
     last: Linearised | None = None
+    sent: dict[tuple[bool, bool], Priors] = field(default_factory=dict)  # to the device
 
     def climb(
         self,
@@ -132,7 +133,9 @@ class Ascent:
 
         Stops early after `limit` iterations, where `target` is out of reach, or where the share falls below `gone`.
         """
-        start = (_DAMPING, np.inf, 0) if before is None else (before.damping, before.gain, before.iterations)
+        start = _DAMPING, np.inf, 0
+        if before is not None:
+            start, evidence = (before.damping, before.gain, before.iterations), before.evidence
         (damping, gain, iteration), converged, terms = start, False, self.terms(point)
         for iteration in range(start[-1] + 1, min(limit or self.max_iterations, self.max_iterations) + 1):
             at = self.linearised(point, hyper, traces=True)
@@ -217,19 +220,17 @@ class Ascent:
 
     def priors(self, point: Centred) -> Priors:
         """Return the priors of the scalars that a point has."""
-        return self.priors_of[point.background, point.linked]
+        key = point.background, point.linked
+        if key not in self.sent:
+            self.sent[key] = Priors(*map(self.on.asarray, self.scalar_priors(*key)))
+        return self.sent[key]
 
-    @cached_property
-    def priors_of(self) -> dict[tuple[bool, bool], Priors]:
-        """The priors of the share and the link's two numbers, by which of them are there."""
+    def scalar_priors(self, background: bool, linked: bool) -> Floats:
+        """Return precisions and means (2, extras) of the share and the link's two numbers, where they are there."""
         middle, reach = self.held
-        share = [_SHARE_PRIOR[::-1]]
-        link = [(1.0 / reach**2, middle), (1.0, -np.log(reach))]
-        found = {}
-        for key in ((False, False), (True, False), (False, True), (True, True)):
-            chosen = np.array([*(share if key[0] else []), *(link if key[1] else [])]).reshape(-1, 2)
-            found[key] = Priors(self.on.asarray(chosen[:, 0].copy()), self.on.asarray(chosen[:, 1].copy()))
-        return found
+        share = [_SHARE_PRIOR[::-1]] if background else []
+        link = [(1.0 / reach**2, middle), (1.0, -np.log(reach))] if linked else []
+        return np.array([*share, *link]).reshape(-1, 2).T.copy()
 
     @cached_property
     def held(self) -> tuple[float, float]:
@@ -243,7 +244,7 @@ class Ascent:
 
     def read(self, numbers: Any) -> Terms:
         """Bring terms from the device."""
-        return Terms(*map(float, self.on.numpy(numbers)))
+        return Terms(*self.on.floats(numbers))
 
     def knobs(self, hyper: Hyper, lift: float = FLOOR) -> Any:
         """Bring the numbers of a step to the device."""
@@ -255,7 +256,7 @@ class Ascent:
         """Return the best point of this shape, its precisions, and the evidence for the shape, but for a constant."""
         n, outputs = point.psi.shape
         best, numbers = self.on.recorded(steps.flat)(point, self.knobs(hyper), self.priors(point), self.coarse)
-        open_psi, log_det, failed, *rest = map(float, self.on.numpy(numbers))
+        open_psi, log_det, failed, *rest = self.on.floats(numbers)
         if failed:
             raise ArithmeticError("the normal equations are not positive definite")
         terms = Terms(*rest)
@@ -278,7 +279,7 @@ class Ascent:
             rows, system, factors, numbers = self.on.recorded(steps.linearise)(
                 point, self.knobs(hyper, lift), self.priors(point), coarse, traces
             )
-            psi, t, failed, *traced = map(float, self.on.numpy(numbers))
+            psi, t, failed, *traced = self.on.floats(numbers)
             if coarse and not max(psi, t) < _COARSE:
                 self.coarse = coarse = False
             elif not failed:
@@ -295,7 +296,7 @@ class Ascent:
         for _ in range(_TRIES):
             knobs, whole = self.knobs(at.hyper, damping), damping >= 1.0
             moved, numbers = attempt(at.point, at.rows, at.system, at.factors, knobs, self.priors(at.point), self.tilt, whole)
-            failed, turns, promise, *rest = map(float, self.on.numpy(numbers))
+            failed, turns, promise, *rest = self.on.floats(numbers)
             terms = Terms(*rest)
             if not (failed or turns) and terms.cost(at.hyper) <= cost + 1e-12 * abs(cost):
                 ratio = (cost - terms.cost(at.hyper)) / max(promise, 1e-300)
@@ -321,7 +322,7 @@ class Ascent:
                 break
             start, before = point, descent
             for part in (1.0, 0.3, 0.1):
-                moved = start.moved(Step(part * step.linear, part * step.shape))
+                moved = start.moved(step.times(part))
                 downhill, numbers = slope(moved, knobs, self.priors(moved), self.tilt)
                 after = self.read(numbers).cost(hyper)
                 if after < cost - 0.1 * part * promise:
@@ -329,7 +330,7 @@ class Ascent:
             else:
                 break
             point, cost, descent = moved, after, downhill
-            memory.learn(point.since(start), plus(before, -1.0, descent))
+            memory.learn(point.since(start), before.plus(descent, -1.0))
         return point
 
     # -- the evidence -------------------------------------------------------------------------------------------------
@@ -340,7 +341,7 @@ class Ascent:
         (fixed_psi, fixed_t), log_det = self.traced(at)
         evidence = (
             0.5 * n * (outputs * np.log(hyper.strength) + np.log(hyper.tightness))
-            + 0.5 * self.log_priors[extras]
+            + 0.5 * np.log(self.scalar_priors(at.point.background, at.point.linked)[0]).sum()
             + 0.5 * outputs * (m * np.log(hyper.precision) + np.log(self.weights).sum())
             + outputs * terms.background
             - 0.5 * (terms.cost(hyper) - terms.tilt)
@@ -356,16 +357,10 @@ class Ascent:
     def traced(self, at: Linearised) -> tuple[tuple[float, float], float]:
         """Return how many of the psi and how many of the t the data determine, and half the log determinant of H."""
         n, outputs = at.point.psi.shape
-        traces = at.traces or self.on.numpy(self.on.recorded(steps.determined)(self.on, at.factors, n, False))
-        open_psi, open_t, log_det = map(float, traces)
+        traces = at.traces or self.on.floats(self.on.recorded(steps.determined)(self.on, at.factors, n, False))
+        open_psi, open_t, log_det = traces
         psi, t = n * outputs - at.hyper.strength * open_psi, n - at.hyper.tightness * open_t
         return (max(psi, 1e-3), max(t, 0.0)), log_det
-
-    @cached_property
-    def log_priors(self) -> dict[int, float]:
-        """The sum of the logs of the scalars' precisions, by the number of scalars."""
-        every = (self.on.numpy(priors.precision) for priors in self.priors_of.values())
-        return {len(one): float(np.log(one).sum()) for one in every}
 
     def bends(self, found: Candidate) -> float:
         """Return the nats that a quadratic and a cubic in S would gain on the residuals: the score test for a link."""

@@ -37,6 +37,10 @@ class Backend(ABC):
     def numpy(self, array: Any) -> Floats:
         """Bring an array back."""
 
+    def floats(self, array: Any) -> list[float]:
+        """Bring a few numbers back."""
+        return [float(number) for number in self.numpy(array)]
+
     @abstractmethod
     def empty(self, *shape: int, coarse: bool) -> Any:
         """Return an array on the device, not yet filled, of float64 or, where coarse, of float32."""

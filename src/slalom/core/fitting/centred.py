@@ -42,6 +42,18 @@ class Step(NamedTuple):
     linear: Any
     shape: Any
 
+    def times(self, factor: Any) -> "Step":
+        """Return a part or a multiple of the step."""
+        return Step(factor * self.linear, factor * self.shape)
+
+    def plus(self, other: "Step", factor: Any = 1.0) -> "Step":
+        """Return self + factor other."""
+        return Step(self.linear + factor * other.linear, self.shape + factor * other.shape)
+
+    def inner(self, other: "Step") -> Any:
+        """Return the inner product, on the device."""
+        return (self.linear * other.linear).sum() + (self.shape * other.shape).sum()
+
 
 @dataclass(frozen=True, eq=False)
 class Centred:
@@ -91,6 +103,18 @@ class Centred:
     def weight(self) -> Any:
         """m p (n,): the units' parts in the background's opposite number z; they sum to one."""
         return self.design.mean * self.p
+
+    @property
+    def values(self) -> Any:
+        """The units' values v (n, K); their importances are t."""
+        return self.level + self.psi / self.rest
+
+    @property
+    def outside(self) -> tuple[Any, Any]:
+        """With a background: its value (K,) and its importance."""
+        xp, highest = self.on.xp, self.t.max()
+        total = highest + xp.log(self.design.mean @ xp.exp(self.t - highest))
+        return self.level - (self.weight @ self.psi) / self.share, xp.log(self.share / self.rest) + total
 
     @property
     def x(self) -> Any:

@@ -171,7 +171,7 @@ class _Search:
         plain, linked = self.tested(plain, with_background)
         if not plain.converged and plain.iterations < self.options.max_iterations:
             target, start = -np.inf if linked is None else linked.evidence, (plain.point, plain.hyper)
-            plain = self.or_bare(self.climb(start, target=target, evidence=plain.evidence, before=plain))
+            plain = self.or_bare(self.climb(start, target=target, before=plain))
             if linked is None:
                 plain, linked = self.tested(plain, with_background)
         return plain if linked is None else max(plain, linked, key=_evidence)
@@ -271,7 +271,7 @@ class _Search:
         centre, large = self.line.centre, self.ascent.large
         rows = None if large else self.counts, None if large else self.counts - centre
         design = Design(*rows, centre, self.scores, self.weights, np.sqrt(self.weights))
-        return replace(self.ascent, design=design, on=NumpyBackend(), tilt=None, last=None)
+        return replace(self.ascent, design=design, on=NumpyBackend(), tilt=None, last=None, sent={})
 
     def brought(self, best: Candidate) -> Candidate:
         """Return a candidate on the host, without what the arrays were filled up with."""
@@ -296,12 +296,11 @@ class _Search:
         """Return the Slalom of a point of the host."""
         background, link = None, None
         if point.background:
-            total = point.t.max() + np.log(self.line.centre @ np.exp(point.t - point.t.max()))
-            value = point.level - (point.weight @ point.psi) / point.share
-            background = (self.classes(value), float(np.log(point.share / point.rest) + total))
+            value, importance = point.outside
+            background = (self.classes(value), float(importance))
         if point.linked:
             link = (float(point.scalars[-2]), float(np.exp(-point.scalars[-1])))
-        return Slalom(self.classes(point.level + point.psi / point.rest), point.t, background, link)
+        return Slalom(self.classes(point.values), point.t, background, link)
 
     def classes(self, outputs: Floats) -> Floats:
         """Return outputs (..., K) as a single number, or as centred scores of the classes."""

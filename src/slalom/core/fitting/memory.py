@@ -14,13 +14,8 @@ from slalom.core.fitting.centred import Step
 
 
 def product(one: Step, other: Step) -> float:
-    """Return the inner product of two steps."""
-    return float((one.linear * other.linear).sum() + (one.shape * other.shape).sum())
-
-
-def plus(one: Step, factor: float, other: Step) -> Step:
-    """Return one + factor other."""
-    return Step(one.linear + factor * other.linear, one.shape + factor * other.shape)
+    """Bring the inner product of two steps from the device."""
+    return float(one.inner(other))
 
 
 class Memory:
@@ -42,9 +37,9 @@ class Memory:
         parts: list[Any] = []
         for move, change, curvature in reversed(self.pairs):
             part = product(move, descent) / curvature
-            descent = plus(descent, -part, change)
+            descent = descent.plus(change, -part)
             parts.append(part)
         step = self.solve(descent)
         for (move, change, curvature), part in zip(self.pairs, reversed(parts), strict=True):
-            step = plus(step, part - product(change, step) / curvature, move)
+            step = step.plus(move, part - product(change, step) / curvature)
         return step

@@ -30,7 +30,6 @@ from slalom.core.fitting import steps
 from slalom.core.fitting.ascent import T_PRIOR, Ascent, Candidate, Hyper
 from slalom.core.fitting.centred import SHARE, Centred, Step
 from slalom.core.fitting.errors import Errors, pulls, standard_errors
-from slalom.core.fitting.memory import plus
 from slalom.core.fitting.steps import FLOOR, Knobs, diagonal
 
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
@@ -62,20 +61,19 @@ def _nodes(ascent: Ascent, best: Candidate) -> Iterator[tuple[Candidate, float]]
     ascent.tilt = None
     loosened = factors.solve(pulls(best)[1])
     spread = (2.0 / (best.fixed[1] + T_PRIOR)) ** 0.5
-    column = factors.shape.T @ factors.shape[:, n] if point.background else None
+    column = factors.column(n) if point.background else None
     for (x, p), (y, q) in pairs(_NODES, _NODES if column is not None else [(0.0, 1.0)]):
         log_ratio = spread * x
         there = hyper._replace(tightness=hyper.tightness * float(np.exp(log_ratio)))
-        step, scalars, log_odds = Step(-log_ratio * loosened.linear, -log_ratio * loosened.shape), point.scalars, 0.0
+        step, scalars, log_odds = loosened.times(-log_ratio), point.scalars, 0.0
         if column is not None:
             rate, moved = point.share * point.rest, float(step.shape[n])
-            width = min(float(column[n]) ** 0.5 / rate, _WIDEST)
+            width = min(float(column.shape[n]) ** 0.5 / rate, _WIDEST)
             share = float(np.clip(_logistic(np.log(point.share / point.rest) + moved / rate + width * y), *SHARE))
             log_odds = float(np.log(share * (1.0 - share)))  # the density of the log odds from that of the share
-            beside = Step(-(factors.linear.T @ (factors.half @ column).T), column)
-            step = plus(step, (share - point.share - moved) / float(column[n]), beside)
+            step = step.plus(column, (share - point.share - moved) / float(column.shape[n]))
             scalars = np.array([share])
-        start = replace(_stepped(point, step, 1.0), scalars=scalars)
+        start = replace(point.moved(step), scalars=scalars)
         with suppress(ArithmeticError):
             node = _refitted(ascent, best, start, there)
             yield node, node.evidence + log_odds + float(np.log(p * q)) + 0.5 * (x**2 + y**2)
@@ -98,7 +96,8 @@ def _refitted(ascent: Ascent, best: Candidate, point: Centred, hyper: Hyper) -> 
         descent[n:] = 0.0
         step = factors.solve(Step(system.gradient.linear, descent))
         for part in 0.3 ** np.arange(_TRIES):
-            moved, _, higher = ascent.flat(_stepped(point, step, float(part)), hyper)
+            held = replace(point.moved(step.times(float(part))), scalars=point.scalars)
+            moved, _, higher = ascent.flat(held, hyper)
             if higher >= density:
                 point, density = moved, higher
                 break
@@ -108,26 +107,17 @@ def _refitted(ascent: Ascent, best: Candidate, point: Centred, hyper: Hyper) -> 
     return replace(best, point=point, hyper=hyper, evidence=float(evidence), factors=factors)
 
 
-def _stepped(point: Centred, step: Step, part: float) -> Centred:
-    """Return the point after a part of a step; the share stays."""
-    level, psi = point.level + part * step.linear[0], point.psi + part * step.linear[1:]
-    return replace(point, level=level, psi=psi, t=point.t + part * step.shape[: len(point.t)])
-
-
 def _logistic(x: float) -> float:
     return float(0.5 + 0.5 * np.tanh(0.5 * x))
 
 
 def _numbers(point: Centred, basis: Floats | None) -> Errors:
     """Return the quantities whose errors are asked for, in the errors' own form; importances less their mean."""
-    level, psi, t, weight = point.level, point.psi, point.t, point.weight
-    mix = np.ones((1, 1)) if basis is None else basis
-    values = (level + psi / point.rest) @ mix.T
-    background = None
+    mix, mean, background = np.ones((1, 1)) if basis is None else basis, point.t.mean(), None
     if point.background:
-        total = float(np.log(point.design.mean @ np.exp(t - t.max()))) + t.max() - t.mean()
-        background = ((level - (weight @ psi) / point.share) @ mix.T, float(np.log(point.share / point.rest)) + total)
-    return Errors(values, t - t.mean(), background)
+        value, importance = point.outside
+        background = (value @ mix.T, float(importance - mean))
+    return Errors(point.values @ mix.T, point.t - mean, background)
 
 
 def _flat(numbers: Errors) -> Floats:

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from threading import Lock
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import torch
 
-P = ParamSpec("P")
-R = TypeVar("R")
+from slalom.core.fitting.backend import P, R
+
 _LARGEST = 2**26  # bytes of the inputs of one graph
 _KEPT = 2**29  # bytes of the inputs of all graphs
 _NUMBER = 256  # of graphs, and of shapes that were seen once

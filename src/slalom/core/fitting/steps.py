@@ -77,6 +77,11 @@ class Factors(NamedTuple):
         shape = self.shape.T @ outer
         return Step(self.linear.T @ (inner - (self.half @ shape).T), shape)
 
+    def column(self, i: int) -> Step:
+        """Return H^-1 e for the i-th of the shape side."""
+        shape = self.shape.T @ self.shape[:, i]
+        return Step(-(self.linear.T @ (self.half @ shape).T), shape)
+
 
 # -- the cost ---------------------------------------------------------------------------------------------------------
 
@@ -85,12 +90,12 @@ def terms(point: Centred, priors: Priors, tilt: Tilt | None) -> Any:
     """Return the numbers that the cost of a point is made of (see `ascent.Terms`)."""
     xp, m = point.on.xp, len(point.design.scores)
     square = point.residual**2
-    psi, background, share = (point.psi**2).sum(), 0.0 * point.t[0], 0.0 * point.t[0]
+    psi, nothing = (point.psi**2).sum(), 0.0 * point.t[0]
+    background = share = tilted = nothing
     if point.background:
         psi, share = psi + square[m:].sum(), point.share
         background = 0.5 * xp.log1p((point.rest / share) ** 2 * (point.weight**2).sum())
     scalars = (priors.precision * (point.scalars - priors.mean) ** 2).sum()
-    tilted = 0.0 * point.t[0]
     if tilt is not None:
         n = len(point.t)
         tilted = 2.0 * (tilt.force[:n] @ (point.t - tilt.t) + tilt.force[n:] @ (point.scalars - tilt.scalars))
@@ -206,8 +211,8 @@ def attempt(
         used = factors._replace(shape=shape)
     step = within(point, used, used.solve(system.gradient))
     moved, turns = _accelerated(point, force, system, used, step)
-    promise = (step.linear * system.gradient.linear).sum() + (step.shape * system.gradient.shape).sum()
-    return moved, on.xp.concatenate((on.xp.stack((failed, turns, promise)), terms(moved, priors, tilt)))
+    numbers = on.xp.stack((failed, turns, step.inner(system.gradient)))
+    return moved, on.xp.concatenate((numbers, terms(moved, priors, tilt)))
 
 
 def within(point: Centred, factors: Factors, step: Step) -> Step:
@@ -215,16 +220,14 @@ def within(point: Centred, factors: Factors, step: Step) -> Step:
     if not point.background:
         return step
     n, (low, high) = len(point.t), point.reach
-    column = factors.shape.T @ factors.shape[:, n]
-    wish = step.shape[n]
-    part = (wish - point.on.xp.clip(wish, low - point.share, high - point.share)) / column[n]
-    linear = factors.linear.T @ (factors.half @ column).T
-    return Step(step.linear + part * linear, step.shape - part * column)
+    column, wish = factors.column(n), step.shape[n]
+    part = (wish - point.on.xp.clip(wish, low - point.share, high - point.share)) / column.shape[n]
+    return step.plus(column, -part)
 
 
 def _accelerated(point: Centred, force: Any, system: System, factors: Factors, step: Step) -> tuple[Centred, Any]:
     """Return the point after a step and its geodesic acceleration, and other than 0 where that is too large for the step."""
-    probe = point.moved(Step(_PROBE * step.linear, _PROBE * step.shape))
+    probe = point.moved(step.times(_PROBE))
     bend = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
     turn = factors.solve(point.pull(force * bend))
     if point.background:  # a probe that has run into the bound says nothing about the bend
@@ -234,7 +237,7 @@ def _accelerated(point: Centred, force: Any, system: System, factors: Factors, s
         (diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)
     )
     fits = _number(point, 4.0 * curved <= _TURN**2 * straight)
-    return point.moved(Step(step.linear + turn.linear, step.shape + turn.shape)), 1.0 - fits
+    return point.moved(step.plus(turn)), 1.0 - fits
 
 
 def flat(point: Centred, knobs: Any, priors: Priors, coarse: bool) -> tuple[Centred, Any]:
@@ -269,7 +272,7 @@ def bends(point: Centred, force: Any, system: System, factors: Factors) -> Any:
     pulls = [point.pull(force * curve) for curve in curves]
     known = [factors.solve(pull) for pull in pulls]
     gram = [
-        (one * force * other).sum() - (pull.linear * back.linear).sum() - (pull.shape * back.shape).sum()
+        (one * force * other).sum() - pull.inner(back)
         for one, pull in zip(curves, pulls, strict=True)
         for other, back in zip(curves, known, strict=True)
     ]
