@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from hashlib import blake2b, sha256
 from typing import Any, Literal, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from slalom.models.staging import to_device
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
+_NAMES: WeakKeyDictionary[torch.nn.Module, dict[Any, tuple[tuple[object, ...], str]]] = WeakKeyDictionary()
+"""For each model, by precision and special tokens: its state when it was looked at, and the identity that was found."""
 
 
 @final
@@ -116,7 +119,6 @@ class HuggingFace(Model):
         self.name = name or type(model).__name__
         self.head = self._head()
         self.budget = batch_tokens or self._tokens_that_fit()
-        self._fingerprint: tuple[tuple[object, ...], str] | None = None
 
     def _head(self) -> Head:
         """Find out what the model answers by asking it about a short text."""
@@ -223,31 +225,38 @@ class HuggingFace(Model):
         # In-place changes raise the version of a tensor, replacements change its address.
         # Changes through .data do neither, so some elements are looked at as well.
         hooks = [hook for m in self.model.modules() for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+        some: dict[Any, list[torch.Tensor]] = {}
         with torch.inference_mode():
-            some = [t.detach().reshape(-1)[:: max(t.numel() // 17, 1)].double() for _, t in tensors if t.numel()]
-            seen = torch.cat(some).cpu().numpy().tobytes() if some else b""
-        built = f"{self.model!r} {self.precision} {getattr(self.model, 'config', None)}"
+            for _, t in tensors:
+                if t.numel():
+                    some.setdefault((t.dtype, t.device), []).append(t.reshape(-1)[:: max(t.numel() // 17, 1)])
+            seen = b"".join(torch.cat(parts).cpu().double().numpy().tobytes() for parts in some.values())
+        config = getattr(self.model, "config", None)
         state = (
             seen,
             tuple(map(id, hooks)),
-            built,
+            repr(self.model),
+            repr(getattr(config, "__dict__", config)),
             *((name, t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for name, t in tensors),
         )
-        if self._fingerprint is None or self._fingerprint[0] != state:
-            digest = sha256(built.encode())
+        names, use = _NAMES.setdefault(self.model, {}), (self.precision, self._template)
+        if use not in names or names[use][0] != state:
+            digest = sha256(f"{self.model!r} {self.precision} {config}".encode())
             digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
-                parts = []  # copied from the device at once
+                looks: dict[Any, list[torch.Tensor]] = {}  # copied from each device at once
                 for name, tensor in tensors:
                     digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-                    flat = tensor.detach().reshape(-1)
+                    flat = tensor.reshape(-1)
                     if flat.numel():
-                        parts.append(flat[:: max(flat.numel() // 257, 1)].double())
-                        parts += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
-                digest.update(torch.cat(parts).cpu().numpy().tobytes() if parts else b"")
-            self._fingerprint = (state, digest.hexdigest())
-        return self._fingerprint[1]
+                        look = looks.setdefault(tensor.device, [])
+                        look.append(flat[:: max(flat.numel() // 257, 1)].double())
+                        look += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
+                for look in looks.values():
+                    digest.update(torch.cat(look).cpu().numpy().tobytes())
+            names[use] = (state, digest.hexdigest())
+        return names[use][1]
 
     @contextmanager
     def session(self) -> Iterator[None]:

@@ -75,7 +75,7 @@ def test_the_gradient_is_that_of_the_loss(classes):
     scores = rng.normal(size=30 if classes is None else (30, classes))
     data = _Data.of(Problem.of(counts, scores, rng.random(30)))
     at = rng.normal(size=(1 + (classes or 1), 6))
-    got = data.gradient(at, np.arange(30))
+    got = data.gradient(at)
     for where in np.ndindex(at.shape):
         step = np.zeros_like(at)
         step[where] = 1e-6
@@ -93,9 +93,21 @@ def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
     listed = _Data.of(Problem.of(counts, scores, rng.integers(0, 3, 50)))
     full = listed._replace(counts=_Full(counts))
     assert isinstance(listed.counts, _Listed)
-    at, rows = rng.normal(size=(1 + (classes or 1), 30)), rng.permutation(50)[:20]
+    at = rng.normal(size=(1 + (classes or 1), 30))
     assert listed.loss(at) == pytest.approx(full.loss(at), rel=1e-12)
-    np.testing.assert_allclose(listed.gradient(at, rows), full.gradient(at, rows), rtol=1e-9, atol=1e-14)
+    pairs_of_batches = list(zip(*(data.batches(np.random.default_rng(0), 20) for data in (listed, full)), strict=True))
+    assert len(pairs_of_batches) == 2
+    for one, other in pairs_of_batches:
+        np.testing.assert_allclose(one.gradient(at), other.gradient(at), rtol=1e-9, atol=1e-14)
+
+
+def test_the_batches_of_an_epoch_hold_different_rows_and_their_gradients_add_up():
+    """Without a last, smaller batch the mean gradient of an epoch is that of all rows."""
+    rng = np.random.default_rng(18)
+    data = _Data.of(Problem.of(pairs(rng, 60, 20), rng.normal(size=60), rng.random(60)))
+    at = rng.normal(size=(2, 20))
+    batches = list(data.batches(rng, 20))
+    np.testing.assert_allclose(sum(batch.gradient(at) for batch in batches) / 3, data.gradient(at), atol=1e-14)
 
 
 def test_the_loss_is_that_of_the_model():
@@ -177,6 +189,17 @@ def test_noise_ends_soon_where_rows_are_pairs():
     assert soon.converged
     assert soon.iterations < 1000
     assert soon.loss < 1.01 * late.loss
+
+
+def test_the_mean_of_the_last_steps_is_better_than_any_of_them():
+    """Where minibatches are noisy: halving the learning rate until nothing is gained takes twice the steps to get there."""
+    rng = np.random.default_rng(19)
+    counts = pairs(rng, 3000, 60)
+    problem = Problem.of(counts, planted(rng, 60)(counts) + rng.normal(size=3000), None)
+    once = Sgd(halvings=1).solve(problem)
+    least = Sgd(patience=500).solve(problem).loss
+    assert once.iterations < 500
+    assert once.loss < 1.005 * least
 
 
 def test_the_best_iterate_is_returned():

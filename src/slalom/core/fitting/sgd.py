@@ -9,9 +9,10 @@ It starts from v = 0 and s = 0, as the paper does. What departs from the paper:
   stretches with v, so this only lets one learning rate suit all scores.
 - Rows are drawn without replacement, an epoch at a time, and after each epoch the loss on all rows is looked
   at. When it has not fallen by 0.5% in `patience` steps (four times as many where rows have many units or the
-  loss is nearly zero), the learning rate is halved. The fit is over after `halvings` of them, or when the loss
-  lies still, not near zero, and the last halving has won less than 0.1%. The paper takes a fixed number of
-  steps. The best iterate is returned, not the last.
+  loss is nearly zero), the parameters are averaged over these steps (Polyak and Ruppert), which takes out most of
+  the noise of minibatches, and the learning rate is halved. The fit is over after `halvings` of them, or when the
+  loss is not near zero and the last halving has won less than 1%. The paper takes a fixed number of steps. The
+  best point is returned, not the last.
 - Adam's averages reach back 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
 - Where rows have few units present (pairs), only those are visited.
 
@@ -23,7 +24,8 @@ Parameters that the data leave open stay where they started: at the mean score, 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, final
+from itertools import repeat
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +38,7 @@ from slalom.errors import InputError
 _Rows: TypeAlias = NDArray[np.intp]
 
 _GAIN = 0.005  # the least relative fall of the loss that counts as one
-_WORTH = 0.001  # the least relative fall of the lowest loss that makes a further halving worth trying
+_WORTH = 0.01  # the least relative fall of the lowest loss that makes a further halving worth trying
 _CLOSE = 0.001  # a loss below this share of the variance may yet fall to zero
 _VALLEY = 4  # times the patience in flat valleys: near such an end, or where rows have many units
 _MEMORIES = (0.9, 0.95)  # of the two moments of Adam
@@ -52,7 +54,7 @@ class Sgd(Fitter):
     learning_rate: of the first steps, for scores of variance one; None takes 0.1 for adam and 1 for sgd.
     max_steps: at most so many minibatches (a begun epoch is finished). tolerance: converged at this share of
     the scores' variance. patience, halvings: converged, too, when the learning rate has been halved
-    `halvings` times, each time after `patience` steps without a gain, or when a halving has gained nothing.
+    `halvings` times, each time after `patience` steps without a gain, or when a halving has gained little.
     seed: of the order of the rows; the same seed gives the same fit.
 
     >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
@@ -67,7 +69,7 @@ class Sgd(Fitter):
     max_steps: int = 12_000
     optimizer: Literal["adam", "sgd"] = "adam"
     tolerance: float = 1e-11
-    patience: int = 30
+    patience: int = 50
     halvings: int = 10
     seed: int = 0
 
@@ -99,36 +101,42 @@ class Sgd(Fitter):
         level, rate = lowest, self.learning_rate or _RATES[self.optimizer]
         direction, valley = self._direction(), _VALLEY * self.patience
         patience = self.patience if isinstance(data.counts, _Listed) else valley
-        rng, steps, mark, halved = np.random.default_rng(self.seed), 0, 0, 0
+        rng, steps, mark, halved, total = np.random.default_rng(self.seed), 0, 0, 0, np.zeros_like(now)
         while lowest > self.tolerance and halved < self.halvings:
             if steps >= self.max_steps:
                 return best, steps, False
-            for rows in _batches(rng, len(data.weights), self.batch_size):
-                now -= rate * direction(data.gradient(now, rows))
+            for batch in data.batches(rng, self.batch_size):
+                now -= direction(batch.gradient(now), rate)
+                total += now
                 steps += 1
             loss = data.loss(now)
             if loss < lowest:
                 best, lowest = now.copy(), loss
             if loss < (1.0 - _GAIN) * level:
-                level, mark = loss, steps
+                level, mark, total = loss, steps, np.zeros_like(now)
             elif steps - mark >= (valley if lowest < _CLOSE else patience) or not np.isfinite(loss):
-                if lowest > max((1.0 - _WORTH) * before, _CLOSE) and loss < (1.0 + _GAIN) * lowest:
-                    break
+                if calm := loss < 10.0 * lowest:
+                    mean = total / (steps - mark)
+                    if (loss := data.loss(mean)) < lowest:
+                        best, lowest = mean, loss
+                    if lowest > max((1.0 - _WORTH) * before, _CLOSE):
+                        break
                 rate, halved, level, before, mark = rate / 2, halved + 1, lowest, lowest, steps
-                if not loss < 10 * lowest:
-                    now, direction = best.copy(), self._direction()
+                now, total = best.copy(), np.zeros_like(now)
+                if not calm:
+                    direction = self._direction()
         return best, steps, True
 
-    def _direction(self) -> Callable[[Floats], Floats]:
-        """Return the way from gradients to directions, with nothing remembered yet."""
-        return _adam() if self.optimizer == "adam" else _plain
+    def _direction(self) -> Callable[[Floats, float], Floats]:
+        """Return the way from gradients and a learning rate to steps, with nothing remembered yet."""
+        return _adam() if self.optimizer == "adam" else np.multiply
 
 
 class _Listed(NamedTuple):
     """A matrix c (m, n) with few entries other than zero in a row, at most k of them."""
 
     places: NDArray[np.intp]  # (tables, k, m): where a unit stands in (tables, n)
-    counts: Floats  # (k, m), zero where a row has fewer than k
+    counts: Floats | None  # (k, m), zero where a row has fewer than k; None where all are one
 
     @classmethod
     def of(cls, counts: Floats, tables: int) -> "_Listed | None":
@@ -136,7 +144,7 @@ class _Listed(NamedTuple):
         (m, n), present = counts.shape, counts != 0.0
         if np.count_nonzero(present) > _FEW * counts.size:
             return None
-        rows, columns = present.nonzero()
+        rows, columns = np.divmod(np.flatnonzero(present), n)
         lengths = np.bincount(rows, minlength=m)
         k = int(lengths.max())
         if k > _FEW * n:
@@ -144,21 +152,26 @@ class _Listed(NamedTuple):
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         units, entries = np.zeros((k, m), dtype=np.intp), np.zeros((k, m))
         units[nth, rows], entries[nth, rows] = columns, counts[rows, columns]
-        return cls(np.arange(tables)[:, None, None] * n + units, entries)
+        return cls(np.arange(tables)[:, None, None] * n + units, None if (entries == 1.0).all() else entries)
 
-    def only(self, rows: _Rows) -> "_Listed":
-        """Return some rows."""
-        return _Listed(self.places.take(rows, axis=2), self.counts.take(rows, axis=1))
+    def split(self, order: _Rows, size: int) -> "Iterator[_Listed]":
+        """Yield the rows of an order in batches."""
+        for places, counts in zip(_split(self.places, order, size), _split(self.counts, order, size), strict=False):
+            yield _Listed(places, counts)
 
     def forth(self, tables: Floats) -> Floats:
         """Return tables @ c.T."""
         found = tables.take(self.places)
-        found *= self.counts
+        if self.counts is not None:
+            found *= self.counts
         return np.asarray(np.add.reduce(found, axis=1))
 
     def back(self, sums: Floats, n: int) -> Floats:
         """Return sums @ c."""
-        parts = sums[:, None, :] * self.counts
+        parts = np.empty(self.places.shape)
+        parts[:] = sums[:, None, :]
+        if self.counts is not None:
+            parts *= self.counts
         return np.asarray(np.bincount(self.places.ravel(), parts.ravel(), len(sums) * n).reshape(-1, n), dtype=float)
 
 
@@ -167,9 +180,10 @@ class _Full(NamedTuple):
 
     counts: Floats
 
-    def only(self, rows: _Rows) -> "_Full":
-        """Return some rows."""
-        return _Full(self.counts[rows])
+    def split(self, order: _Rows, size: int) -> "Iterator[_Full]":
+        """Yield the rows of an order in batches."""
+        for start in range(0, len(order), size):
+            yield _Full(self.counts[order[start : start + size]])
 
     def forth(self, tables: Floats) -> Floats:
         """Return tables @ c.T."""
@@ -201,24 +215,36 @@ class _Data(NamedTuple):
         counts = _Listed.of(problem.counts, y.shape[1] + 1) or _Full(problem.counts)
         return cls(counts, problem.counts.shape[1], np.ascontiguousarray((y - mean).T) / scale, weights, mean, scale)
 
+    def batches(self, rng: np.random.Generator, size: int) -> "Iterator[_Data]":
+        """Yield one epoch of shuffled rows in batches of one size; a last, smaller batch is left out."""
+        m = len(self.weights)
+        size = min(size, m)
+        order = rng.permutation(m)[: m - m % size]
+        parts = self.counts.split(order, size), _split(self.scores, order, size), _split(self.weights, order, size)
+        for counts, scores, weights in zip(*parts, strict=True):
+            yield self._replace(counts=counts, scores=scores, weights=weights)
+
     def loss(self, parameters: Floats) -> float:
-        """Return the weighted mean squared error on all rows."""
+        """Return the weighted mean squared error."""
         sums = self.counts.forth(_tables(parameters))
         residual = sums[:-1] / sums[-1] - self.scores
         return float((residual**2 @ self.weights).sum()) / len(self.weights)
 
-    def gradient(self, parameters: Floats, rows: _Rows) -> Floats:
-        """Return the derivative of the loss on some rows, shaped as the parameters."""
-        counts, tables = self.counts.only(rows), _tables(parameters)
-        sums = counts.forth(tables)
+    def gradient(self, parameters: Floats) -> Floats:
+        """Return the derivative of the loss, shaped as the parameters."""
+        tables = _tables(parameters)
+        sums = self.counts.forth(tables)
         fitted = sums[:-1] / sums[-1]
         pull = np.empty_like(sums)
-        np.subtract(fitted, self.scores.take(rows, axis=1), out=pull[:-1])
-        pull[:-1] *= 2.0 / len(rows) * self.weights.take(rows) / sums[-1]
-        np.einsum("ck,ck->k", pull[:-1], fitted, out=pull[-1])
-        gradient = counts.back(pull, self.n_units)
+        np.subtract(fitted, self.scores, out=pull[:-1])
+        np.divide(self.weights, sums[-1], out=sums[-1])
+        pull[:-1] *= sums[-1]
+        fitted *= pull[:-1]
+        np.add.reduce(fitted, axis=0, out=pull[-1])
+        gradient = self.counts.back(pull, self.n_units)
+        tables[-1] *= 2.0 / len(self.weights)
         gradient *= tables[-1]
-        np.subtract(np.einsum("ci,ci->i", gradient[:-1], parameters[:-1]), gradient[-1], out=gradient[-1])
+        np.subtract(np.add.reduce(gradient[:-1] * parameters[:-1], axis=0), gradient[-1], out=gradient[-1])
         return gradient
 
 
@@ -230,38 +256,38 @@ def _tables(parameters: Floats) -> Floats:
     return tables
 
 
-def _batches(rng: np.random.Generator, n_rows: int, size: int) -> Iterator[_Rows]:
-    """Yield one epoch of shuffled row numbers in batches of one size; a last, smaller batch is left out."""
-    order, size = rng.permutation(n_rows), min(size, n_rows)
-    for start in range(0, n_rows - size + 1, size):
-        yield order[start : start + size]
+def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]:
+    """Yield the entries of an order along the last axis in batches of one size, each in one piece; None over and over."""
+    if array is None:
+        yield from repeat(None)
+    else:
+        found = array.take(order, axis=-1)
+        yield from np.ascontiguousarray(np.moveaxis(found.reshape(*found.shape[:-1], -1, size), -2, 0))
 
 
-def _plain(gradient: Floats) -> Floats:
-    """Go down the gradient itself."""
-    return gradient
+def _adam() -> Callable[[Floats, float], Floats]:
+    """Return a function with a memory: gradients and a learning rate in, Adam's steps out (in the place of the gradients).
 
-
-def _adam() -> Callable[[Floats], Floats]:
-    """Return a function with a memory: gradients in, Adam's directions out (in the place of the gradients)."""
+    The sums of the memory are not scaled; the learning rate makes up for it.
+    """
     (short, long), steps = _MEMORIES, 0
     first: Floats | None = None
     second: Floats | None = None
 
-    def direction(gradient: Floats) -> Floats:
+    def direction(gradient: Floats, rate: float) -> Floats:
         nonlocal first, second, steps
         if first is None or second is None:
             first, second = np.zeros_like(gradient), np.zeros_like(gradient)
         steps += 1
         first *= short
-        first += (1.0 - short) * gradient
+        first += gradient
         gradient *= gradient
         second *= long
-        second += (1.0 - long) * gradient
+        second += gradient
         np.sqrt(second, out=gradient)
         gradient += 1e-12
         np.divide(first, gradient, out=gradient)
-        gradient *= (1.0 - long**steps) ** 0.5 / (1.0 - short**steps)
+        gradient *= rate * (1.0 - short) / (1.0 - short**steps) * ((1.0 - long**steps) / (1.0 - long)) ** 0.5
         return gradient
 
     return direction
