@@ -397,7 +397,7 @@ class Explainer:
         surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
         guess = surrogate(task.keep.astype(np.float64))
         if length is not None:
-            guess = guess + length(task.keep @ task.units.sizes)
+            guess = guess + length(task.units.lengths(task.keep))
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
@@ -475,12 +475,13 @@ def _held_out(
         if len(set(names)) == n:
             return [row.tobytes() for row in np.packbits(keep, axis=1)]
         left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
-        ends = [0, *(kinds.itemsize * keep.sum(axis=1).cumsum()).tolist()]
+        ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
         return [left[start:end] for start, end in pairwise(ends)]
 
     near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
     far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near
-    used, found = set(queries(fitted)), []
+    same = np.isin(fitted.sum(axis=1, dtype=np.int32), [*near, *far])  # only rows of one size can be one query
+    used, found = set(queries(fitted[same])), []
     for sizes, budget in ((near, check // 2), (far, check - check // 2)):
         drawn = spread(n, sizes, 2 * budget, rng) if len(sizes) and budget else np.zeros((0, n), dtype=bool)
         fresh = {query: i for i, query in enumerate(queries(drawn)) if query not in used}
@@ -494,9 +495,12 @@ def _held_out(
 def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> tuple[Fit, Lengths | None]:
     """Fit the surrogate to the scores (m,) or (m, n_classes), and the effect of the length to what it leaves over, in turn."""
     asked, units_ = task.asked, task.units
-    counts, sizes = units_.counts(asked.keep), asked.keep @ units_.sizes
+    counts = units_.counts(asked.keep)
     found = fit(counts, scores, fitter, weights=asked.weights)
     length: Lengths | None = None
+    if not method.lengths:
+        return found, length
+    sizes = units_.lengths(asked.keep)
     for turn in range(method.lengths):
         if turn:
             if length is None:

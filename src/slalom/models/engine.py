@@ -141,7 +141,7 @@ class Engine:
         for number, question in enumerate(questions):
             for group in (group for groups in question.reading.parts(question.keep) for group in groups):
                 plan.setdefault(group.length, []).append((number, group))
-        asked = [_Asked(len(question.keep), {}, []) for question in questions]
+        asked = [_Asked(len(question.keep), []) for question in questions]
         try:
             with _Store(self._file, whose) as store:
                 self._run(plan, asked, store)
@@ -160,12 +160,15 @@ class Engine:
                 inputs, keys = group.make()
                 known, table = len(self._slots), self._slots
                 found = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
-                fresh, at = np.unique(np.where(found >= known, found, -1), return_index=True)
-                fresh, at = fresh[fresh >= 0], at[fresh >= 0]
-                asked[number].add(group, found)
-                parts.append(inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at])
-                names += [keys[i] for i in at]
-                slots += fresh.tolist()
+                asked[number].groups.append((group, found))
+                if len(table) < known + len(keys):  # some were known, or come twice
+                    fresh, at = np.unique(np.where(found >= known, found, -1), return_index=True)
+                    fresh, at = fresh[fresh >= 0], at[fresh >= 0]
+                    inputs = inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
+                    keys = [keys[i] for i in at]
+                parts.append(inputs)
+                names += keys
+                slots.extend(range(known, len(table)))
             if not slots:
                 continue
             if len(self._table) < len(self._slots):
@@ -257,24 +260,21 @@ class Engine:
 
 
 class _Asked(NamedTuple):
-    """What a question of m rows asks: its inputs, named by their slots, and for each group the rows and their slots."""
+    """What a question of m rows asks: its groups of rows, each with the slots of its inputs."""
 
     m: int
-    seen: dict[int, int]  # slot -> length
-    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-
-    def add(self, group: Group, slots: NDArray[np.int64]) -> None:
-        """Note a group."""
-        self.seen.update(dict.fromkeys(slots.tolist(), group.length))
-        self.groups.append((group.rows, slots))
+    groups: list[tuple[Group, NDArray[np.int64]]]
 
     def answer(self, table: Floats) -> Answer:
         """Return the answers (m, n_outputs): the mean over the windows of each row."""
         outputs, times = np.zeros((self.m, table.shape[1])), np.zeros(self.m)
-        for rows, slots in self.groups:
-            outputs[rows] += table[slots]
-            times[rows] += 1.0
-        return Answer(outputs / times[:, None], len(self.seen), sum(self.seen.values()))
+        for group, own in self.groups:
+            outputs[group.rows] += table[own]
+            times[group.rows] += 1.0
+        lengths = np.repeat([group.length for group, _ in self.groups], [len(own) for _, own in self.groups])
+        slots = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in self.groups)])
+        different, first = np.unique(slots, return_index=True)
+        return Answer(outputs / times[:, None], len(different), int(lengths[first].sum()))
 
 
 class _Store:

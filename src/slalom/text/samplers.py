@@ -165,6 +165,9 @@ def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Kee
 def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
     """Return the rows that differ, in the order of their first coming, and how often each came."""
     packed = np.packbits(keep, axis=1)
+    raw, size = packed.tobytes(), packed.shape[1]
+    if len({raw[i : i + size] for i in range(0, len(raw), size)}) == len(keep):
+        return keep, np.ones(len(keep), dtype=np.int64)
     rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, first, times = np.unique(rows, return_index=True, return_counts=True)
     order = np.argsort(first)
@@ -197,7 +200,7 @@ def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int6
 def _without(n: int, gone: NDArray[np.int64]) -> Keep:
     """Return presence (m, n) less the units named in each row (m, k)."""
     keep = np.ones((len(gone), n), dtype=bool)
-    np.put_along_axis(keep, gone, False, axis=1)
+    keep.reshape(-1)[gone + n * np.arange(len(gone))[:, None]] = False
     return keep
 
 

@@ -44,18 +44,22 @@ class Units:
 
     def atoms(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the presence of atoms (m, T) for the presence of units (m, n)."""
-        return keep[:, self.unit_of_atom]
+        return keep if len(self.unit_of_atom) == len(self) else keep[:, self.unit_of_atom]
 
     @property
     def sizes(self) -> Index:
         """How many atoms each unit has (n,)."""
         return np.bincount(self.unit_of_atom, minlength=len(self)).astype(np.int64)
 
+    def lengths(self, keep: NDArray[np.bool_]) -> Index:
+        """Return how many atoms are present (m,) for the presence of units (m, n)."""
+        return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
+
     def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return how often each parameter is present (m, n_types) for the presence of units (m, n)."""
         if self.n_types == len(self):
             return keep.astype(np.float64)
-        rows, units_ = keep.nonzero()
+        rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
         places = rows * self.n_types + self.type_of_unit[units_]
         return np.bincount(places, minlength=len(keep) * self.n_types).reshape(len(keep), self.n_types).astype(np.float64)
 

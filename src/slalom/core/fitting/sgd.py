@@ -220,8 +220,10 @@ class _Data(NamedTuple):
         m = len(self.weights)
         size = min(size, m)
         order = rng.permutation(m)[: m - m % size]
-        parts = self.counts.split(order, size), _split(self.scores, order, size), _split(self.weights, order, size)
-        for counts, scores, weights in zip(*parts, strict=True):
+        split: Iterator[_Listed | _Full] = self.counts.split(order, size)
+        for counts, scores, weights in zip(
+            split, _split(self.scores, order, size), _split(self.weights, order, size), strict=True
+        ):
             yield self._replace(counts=counts, scores=scores, weights=weights)
 
     def loss(self, parameters: Floats) -> float:
