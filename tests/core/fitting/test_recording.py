@@ -69,13 +69,13 @@ def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
     assert not shelf.works
 
 
-class Rehearsal:
+class Rehearsal(recording.Room):
     """A room without a GPU: work is done again on the arguments of its recording, its outputs put where the first ones lay."""
 
     recorded = 0
 
     def __init__(self, device):
-        self.device = device
+        self.device, self.seats = device, {}
 
     def enter(self):
         return None
@@ -102,7 +102,7 @@ def test_fits_that_share_tapes_are_those_without_any(monkeypatch, classes, link)
     monkeypatch.setattr(recording, "Room", Rehearsal)
     monkeypatch.setattr(recording, "_SHELF", recording._Shelf())
     monkeypatch.setattr(TorchBackend, "recorded", lambda self, work: recorded(work))
-    monkeypatch.setattr(TorchBackend, "lanes", (64, 8))
+    monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (-rows % 64, -units % 8))
     shared = TorchBackend("cpu")
     rng = np.random.default_rng(0)
     before = Rehearsal.recorded
@@ -120,7 +120,33 @@ def test_fits_that_share_tapes_are_those_without_any(monkeypatch, classes, link)
         assert played.iterations == alone.iterations
         np.testing.assert_allclose(played.model.values, alone.model.values, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(played.importances_se, alone.importances_se, rtol=1e-5)
+        np.testing.assert_allclose(played.values_se, alone.values_se, rtol=1e-5)
+        for one, other in zip(played.background_se, alone.background_se, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
     assert Rehearsal.recorded > before
+
+
+def test_graphs_share_the_seats_of_their_inputs():
+    """Two arrays of one shape lie in two places; what another graph reads lies in the same ones."""
+    room = Rehearsal(torch.device("cpu"))
+    one, other = room.seated([torch.ones(3), torch.ones(3), torch.ones(2)]), room.seated([torch.ones(2), torch.ones(3)])
+    assert len({id(seat) for seat in one}) == 3
+    assert other[0] is one[2]
+    assert other[1] is one[0]
+    assert room.size == 4 * (3 + 3 + 2)
+
+
+def test_with_too_many_seats_all_tapes_are_made_anew(monkeypatch):
+    monkeypatch.setattr(recording, "Room", Rehearsal)
+    monkeypatch.setattr(recording, "_SHELF", shelf := recording._Shelf())
+    monkeypatch.setattr(recording, "_KEPT", 100)
+    double = recorded(lambda pair: Pair(2 * pair.first, pair.second))
+    for size in (2, 8, 16):
+        for scale in (1.0, 2.0, 3.0):
+            assert double(Pair(torch.ones(size) * scale, None)).first.tolist() == [2 * scale] * size
+    (room,) = shelf.rooms.values()
+    assert room.size <= 100
+    assert len(shelf.tapes) == 1
 
 
 @GPU

@@ -6,6 +6,7 @@ The precisions follow MacKay's fixed point: strength = (number of psi that the d
 others. What is computed on the device is in `steps`; here is what the host decides.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,9 +16,7 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.core.fitting import steps
 from slalom.core.fitting.backend import Backend
-from slalom.core.fitting.centred import Centred, Design, Step
-from slalom.core.fitting.marginal import volume
-from slalom.core.fitting.memory import Memory, product
+from slalom.core.fitting.centred import Centred, Design
 from slalom.core.fitting.steps import FLOOR, Factors, Priors, System, Tilt
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
@@ -61,7 +60,7 @@ class Terms(NamedTuple):
 class Linearised(NamedTuple):
     """A point with all that a step from it needs: precisions of the rows (r, 1), normal equations, factors.
 
-    traces: those of `steps.determined`, where they were asked for.
+    traces: those of `steps.determined`, where they were asked for. tried: a damping and what `steps.attempt` gives for it.
     """
 
     point: Centred
@@ -70,21 +69,22 @@ class Linearised(NamedTuple):
     system: System
     factors: Factors
     exact: bool
+    terms: Terms
     traces: list[float]
+    tried: tuple[float, Centred, list[float]] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A fitted point, its precisions, the evidence for it, and the factors of H at the last linearisation.
 
-    share: the background's, 0 where there is none. damping, gain: of the last iteration. fixed: how many of the psi and how
-    many of the t the data determine.
+    damping, gain: of the last iteration. fixed: how many of the psi and how many of the t the data determine.
     """
 
     point: Centred
     hyper: Hyper
     evidence: float
-    share: float
+    terms: Terms
     iterations: int
     converged: bool
     damping: float
@@ -136,10 +136,10 @@ class Ascent:
         start = _DAMPING, np.inf, 0
         if before is not None:
             start, evidence = (before.damping, before.gain, before.iterations), before.evidence
-        (damping, gain, iteration), converged, terms = start, False, self.terms(point)
+        (damping, gain, iteration), converged = start, False
         for iteration in range(start[-1] + 1, min(limit or self.max_iterations, self.max_iterations) + 1):
-            at = self.linearised(point, hyper, traces=True)
-            moved, terms, damping = self.step(at, terms, damping)
+            at = self.linearised(point, hyper, traces=True, damping=damping)
+            moved, terms, damping = self.step(at, damping)
             if moved is None:
                 converged = True  # no damping lowers the cost: the point is the best to rounding
                 break
@@ -154,7 +154,7 @@ class Ascent:
             if point.background and terms.share < gone:
                 break
         climbed = iteration, converged, damping, gain
-        return Candidate(point, hyper, evidence, terms.share, *climbed, at.factors, self.traced(at)[0])
+        return Candidate(point, hyper, evidence, terms, *climbed, at.factors, self.traced(at)[0])
 
     def polish(self, found: Candidate) -> Candidate:
         """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).
@@ -163,17 +163,14 @@ class Ascent:
         unstable on saturated classifiers. A large problem stays at the joint mode: the way on costs a third of the fit. So does
         one whose way leads out of the bulk of the posterior, where the slope that it follows is that of another place.
         """
-        self.tilt = None
-        bulk = self.terms(found.point).cost(found.hyper) + 2.0 * self.units
-        try:
-            point = self.marginal_mode(found)
-        except ArithmeticError:
-            point = found.point
-        self.tilt = None
-        if not self.terms(point).cost(found.hyper) < bulk:
-            point = found.point
-        at = self.linearised(point, found.hyper, exact=True, traces=True)
-        return replace(found, point=point, factors=at.factors, fixed=self.traced(at)[0], polished=True)
+        self.tilt, at = None, None
+        bulk = found.terms.cost(found.hyper) + 2.0 * self.units
+        with suppress(ArithmeticError):
+            at = self.linearised(self.marginal_mode(found), found.hyper, exact=True, traces=True)
+        if at is None or not at.terms.cost(found.hyper) < bulk:
+            at = self.linearised(found.point, found.hyper, exact=True, traces=True)
+        fixed = self.traced(at)[0]
+        return replace(found, point=at.point, terms=at.terms, factors=at.factors, fixed=fixed, polished=True)
 
     def marginal_mode(self, found: Candidate) -> Centred:
         """Return the point that the slopes of the marginal probability lead to; ArithmeticError where they lead nowhere."""
@@ -185,10 +182,10 @@ class Ascent:
             at = self.linearised(point, hyper, exact=self.large)
             if not self.large:
                 at = self.leaning(at)
-            factors, gradient = at.factors, at.system.gradient
-            if product(factors.solve(gradient), gradient) < self.little:
+            factors = at.factors
+            if self.on.floats(self.on.recorded(steps.promise)(factors, at.system.gradient))[0] < self.little:
                 break
-            moved, _, damping = self.step(at, self.terms(point), damping)
+            moved, _, damping = self.step(at, damping)
             if moved is None:
                 break
             point = self.settle(factors, hyper, moved)
@@ -196,14 +193,13 @@ class Ascent:
 
     def volume(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
         """Return the force on the shape from integrating out the linear side."""
-        return volume(point, hyper.precision, hyper.strength, factors.linear, self.coarse)
+        return self.on.recorded(steps.pressure)(point, factors, self.knobs(hyper), self.coarse)
 
     def leaning(self, at: Linearised) -> Linearised:
         """Add to the cost, as a slope at this point, what integrating out the linear side adds."""
-        force = self.volume(at.point, at.hyper, at.factors)
+        force, gradient = self.on.recorded(steps.lean)(at.point, at.system, at.factors, self.knobs(at.hyper), self.coarse)
         self.tilt = Tilt(at.point.t, at.point.scalars, force)
-        gradient = Step(at.system.gradient.linear, at.system.gradient.shape - force)
-        return at._replace(system=at.system._replace(gradient=gradient))
+        return at._replace(system=at.system._replace(gradient=gradient), tried=None)
 
     def done(self, iteration: int, gain: float, last: float) -> bool:
         """Whether an iteration gains less than the tolerance, or all to come do if they go on shrinking as the last two did."""
@@ -238,17 +234,9 @@ class Ascent:
         low, high = float(self.scores.min()), float(self.scores.max())
         return (high + low) / 2, 1.05 * (high - low) / 2
 
-    def terms(self, point: Centred) -> Terms:
-        """Return what the cost at a point is made of."""
-        return self.read(self.on.recorded(steps.terms)(point, self.priors(point), self.tilt))
-
-    def read(self, numbers: Any) -> Terms:
-        """Bring terms from the device."""
-        return Terms(*self.on.floats(numbers))
-
-    def knobs(self, hyper: Hyper, lift: float = FLOOR) -> Any:
+    def knobs(self, hyper: Hyper, lift: float = FLOOR, damping: float = 0.0) -> Any:
         """Bring the numbers of a step to the device."""
-        return self.on.numbers(*hyper, lift)
+        return self.on.numbers(*hyper, lift, damping)
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
@@ -266,44 +254,61 @@ class Ascent:
         strength = known / max(terms.psi, 1e-30 * self.variance)
         return best, Hyper(strength, hyper.tightness, free / max(terms.misfit, 1e-24 * self.variance)), evidence
 
-    def linearised(self, point: Centred, hyper: Hyper, exact: bool = False, traces: bool = False) -> Linearised:
+    def linearised(
+        self, point: Centred, hyper: Hyper, exact: bool = False, traces: bool = False, damping: float | None = None
+    ) -> Linearised:
         """Return the linearisation at a point; unless exact, its Gram matrices may be of single precision.
 
         That is good enough where rounding cannot hide the priors. What is added to H's diagonal grows until H has factors.
+        With a damping a step is tried at once.
         """
         last = self.last
         if last is not None and last.point is point and last.hyper == hyper and (last.exact or not exact):
             return last
-        self.tilt, lift, coarse = None, FLOOR, self.coarse and not exact
+        self.tilt, lift, coarse, tried = None, FLOOR, self.coarse and not exact, None
+        priors, number = self.priors(point), len(Terms._fields)
         while True:
-            rows, system, factors, numbers = self.on.recorded(steps.linearise)(
-                point, self.knobs(hyper, lift), self.priors(point), coarse, traces
-            )
-            psi, t, failed, *traced = self.on.floats(numbers)
+            if damping is None:
+                linearise = self.on.recorded(steps.linearise)
+                rows, system, factors, numbers = linearise(point, self.knobs(hyper, lift), priors, coarse, traces)
+            else:
+                advance, knobs = self.on.recorded(steps.advance), self.knobs(hyper, lift, damping)
+                rows, system, factors, moved, numbers = advance(point, knobs, priors, coarse, damping >= 1.0)
+            found = self.on.floats(numbers)
+            terms, (psi, t, failed, *traced) = Terms(*found[:number]), found[number:]
+            if damping is not None:
+                traced, tried = traced[:3], (damping, moved, traced[3:])
             if coarse and not max(psi, t) < _COARSE:
                 self.coarse = coarse = False
             elif not failed:
-                self.last = Linearised(point, hyper, rows, system, factors, exact or not self.coarse, traced)
+                exact = exact or not self.coarse
+                self.last = Linearised(point, hyper, rows, system, factors, exact, terms, traced, tried)
                 return self.last
             elif lift < 1.0:
                 lift *= 100.0
             else:
                 raise ArithmeticError("the normal equations are not positive definite")
 
-    def step(self, at: Linearised, before: Terms, damping: float) -> tuple[Centred | None, Terms, float]:
+    def step(self, at: Linearised, damping: float) -> tuple[Centred | None, Terms, float]:
         """Return the next point, its terms and the next damping (Nielsen's rule); None where no damping helps."""
-        cost, growth, attempt = before.cost(at.hyper), 2.0, self.on.recorded(steps.attempt)
+        cost, growth = at.terms.cost(at.hyper), 2.0
         for _ in range(_TRIES):
-            knobs, whole = self.knobs(at.hyper, damping), damping >= 1.0
-            moved, numbers = attempt(at.point, at.rows, at.system, at.factors, knobs, self.priors(at.point), self.tilt, whole)
-            failed, turns, promise, *rest = self.on.floats(numbers)
+            moved, (failed, turns, promise, *rest) = self.attempt(at, damping)
             terms = Terms(*rest)
             if not (failed or turns) and terms.cost(at.hyper) <= cost + 1e-12 * abs(cost):
                 ratio = (cost - terms.cost(at.hyper)) / max(promise, 1e-300)
                 damping *= max(0.2, 1.0 - (2.0 * min(ratio, 1.0) - 1.0) ** 3)
                 return moved, terms, max(damping, 1e-12)
             damping, growth = damping * growth, growth * 2.0
-        return None, before, damping
+        return None, at.terms, damping
+
+    def attempt(self, at: Linearised, damping: float) -> tuple[Centred, list[float]]:
+        """Return the point after a damped step, and the numbers of `steps.attempt`."""
+        if at.tried is not None and at.tried[0] == damping:
+            return at.tried[1:]
+        attempt, knobs, whole = self.on.recorded(steps.attempt), self.knobs(at.hyper, damping=damping), damping >= 1.0
+        moved, numbers = attempt(at.point, at.rows, at.system, at.factors, knobs, self.priors(at.point), self.tilt, whole)
+        return moved, self.on.floats(numbers)
 
     @cached_property
     def little(self) -> float:
@@ -312,25 +317,26 @@ class Ascent:
 
     def settle(self, factors: Factors, hyper: Hyper, point: Centred) -> Centred:
         """Go on with factors of nearby, by quasi-Newton steps, until one promises little or does not keep what it promises."""
-        memory, knobs, slope = Memory(factors.solve), self.knobs(hyper), self.on.recorded(steps.slope)
-        descent, numbers = slope(point, knobs, self.priors(point), self.tilt)
-        cost = self.read(numbers).cost(hyper)
+        stride, more = self.on.recorded(steps.stride), (factors, self.knobs(hyper), self.priors(point), self.tilt)
+        descent, pairs, step, ahead, move, numbers = stride(point, None, (), *more)
+        *terms, promise = self.on.floats(numbers)
+        cost = Terms(*terms).cost(hyper)
         for _ in range(_SETTLE):
-            step = steps.within(point, factors, memory.direction(descent))
-            promise = product(step, descent)
             if not promise > self.little:
                 break
-            start, before = point, descent
             for part in (1.0, 0.3, 0.1):
-                moved = start.moved(step.times(part))
-                downhill, numbers = slope(moved, knobs, self.priors(moved), self.tilt)
-                after = self.read(numbers).cost(hyper)
+                if part < 1.0:
+                    ahead = point.moved(step.times(part))
+                    move = ahead.since(point)
+                found = stride(ahead, (move, descent), pairs, *more)
+                *terms, next_promise = self.on.floats(found[-1])
+                after = Terms(*terms).cost(hyper)
                 if after < cost - 0.1 * part * promise:
                     break
             else:
                 break
-            point, cost, descent = moved, after, downhill
-            memory.learn(point.since(start), before.plus(descent, -1.0))
+            point, cost, promise = ahead, after, next_promise
+            descent, pairs, step, ahead, move, _ = found
         return point
 
     # -- the evidence -------------------------------------------------------------------------------------------------

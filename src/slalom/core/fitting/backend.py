@@ -65,10 +65,9 @@ class Backend(ABC):
         """Return a function that does the same work, maybe with less to say to the device (see `recording`)."""
         return work
 
-    @property
-    def lanes(self) -> tuple[int, int]:
-        """Multiples to which rows and units are filled up with nothing, so that problems of nearly one size are of one."""
-        return 1, 1
+    def spare(self, rows: int, units: int) -> tuple[int, int]:
+        """Return how many rows and units of nothing to fill up with, so that problems of nearly one size are of one."""
+        return 0, 0
 
 
 @final
@@ -188,10 +187,9 @@ class TorchBackend(Backend):
 
         return recorded(work)
 
-    @property
-    def lanes(self) -> tuple[int, int]:
-        """A few hundred rows and a few dozen units more cost a GPU nothing."""
-        return (512, 32) if self.device.type == "cuda" else (1, 1)
+    def spare(self, rows: int, units: int) -> tuple[int, int]:
+        """Fill up to 512, 1024, ... rows and to 32, 96, 160, ... units, which costs a GPU nearly nothing."""
+        return (-rows % 512, (32 - units) % 64) if self.device.type == "cuda" else (0, 0)
 
 
 @cache

@@ -11,13 +11,14 @@ slope b but as -b e^(-x). The term is the mean square of that curve around the m
 """
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.ascent import Candidate
-from slalom.core.fitting.centred import Step
+from slalom.core.fitting.centred import Centred, Step
+from slalom.core.fitting.steps import Factors
 
 _WIDEST = 1.0  # variance of a log weight up to which the bend is followed: beyond it the mean square is all tail
 _PRECISIONS = ("strength", "tightness")
@@ -31,33 +32,54 @@ class Errors(NamedTuple):
     background: tuple[float | Floats, float] | None
 
 
-def standard_errors(best: Candidate, basis: Floats | None, about: Collection[str] = _PRECISIONS) -> Errors:
-    """Return the errors of a candidate on the host; basis (C, K) takes outputs to classes, None is one log odds.
+def standard_errors(best: Candidate, basis: Floats | None, about: Collection[str] = _PRECISIONS, units: int = 0) -> Errors:
+    """Return the errors of a candidate, computed where it lies; basis (C, K) takes outputs to classes, None is one log odds.
 
-    about: the precisions that are in doubt.
+    about: the precisions that are in doubt. units: how many there are, where others were filled in behind them; 0 for all.
     """
-    point, n = best.point, len(best.point.t)
-    share, rest = point.share, point.rest
-    spread = _Spread(best, basis, about)
-    psi, weight, shape = point.psi, point.weight, spread.shape
-    tail = np.zeros(point.extras - (share is not None))
-    by_share = np.zeros((psi.shape[1], n, n + point.extras))
+    on, single = best.point.on, basis is None
+    n = units or len(best.point.t)
+    there = on.fill(on.asarray(np.ones(n)), len(best.point.t) - n)
+    mix, numbers = on.asarray(np.ones((1, 1)) if basis is None else basis), on.numbers(*best.hyper[:2], *best.fixed)
+    found = on.recorded(gaussian)(best.point, best.factors, numbers, mix, there, tuple(about))
+    values, importances = (on.numpy(part)[:n] for part in found[:2])
+    values, background = values[:, 0] if single else values, None
+    if best.point.background:
+        value, importance = (on.numpy(part) for part in found[2:])
+        background = float(value[0]) if single else value, float(importance[0])
+    return Errors(values, importances, background)
+
+
+def gaussian(
+    point: Centred, factors: Factors, numbers: Any, mix: Any, there: Any, about: tuple[str, ...]
+) -> tuple[Any, Any, Any | None, Any | None]:
+    """Return the errors of values (n, C), importances (n,), the background's value (C,) and its importance (1,).
+
+    numbers: strength, tightness, and how many of the psi and of the t the data determine. mix (C, K) takes outputs to classes.
+    there (n,): 1 for a unit of the problem, 0 for one that was filled in.
+    """
+    xp, n, share, rest = point.on.xp, len(point.t), point.share, point.rest
+    spread = _Spread(point, factors, numbers, mix, about)
+    psi, weight, shape = point.psi, point.weight, factors.shape
+    by_share = 0.0 * factors.half[:, 1:]
     if share is not None:
         by_share[:, :, n] = psi.T / rest**2
     log_weight = (shape[:, :n] - (shape[:, :n] @ weight)[:, None]).T
     if share is not None:
         log_weight = log_weight - shape[:, n] / rest
-    values = spread(spread.lower.T[:1] + spread.lower.T[1:] / rest, by_share, along=log_weight)
-    importances = spread.of_shape((shape[:, :n] - shape[:, :n].mean(axis=1, keepdims=True)).T)
+    own = factors.linear.T
+    values = spread(own[:1] + own[1:] / rest, by_share, along=log_weight)
+    even = there / there.sum()
+    importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ even)[:, None]).T)
     if share is None:
-        return Errors(values, importances, None)
-    z = weight @ psi
-    to_value = np.concatenate([[1.0], -weight / share])[None] @ spread.lower.T
-    by_all = [np.concatenate([-weight * (psi[:, k] - z[k]) / share, [z[k] / share**2], tail])[None] for k in range(len(z))]
-    value = spread(to_value, np.stack(by_all))[0]
-    to_importance = np.concatenate([weight - 1.0 / n, [1.0 / (share * rest)], tail])
-    importance = float(spread.of_shape((shape @ to_importance)[None])[0])
-    return Errors(values, importances, (float(value) if np.ndim(value) == 0 else value, importance))
+        return values, importances, None, None
+    z, one, tail = weight @ psi, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
+    to_value = xp.concatenate((one, -weight / share))[None] @ own
+    by_all = [
+        xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
+    ]
+    to_importance = xp.concatenate((weight - even, one / (share * rest), tail))
+    return values, importances, spread(to_value, xp.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
 
 
 class _Spread:
@@ -66,50 +88,45 @@ class _Spread:
     With own = L_M^-1 l and through = L_S^-1 (h - B' M^-1 l) the Gaussian's variance is |own|^2 + |through|^2.
     """
 
-    def __init__(self, best: Candidate, basis: Floats | None, about: Collection[str]) -> None:
-        self.basis = basis
-        self.lower, self.half, self.shape, _ = best.factors
-        self.doubts = _doubts(best, about) if about else []
+    def __init__(self, point: Centred, factors: Factors, numbers: Any, mix: Any, about: tuple[str, ...]) -> None:
+        self.xp, self.mix, self.half, self.shape = point.on.xp, mix, factors.half, factors.shape
+        strength, tightness, fixed_psi, fixed_t = numbers
+        self.doubts = [  # how a precision pulls, through the factors (1 + n, K) and (q,), and its log's variance
+            (*factors.whitened(right), 2.0 / self.xp.clip(count, 1.0, None))
+            for name, right, count in zip(
+                _PRECISIONS, pulls(point, strength, tightness), (fixed_psi, fixed_t + 1.0), strict=True
+            )
+            if name in about
+        ]
 
-    def __call__(self, own: Floats, by_shape: Floats, along: Floats | None = None) -> Floats:
-        """Return errors (j,) or (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
-        through = np.stack([(h - own @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], axis=-1)
-        mix = np.ones((1, 1)) if self.basis is None else self.basis
-        variance = np.outer((own**2).sum(axis=1), (mix**2).sum(axis=1)) + ((through @ mix.T) ** 2).sum(axis=1)
+    def __call__(self, own: Any, by_shape: Any, along: Any = None) -> Any:
+        """Return errors (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
+        xp, mix = self.xp, self.mix
+        through = xp.stack([(h - own @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], -1)
+        variance = xp.outer((own**2).sum(1), (mix**2).sum(1)) + ((through @ mix.T) ** 2).sum(1)
         for inner, outer, doubt in self.doubts:
-            variance += doubt * ((own @ inner + np.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
+            variance = variance + doubt * ((own @ inner + xp.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
         if along is not None:
-            square = np.maximum((along**2).sum(axis=1), 1e-300)
-            slope = (np.einsum("jqk,jq->jk", through, along) / square[:, None]) @ mix.T
-            u = np.minimum(square, _WIDEST)
-            variance += slope**2 * (np.exp(2.0 * u) - 2.0 * np.exp(u / 2.0) + 1.0 - u)[:, None]
-        return np.asarray(np.sqrt(variance[:, 0] if self.basis is None else variance))
+            square = xp.clip((along**2).sum(1), 1e-300, None)
+            slope = (xp.einsum("jqk,jq->jk", through, along) / square[:, None]) @ mix.T
+            u = xp.clip(square, None, _WIDEST)
+            variance = variance + slope**2 * (xp.exp(2.0 * u) - 2.0 * xp.exp(u / 2.0) + 1.0 - u)[:, None]
+        return xp.sqrt(variance)
 
-    def of_shape(self, through: Floats) -> Floats:
+    def of_shape(self, through: Any) -> Any:
         """Return errors (j,) of quantities that depend on the shape alone: through (j, q) is L_S^-1 h."""
-        variance = (through**2).sum(axis=1)
+        variance = (through**2).sum(1)
         for _, outer, doubt in self.doubts:
-            variance += doubt * (through @ outer) ** 2
-        return np.asarray(np.sqrt(variance))
+            variance = variance + doubt * (through @ outer) ** 2
+        return self.xp.sqrt(variance)
 
 
-def _doubts(best: Candidate, about: Collection[str]) -> list[tuple[Floats, Floats, float]]:
-    """Return for each precision how it pulls, through the factors (1 + n, K) and (q,), and its log's variance."""
-    fixed_psi, fixed_t = best.fixed
-    found = []
-    for name, right, count in zip(_PRECISIONS, pulls(best), (fixed_psi, fixed_t + 1.0), strict=True):
-        if name in about:
-            found.append((*best.factors.whitened(right), 2.0 / max(count, 1.0)))
-    return found
-
-
-def pulls(best: Candidate) -> tuple[Step, Step]:
+def pulls(point: Centred, strength: Any, tightness: Any) -> tuple[Step, Step]:
     """Return half the derivatives of the cost's gradient by the logs of strength and tightness."""
-    point, hyper, n = best.point, best.hyper, len(best.point.t)
-    zero = 0.0 * best.factors.schur[0]
-    strong = Step(np.concatenate((0.0 * point.psi[:1], hyper.strength * point.psi)), zero)
+    join = point.on.xp.concatenate
+    strong = Step(join((0.0 * point.psi[:1], strength * point.psi)), join((0.0 * point.t, 0.0 * point.scalars)))
     if point.background:
         across, along = point.rho_rows()
-        back = hyper.strength * point.rho
+        back = strength * point.rho
         strong = Step(strong.linear + across[:, None] * back, along.T @ back)
-    return strong, Step(0.0 * strong.linear, np.concatenate((hyper.tightness * point.t, zero[n:])))
+    return strong, Step(0.0 * strong.linear, join((tightness * point.t, 0.0 * point.scalars)))

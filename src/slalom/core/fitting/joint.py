@@ -20,7 +20,7 @@ from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
 from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors
-from slalom.core.fitting.mixture import mixed_errors
+from slalom.core.fitting.mixture import mixed, mixed_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.fitting.steps import Factors
@@ -115,7 +115,7 @@ class _Search:
         self.seen = Problem(self.counts, self.scores, self.weights)
         self.rows = self.on.asarray(self.counts)
         self.line = ridge(self.rows, self.scores, self.weights, self.on)
-        self.more = tuple(-size % lane for size, lane in zip(self.counts.shape, self.on.lanes, strict=True))
+        self.more = self.on.spare(*self.counts.shape)
         (rows, units), fill, centre = self.more, self.on.fill, self.on.asarray(self.line.centre)
         scores, weights, roots = map(self.on.asarray, (self.scores, self.weights, np.sqrt(self.weights)))
         design = Design(
@@ -186,7 +186,7 @@ class _Search:
 
     def or_bare(self, found: Candidate) -> Candidate:
         """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
-        if not (self.may_drop and found.point.background and found.share <= _FAINT):
+        if not (self.may_drop and found.point.background and found.terms.share <= _FAINT):
             return found
         inside = found.point.psi / found.point.rest
         point = replace(found.point, psi=inside, scalars=found.point.scalars[1:], background=False)
@@ -232,7 +232,7 @@ class _Search:
 
     def linear_limit(self, with_background: bool) -> Candidate:
         """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
-        (point, hyper), share = self.start(self.line, with_background), 0.0
+        point, hyper = self.start(self.line, with_background)
         if with_background:  # without one all inputs have one length, where equal weights are linear already
             p, q, _ = point.attention
             bend = (point.x @ (p[:, None] * point.psi)) * q[:, None]
@@ -241,7 +241,7 @@ class _Search:
             point = replace(point, scalars=self.on.asarray(np.array([share])))
         hyper = hyper._replace(tightness=1.0)
         at = self.ascent.linearised(point, hyper, exact=True, traces=True)
-        return Candidate(point, hyper, self.line.evidence, share, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
+        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
@@ -250,11 +250,15 @@ class _Search:
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.ascent.polish(best)
-        best = self.brought(best)
-        with self.at_home.on.session():
-            errors = standard_errors(best, self.basis) if linear else mixed_errors(self.at_home, best, self.basis)
+        if linear or not mixed(self.ascent, best):
+            errors, point = standard_errors(best, self.basis, units=self.ascent.units), self.brought(best.point)
+        else:
+            point = replace(self.brought(best.point), design=self.at_home.design)
+            best = replace(best, point=point, factors=self.factors(best))
+            with self.at_home.on.session():
+                errors = mixed_errors(self.at_home, best, self.basis)
         return self.problem.fitted(
-            self.model(best.point),
+            self.model(point),
             converged=best.converged,
             iterations=self.iterations,
             note=_LINEAR if linear else "",
@@ -265,32 +269,27 @@ class _Search:
 
     @cached_property
     def at_home(self) -> Ascent:
-        """The ascent on the host, with nothing filled up; without the rows of a large problem, whose errors need them not."""
+        """The ascent on the host, with nothing filled up."""
         if isinstance(self.on, NumpyBackend):
             return self.ascent
-        centre, large = self.line.centre, self.ascent.large
-        rows = None if large else self.counts, None if large else self.counts - centre
-        design = Design(*rows, centre, self.scores, self.weights, np.sqrt(self.weights))
+        centre = self.line.centre
+        design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
         return replace(self.ascent, design=design, on=NumpyBackend(), tilt=None, last=None, sent={})
 
-    def brought(self, best: Candidate) -> Candidate:
-        """Return a candidate on the host, without what the arrays were filled up with."""
-        point, n = best.point, len(self.line.centre)
-        numpy = self.on.numpy
-        point = replace(
-            point,
-            level=numpy(point.level),
-            psi=numpy(point.psi)[:n],
-            t=numpy(point.t)[:n],
-            scalars=numpy(point.scalars),
-            design=self.at_home.design,
-            on=self.at_home.on,
+    def brought(self, point: Centred) -> Centred:
+        """Return a point on the host, without what the arrays were filled up with."""
+        n, numpy, on = self.ascent.units, self.on.numpy, NumpyBackend()
+        level, psi, t, scalars = map(numpy, (point.level, point.psi, point.t, point.scalars))
+        design = Design(None, None, self.line.centre, None, None, None)
+        return replace(point, level=level, psi=psi[:n], t=t[:n], scalars=scalars, design=design, on=on)
+
+    def factors(self, best: Candidate) -> Factors:
+        """Return the factors of a candidate on the host, without what was filled up: it is tied to nothing else."""
+        n, (linear, half, shape, schur) = self.ascent.units, map(self.on.numpy, best.factors)
+        there = np.r_[:n, len(best.point.t) : len(shape)]  # of the shape side
+        return Factors(
+            linear[: 1 + n, : 1 + n], half[:, : 1 + n][:, :, there], shape[np.ix_(there, there)], schur[np.ix_(there, there)]
         )
-        linear, half, shape, schur = map(numpy, best.factors)
-        there = np.r_[:n, len(best.point.t) : len(shape)]  # of the shape side; what was filled up is tied to nothing else
-        half = half[:, : 1 + n][:, :, there]
-        factors = Factors(linear[: 1 + n, : 1 + n], half, shape[np.ix_(there, there)], schur[np.ix_(there, there)])
-        return replace(best, point=point, factors=factors)
 
     def model(self, point: Centred) -> Slalom:
         """Return the Slalom of a point of the host."""

@@ -8,38 +8,33 @@ of the curvature that Gauss-Newton leaves out.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from slalom.core.fitting.centred import Step
 
 
-def product(one: Step, other: Step) -> float:
-    """Bring the inner product of two steps from the device."""
-    return float(one.inner(other))
+class Pair(NamedTuple):
+    """A move since the last linearisation, how far minus the gradient fell by it, and r, 0-d; 0 makes it count for nothing."""
+
+    move: Step
+    change: Step
+    inverse: Any
 
 
-class Memory:
-    """The moves since the last linearisation and the change of the gradient that came with each."""
+def learnt(xp: Any, move: Step, change: Step) -> Pair:
+    """Return a pair; one against the curvature's sign says nothing."""
+    curvature = move.inner(change)
+    return Pair(move, change, xp.where(curvature > 0, 1.0 / curvature, 0.0))
 
-    def __init__(self, solve: Callable[[Step], Step]) -> None:
-        """Take H^-1 as a function."""
-        self.solve = solve
-        self.pairs: list[tuple[Step, Step, float]] = []
 
-    def learn(self, move: Step, change: Step) -> None:
-        """Take in a move and how far minus the gradient fell by it; one against the curvature's sign is left out."""
-        curvature = product(move, change)
-        if curvature > 0:
-            self.pairs.append((move, change, curvature))
-
-    def direction(self, descent: Step) -> Step:
-        """Return the step of the corrected Hessian, by the two-loop recursion."""
-        parts: list[Any] = []
-        for move, change, curvature in reversed(self.pairs):
-            part = product(move, descent) / curvature
-            descent = descent.plus(change, -part)
-            parts.append(part)
-        step = self.solve(descent)
-        for (move, change, curvature), part in zip(self.pairs, reversed(parts), strict=True):
-            step = step.plus(move, part - product(change, step) / curvature)
-        return step
+def direction(solve: Callable[[Step], Step], pairs: tuple[Pair, ...], descent: Step) -> Step:
+    """Return the step of the corrected Hessian, by the two-loop recursion; solve is H^-1."""
+    parts: list[Any] = []
+    for move, change, inverse in reversed(pairs):
+        part = move.inner(descent) * inverse
+        descent = descent.plus(change, -part)
+        parts.append(part)
+    step = solve(descent)
+    for (move, change, inverse), part in zip(pairs, reversed(parts), strict=True):
+        step = step.plus(move, part - change.inner(step) * inverse)
+    return step

@@ -38,10 +38,13 @@ _TRIES = 4  # lengths of a step
 _MOST = 64  # units: with more of them nine factorisations take longer than the fit
 
 
+def mixed(ascent: Ascent, best: Candidate) -> bool:
+    """Return whether a candidate is worth the work: not where it is large, exact, or has a link."""
+    return not (ascent.large or ascent.units > _MOST or best.point.linked or ascent.exact(best.hyper))
+
+
 def mixed_errors(ascent: Ascent, best: Candidate, basis: Floats | None) -> Errors:
-    """Return the errors of a polished candidate on the host; those of one Gaussian where it is large, exact, or has a link."""
-    if ascent.large or ascent.units > _MOST or best.point.linked or ascent.exact(best.hyper):
-        return standard_errors(best, basis)
+    """Return the errors of a polished candidate on the host that is `mixed`."""
     found = [(node, weight) for node, weight in _nodes(ascent, best) if np.isfinite(weight)]
     if not found:
         return standard_errors(best, basis)
@@ -59,7 +62,7 @@ def _nodes(ascent: Ascent, best: Candidate) -> Iterator[tuple[Candidate, float]]
     """Yield the nodes and the logs of their weights."""
     point, hyper, factors, n = best.point, best.hyper, best.factors, len(best.point.t)
     ascent.tilt = None
-    loosened = factors.solve(pulls(best)[1])
+    loosened = factors.solve(pulls(point, *hyper[:2])[1])
     spread = (2.0 / (best.fixed[1] + T_PRIOR)) ** 0.5
     column = factors.column(n) if point.background else None
     for (x, p), (y, q) in pairs(_NODES, _NODES if column is not None else [(0.0, 1.0)]):

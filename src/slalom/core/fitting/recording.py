@@ -9,7 +9,7 @@ Work that is recorded must not read from the device or depend on what lies there
 call to call as arrays; other arguments are part of what a graph is kept by.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -21,15 +21,20 @@ import torch
 from slalom.core.fitting.backend import P, R
 
 _LARGEST = 2**26  # bytes of the inputs of one graph
-_KEPT = 2**29  # bytes of the inputs of all graphs
+_KEPT = 2**29  # bytes of the seats of a device
 _NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
 class Room:
-    """Where the graphs of a device are recorded and played, one at a time: so they can share memory for what they make."""
+    """Where the graphs of a device are recorded and played, one at a time: so they can share memory.
+
+    What they make comes from one pool. What they read lies in seats: the second array of some shape that a graph reads lies
+    where that of every other graph lies.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """Make a stream to record on, and note the one that is current."""
+        self.seats: dict[Any, torch.Tensor] = {}
         self.pool, self.side = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.device, self.last = device, torch.cuda.current_stream(device)
 
@@ -40,6 +45,23 @@ class Room:
             stream.wait_stream(self.last)
             self.last = stream
         return stream
+
+    @property
+    def size(self) -> int:
+        """The bytes of all seats."""
+        return sum(seat.nbytes for seat in self.seats.values())
+
+    def seated(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the seats of arrays, each its own; nothing is copied yet."""
+        number, found = Counter[Any](), []
+        for leaf in given:
+            form = leaf.shape, leaf.dtype
+            number[form] += 1
+            seat = *form, number[form]
+            if seat not in self.seats:
+                self.seats[seat] = torch.empty(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+            found.append(self.seats[seat])
+        return found
 
     def record(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
         """Return how to do the work once more with what then lies in its arguments, and where its outputs will lie."""
@@ -60,8 +82,7 @@ class Tape:
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor], room: Room) -> None:
         """Record the work on arguments with the given arrays in them; nothing is computed yet."""
-        self.inputs = [leaf.clone() for leaf in given]
-        self.size = sum(leaf.nbytes for leaf in given)
+        self.inputs = room.seated(given)
         self.replay, self.outputs = room.record(work, filled(arguments, iter(self.inputs)))
         passed: dict[int, int] = {id(leaf): i for i, leaf in enumerate(self.inputs)}
         found: list[torch.Tensor] = []
@@ -121,11 +142,12 @@ class _Shelf:
             self.tapes.clear()
             self.works = False
             return None
+        if self.rooms[device].size > _KEPT:  # begin anew
+            self.tapes.clear()
+            self.rooms[device].seats.clear()
         self.tapes[key] = tape
         self.tapes.move_to_end(key)
-        while len(self.tapes) > 1 and (
-            len(self.tapes) > _NUMBER or sum(kept.size for kept in self.tapes.values() if kept) > _KEPT
-        ):
+        while len(self.tapes) > _NUMBER:
             self.tapes.popitem(last=False)
         return tape
 

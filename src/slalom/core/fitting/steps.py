@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 from slalom.core.fitting.backend import Backend
 from slalom.core.fitting.centred import SHARE, Centred, Step
+from slalom.core.fitting.marginal import volume
+from slalom.core.fitting.memory import Pair, direction, learnt
 
 FLOOR = 1e-13  # relative, on H's diagonal: keeps a Cholesky factor where data and prior leave a direction open
 _PROBE = 0.1  # the part of a step at which its second derivative is taken
@@ -26,12 +28,16 @@ _TURN = 0.75  # the acceleration may be this part of the step, or the step is to
 
 
 class Knobs(NamedTuple):
-    """The precisions of psi, of t and of the noise, and the part of H's diagonal that is added to it; each 0-d."""
+    """The precisions of psi, of t and of the noise, and two parts of H's diagonal, each 0-d.
+
+    lift is added so that H has factors, damping to make a step shorter.
+    """
 
     strength: Any
     tightness: Any
     precision: Any
-    lift: Any
+    lift: Any = FLOOR
+    damping: Any = 0.0
 
 
 class Priors(NamedTuple):
@@ -135,17 +141,17 @@ def slope(point: Centred, knobs: Any, priors: Priors, tilt: Tilt | None) -> tupl
 def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool, traces: bool) -> tuple[Any, System, Factors, Any]:
     """Return the rows' precisions, the normal equations and their factors.
 
-    The numbers: how near the rounding of coarse Gram matrices is to hiding the priors of psi and of t, as the largest ratios of
-    their diagonals to the priors; other than 0 where H, with that part of its diagonal added, is not positive definite; and
-    with traces what `determined` says.
+    The numbers: the terms; how near the rounding of coarse Gram matrices is to hiding the priors of psi and of t, as the largest
+    ratios of their diagonals to the priors; other than 0 where H, with that part of its diagonal added, is not positive
+    definite; and with traces what `determined` says.
     """
     given = Knobs(*knobs)
     system, most = equations(point, given, priors, coarse)
     factors, failed = factorise(point.on, system, given.lift)
-    numbers = point.on.xp.stack((*most, failed))
+    numbers = [terms(point, priors, None), point.on.xp.stack((*most, failed))]
     if traces:
-        numbers = point.on.xp.concatenate((numbers, determined(point.on, factors, len(point.t), coarse)))
-    return rows(point, given), system, factors, numbers
+        numbers.append(determined(point.on, factors, len(point.t), coarse))
+    return rows(point, given), system, factors, point.on.xp.concatenate(numbers)
 
 
 def equations(point: Centred, given: Knobs, priors: Priors, coarse: bool) -> tuple[System, tuple[Any, Any]]:
@@ -194,6 +200,13 @@ def determined(on: Backend, factors: Factors, n: int, coarse: bool) -> Any:
 # -- a step -----------------------------------------------------------------------------------------------------------
 
 
+def advance(point: Centred, knobs: Any, priors: Priors, coarse: bool, whole: bool) -> tuple[Any, System, Factors, Centred, Any]:
+    """Return a linearisation and the point after a first attempt at a step from it; the numbers are those of both."""
+    force, system, factors, known = linearise(point, knobs, priors, coarse, traces=True)
+    moved, numbers = attempt(point, force, system, factors, knobs, priors, None, whole)
+    return force, system, factors, moved, point.on.xp.concatenate((known, numbers))
+
+
 def attempt(
     point: Centred, force: Any, system: System, factors: Factors, knobs: Any, priors: Priors, tilt: Tilt | None, whole: bool
 ) -> tuple[Centred, Any]:
@@ -202,7 +215,7 @@ def attempt(
     whole: damp both sides, not the shape alone; the other side is linear. The numbers: other than 0 where H so damped is not
     positive definite; other than 0 where the path turns too much for the step; the fall of the cost it promises; the terms.
     """
-    on, damping = point.on, Knobs(*knobs).lift
+    on, damping = point.on, Knobs(*knobs).damping
     if whole:
         raised = system._replace(linear=lifted(system.linear, damping), shape=lifted(system.shape, damping))
         used, failed = factorise(on, raised, FLOOR)
@@ -213,6 +226,45 @@ def attempt(
     moved, turns = _accelerated(point, force, system, used, step)
     numbers = on.xp.stack((failed, turns, step.inner(system.gradient)))
     return moved, on.xp.concatenate((numbers, terms(moved, priors, tilt)))
+
+
+def stride(
+    point: Centred,
+    last: tuple[Step, Step] | None,
+    pairs: tuple[Pair, ...],
+    factors: Factors,
+    knobs: Any,
+    priors: Priors,
+    tilt: Tilt | None,
+) -> tuple[Step, tuple[Pair, ...], Step, Centred, Step, Any]:
+    """Return minus half the gradient, what is known of the curvature, the next quasi-Newton step, and where it leads.
+
+    last: the move that led here and minus half the gradient before it. The move that comes next is its own output, as bounds
+    may shorten the step. The numbers: the terms, and the fall of the cost that the step promises.
+    """
+    descent, numbers = slope(point, knobs, priors, tilt)
+    if last is not None:
+        pairs = (*pairs, learnt(point.on.xp, last[0], last[1].plus(descent, -1.0)))
+    step = within(point, factors, direction(factors.solve, pairs, descent))
+    moved = point.moved(step)
+    return descent, pairs, step, moved, moved.since(point), point.on.xp.concatenate((numbers, step.inner(descent)[None]))
+
+
+def lean(point: Centred, system: System, factors: Factors, knobs: Any, coarse: bool) -> tuple[Any, Step]:
+    """Return the force on the shape from integrating out the linear side (`marginal`), and minus half the gradient with it."""
+    force = pressure(point, factors, knobs, coarse)
+    return force, Step(system.gradient.linear, system.gradient.shape - force)
+
+
+def pressure(point: Centred, factors: Factors, knobs: Any, coarse: bool) -> Any:
+    """Return the force on the shape from integrating out the linear side."""
+    given = Knobs(*knobs)
+    return volume(point, given.precision, given.strength, factors.linear, coarse)
+
+
+def promise(factors: Factors, gradient: Step) -> Any:
+    """Return the fall of the cost (1,) that an undamped step promises."""
+    return factors.solve(gradient).inner(gradient)[None]
 
 
 def within(point: Centred, factors: Factors, step: Step) -> Step:
