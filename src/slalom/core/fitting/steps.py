@@ -141,8 +141,8 @@ def slope(point: Centred, knobs: Any, priors: Priors, tilt: Tilt | None) -> tupl
 def linearise(point: Centred, knobs: Any, priors: Priors, coarse: bool, traces: bool) -> tuple[Any, System, Factors, Any]:
     """Return the rows' precisions, the normal equations and their factors.
 
-    The numbers: the terms; how near the rounding of coarse Gram matrices is to hiding the priors of psi and of t, as the largest
-    ratios of their diagonals to the priors; other than 0 where H, with that part of its diagonal added, is not positive
+    The numbers: the terms; how near the rounding of coarse Gram matrices is to hiding the priors of psi and of t, as the
+    largest ratios of their diagonals to the priors; other than 0 where H, with that part of its diagonal added, is not positive
     definite; and with traces what `determined` says.
     """
     given = Knobs(*knobs)
