@@ -395,9 +395,11 @@ class Explainer:
             found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit
         surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
-        guess = surrogate(task.keep.astype(np.float64))
+        known = m if length is None and isinstance(options.method.fitter, Fitter) else 0  # rows that the fit has judged
+        rows = task.keep[known:]
+        guess = surrogate(rows.astype(np.float64))
         if length is not None:
-            guess = guess + length(task.units.lengths(task.keep))
+            guess = guess + length(task.units.lengths(rows))
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
@@ -406,8 +408,8 @@ class Explainer:
             score=float(scores[m]) if scores.ndim == 1 else scores[m],
             target="all" if target == "all" else head.labels[target],
             labels=head.labels,
-            fidelity=_fidelity(guess[m:], scores[m:], task.near),
-            fit_r2=_r2(guess[:m], scores[:m], task.asked.weights),
+            fidelity=_fidelity(guess[m - known :], scores[m:], task.near),
+            fit_r2=found.r2 if known else _r2(guess[:m], scores[:m], task.asked.weights),
             unit=options.unit,
             sizes=task.units.sizes,
             method=options.method.name,

@@ -34,7 +34,7 @@ def score(model, reading, target, ids=None):
     if ids is not None:
         inputs[:, 0] = ids
     with model.session():
-        return model.head.scores(model.start(inputs).double().numpy(), target)[0]
+        return model.head.scores(model.logits(inputs).double().numpy(), target)[0]
 
 
 def embedded(found):

@@ -1,9 +1,9 @@
-"""Blocks arrive on their device as they were sent, also when the host's memory is written over at once."""
+"""Blocks arrive where they are sent as they were, also when the memory that they came from is written over at once."""
 
 import pytest
 import torch
 
-from slalom.models.staging import to_device
+from slalom.models.staging import to_device, to_host
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
 
@@ -22,3 +22,14 @@ def test_blocks_of_all_sizes_arrive_whole_inside_and_outside_of_inference_mode(d
     for before, after in zip(sent, arrived, strict=True):
         assert after.device.type == device
         assert torch.equal(before, after.cpu())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blocks_come_back_as_they_were_when_the_copy_was_asked_for(device):
+    blocks = [torch.full((number % 5 + 1, 3), float(number), device=device) for number in range(12)]
+    coming = [to_host(block) for block in blocks]
+    if device == "cuda":
+        for block in blocks:
+            block.zero_()
+    for number, back in enumerate(coming):
+        assert back.wait().tolist() == [[float(number)] * 3] * (number % 5 + 1)

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from slalom.errors import InputError, ModelError
 from slalom.models.model import Group, Head, Model, Reading
 from slalom.models.saved import positions
-from slalom.models.staging import to_device
+from slalom.models.staging import Coming, to_device, to_host
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
@@ -138,7 +138,7 @@ class HuggingFace(Model):
         reading = self.read(self._probe, "cut", None)
         inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
         with self.session():
-            logits = self.start(inputs)
+            logits = self.logits(inputs)
         if logits.ndim != 2 or len(logits) != 1 or not logits.is_floating_point():
             raise ModelError(
                 f"{self.name} must answer with logits of shape (n, classes); got {tuple(logits.shape)}"
@@ -311,8 +311,17 @@ class HuggingFace(Model):
             torch.cuda.empty_cache()
         self.budget = max(self.budget // 2, 1)
 
-    def start(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Launch the forward pass of ids (k, planes, length); one copy to the device."""
+    def start(self, inputs: NDArray[np.int32]) -> Coming:
+        """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
+        found = self.logits(inputs)
+        return to_host(found if found.dtype == torch.float64 else found.float())
+
+    def finish(self, started: Coming) -> NDArray[Any]:
+        """Wait for the logits."""
+        return np.asarray(started.wait().numpy())
+
+    def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
+        """Return the logits of ids (k, planes, length) on the device, which may still have to compute them."""
         device = self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         ids = block[:, 0].long()
@@ -340,10 +349,6 @@ class HuggingFace(Model):
                 " (load it with AutoModelForSequenceClassification)"
             )
         return logits
-
-    def finish(self, started: torch.Tensor) -> NDArray[Any]:
-        """Copy the logits to the host."""
-        return np.asarray(started.float().cpu().numpy())
 
 
 def _aligned(text: str, tokens: list[str], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:

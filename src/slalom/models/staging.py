@@ -1,9 +1,12 @@
-"""The way of arrays to a GPU: by pinned memory that is kept, so that the host goes on while the copy waits for its turn.
+"""The way of arrays to a GPU and back: by pinned memory, so that the host goes on while a copy waits for its turn.
 
-To pin memory takes longer than to copy it. Three pieces take turns, one more than the engine has batches under way.
+To pin memory takes longer than to copy it, so it is kept: three pieces take turns on the way there, one more than the engine
+has batches under way; on the way back torch keeps it. A copy back must be asked for at once: asked for later it waits for all
+that was given to the GPU in the meantime.
 """
 
 from threading import local
+from typing import NamedTuple
 
 import torch
 
@@ -44,3 +47,24 @@ def to_device(block: torch.Tensor, device: torch.device) -> torch.Tensor:
     if device not in stages:
         stages[device] = _Stage(device)
     return stages[device].send(block)
+
+
+class Coming(NamedTuple):
+    """An array on its way to the host's memory; `sent` is when it is there, None where it was there from the start."""
+
+    block: torch.Tensor
+    sent: torch.cuda.Event | None
+
+    def wait(self) -> torch.Tensor:
+        """Return the array when it is there."""
+        if self.sent is not None:
+            self.sent.synchronize()
+        return self.block
+
+
+def to_host(block: torch.Tensor) -> Coming:
+    """Begin to bring a block to the host's memory."""
+    if block.device.type != "cuda":
+        return Coming(block.cpu(), None)
+    there = block.to("cpu", non_blocking=True)
+    return Coming(there, torch.cuda.current_stream(block.device).record_event())
