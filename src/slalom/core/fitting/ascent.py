@@ -78,7 +78,8 @@ class Linearised(NamedTuple):
 class Candidate:
     """A fitted point, its precisions, the evidence for it, and the factors of H at the last linearisation.
 
-    damping, gain: of the last iteration. fixed: how many of the psi and how many of the t the data determine.
+    damping, gain: of the last iteration. fixed: how many of the psi and how many of the t the data determine. before: the
+    linearisation that the last step was made from, where there was one.
     """
 
     point: Centred
@@ -91,7 +92,13 @@ class Candidate:
     gain: float
     factors: Factors
     fixed: tuple[float, float]
+    before: Linearised | None = None
     polished: bool = False
+
+
+def hopeless(evidence: float, gain: float, target: float) -> bool:
+    """Return whether ten more iterations that gain as much as the last do not reach a target."""
+    return evidence + 10.0 * gain < target
 
 
 @dataclass(eq=False)
@@ -149,12 +156,12 @@ class Ascent:
             if self.exact(hyper) or self.done(iteration, gain, last):
                 converged = True
                 break
-            if iteration > 3 and evidence + 10.0 * gain < target:
+            if iteration > 3 and hopeless(evidence, gain, target):
                 break
             if point.background and terms.share < gone:
                 break
         climbed = iteration, converged, damping, gain
-        return Candidate(point, hyper, evidence, terms, *climbed, at.factors, self.traced(at)[0])
+        return Candidate(point, hyper, evidence, terms, *climbed, at.factors, self.traced(at)[0], at)
 
     def polish(self, found: Candidate) -> Candidate:
         """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).
@@ -177,7 +184,7 @@ class Ascent:
         point, hyper, factors, damping = found.point, found.hyper, found.factors, _DAMPING
         if not self.large:
             self.tilt = Tilt(point.t, point.scalars, self.volume(point, hyper, factors))
-        point = self.settle(factors, hyper, point)
+        point, helps = self.settle(factors, hyper, point)
         for _ in range(_POLISH):
             at = self.linearised(point, hyper, exact=self.large)
             if not self.large:
@@ -188,7 +195,7 @@ class Ascent:
             moved, _, damping = self.step(at, damping)
             if moved is None:
                 break
-            point = self.settle(factors, hyper, moved)
+            point, helps = self.settle(factors, hyper, moved) if helps else (moved, False)
         return point
 
     def volume(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
@@ -315,12 +322,15 @@ class Ascent:
         """The gain of a step that takes the parameters a fourteenth of a standard error on average."""
         return _SETTLED * float(self.units * (1 + self.scores.shape[1]))
 
-    def settle(self, factors: Factors, hyper: Hyper, point: Centred) -> Centred:
-        """Go on with factors of nearby, by quasi-Newton steps, until one promises little or does not keep what it promises."""
+    def settle(self, factors: Factors, hyper: Hyper, point: Centred) -> tuple[Centred, bool]:
+        """Go on with factors of nearby, by quasi-Newton steps, until one promises little or does not keep what it promises.
+
+        Returns, too, whether this helps: not where already the first step does not keep what it promises.
+        """
         stride, more = self.on.recorded(steps.stride), (factors, self.knobs(hyper), self.priors(point), self.tilt)
         descent, pairs, step, ahead, move, numbers = stride(point, None, (), *more)
         *terms, promise = self.on.floats(numbers)
-        cost = Terms(*terms).cost(hyper)
+        cost, start = Terms(*terms).cost(hyper), point
         for _ in range(_SETTLE):
             if not promise > self.little:
                 break
@@ -334,10 +344,10 @@ class Ascent:
                 if after < cost - 0.1 * part * promise:
                     break
             else:
-                break
+                return point, point is not start
             point, cost, promise = ahead, after, next_promise
             descent, pairs, step, ahead, move, _ = found
-        return point
+        return point, True
 
     # -- the evidence -------------------------------------------------------------------------------------------------
 
@@ -370,7 +380,10 @@ class Ascent:
 
     def bends(self, found: Candidate) -> float:
         """Return the nats that a quadratic and a cubic in S would gain on the residuals: the score test for a link."""
-        at = self.linearised(found.point, found.hyper, exact=True)
+        return self.bends_at(self.linearised(found.point, found.hyper, exact=True))
+
+    def bends_at(self, at: Linearised) -> float:
+        """Return the same at a linearisation."""
         numbers = self.on.numpy(self.on.recorded(steps.bends)(at.point, at.rows, at.system, at.factors))
         left, slope = numbers[:4].reshape(2, 2), numbers[4:]
         left = left + np.diag(1e-9 * np.diag(left) + 1e-300)

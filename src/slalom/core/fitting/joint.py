@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.ascent import Ascent, Candidate, Hyper
+from slalom.core.fitting.ascent import Ascent, Candidate, Hyper, hopeless
 from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors
@@ -31,6 +31,7 @@ _WORTH_A_GPU = 60_000  # n (m + 2 n): below, launching the steps takes longer th
 _FIRST_LOOK = 5  # iterations after which it is asked whether the scores saturate
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _BENT = 15.0  # nats that a curve in S must promise before a link is tried
+_CLEAR = 3.0  # times as many, or as few, leave no doubt
 _FAINT = 0.1  # a background with a smaller share than this may be none at all
 _LARGE = 50_000  # elements of counts from which single precision saves more than it costs
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
@@ -169,19 +170,31 @@ class _Search:
             start = self.best_share(*start)
         plain = self.or_bare(self.climb(start, limit=_FIRST_LOOK, gone=gone))
         plain, linked = self.tested(plain, with_background)
-        if not plain.converged and plain.iterations < self.options.max_iterations:
-            target, start = -np.inf if linked is None else linked.evidence, (plain.point, plain.hyper)
+        target = -np.inf if linked is None else linked.evidence
+        open_ = not plain.converged and plain.iterations < self.options.max_iterations
+        if open_ and not hopeless(plain.evidence, plain.gain, target):
+            start = plain.point, plain.hyper
             plain = self.or_bare(self.climb(start, target=target, before=plain))
             if linked is None:
                 plain, linked = self.tested(plain, with_background)
         return plain if linked is None else max(plain, linked, key=_evidence)
 
     def tested(self, plain: Candidate, with_background: bool) -> tuple[Candidate, Candidate | None]:
-        """Return a model without a link, polished if it has converged, and one with a link where its residuals ask for it."""
-        if plain.converged:
-            plain = self.ascent.polish(plain)  # its linearisation serves the test too
-        if self.options.link is not None or self.scores.shape[1] > 1 or not self.ascent.bends(plain) > _BENT:
+        """Return a model without a link, and one with a link where its residuals ask for it.
+
+        Before its last step they mostly say clearly whether they do. Where not, they are asked at the point itself, which is
+        polished first if it is to stay: its linearisation serves both.
+        """
+        if self.options.link is not None or self.scores.shape[1] > 1:
             return plain, None
+        first = _BENT if plain.before is None else self.ascent.bends_at(plain.before)
+        if first <= _CLEAR * _BENT:
+            if plain.converged:
+                plain = self.ascent.polish(plain)
+            elif first < _BENT / _CLEAR:
+                return plain, None
+            if not self.ascent.bends(plain) > _BENT:
+                return plain, None
         return plain, self.or_bare(self.climb(self.linked_start(with_background), target=plain.evidence))
 
     def or_bare(self, found: Candidate) -> Candidate:
