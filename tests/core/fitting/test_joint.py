@@ -408,3 +408,16 @@ def test_a_slope_that_leads_out_of_the_posterior_is_not_followed():
     found = fit(counts, scores, Joint(), weights)
     assert found.r2 > 0.95
     assert np.abs(found.model.importances).max() < 20
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 131, 226])
+def test_torch_inverts_cholesky_factors_by_blocks(n):
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(2 * n, n))
+    matrix = torch.tensor(rows.T @ rows)
+    found, failed = TorchBackend("cpu").whiten(matrix)
+    assert failed == 0
+    assert found.is_contiguous()
+    np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
+    assert not found.triu(1).any()
+    assert TorchBackend("cpu").whiten(-matrix)[1] != 0

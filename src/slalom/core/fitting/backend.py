@@ -16,6 +16,9 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.errors import InputError, MissingExtra
 
+_BLOCKS = 8  # on the diagonal of a triangular matrix that is inverted on a GPU; a power of two
+_WORTH_BLOCKS = 128  # rows from which that is quicker than in one piece
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -176,8 +179,28 @@ class TorchBackend(Backend):
     def whiten(self, matrix: Any) -> tuple[Any, Any]:
         """Factorise and invert on the device, without waiting for it."""
         factor, failed = self.xp.linalg.cholesky_ex(matrix)
-        eye = self.xp.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-        return self.xp.linalg.solve_triangular(factor, eye, upper=False), failed.to(matrix.dtype)
+        return self._inverse_lower(factor), failed.to(matrix.dtype)
+
+    def _inverse_lower(self, lower: Any) -> Any:
+        """Return the inverse of a lower triangular matrix: blocks on its diagonal all at once, then in pairs, as numpy's."""
+        xp, n, parts = self.xp, len(lower), _BLOCKS if len(lower) >= _WORTH_BLOCKS else 1
+        size = -(-n // parts)
+        eye = xp.eye(size * parts, dtype=lower.dtype, device=lower.device)
+        whole = lower
+        if len(eye) > n:
+            whole = eye.clone()
+            whole[:n, :n] = lower
+        blocks = whole.view(parts, size, parts, size)
+        found = xp.stack([blocks[i, :, i] for i in range(parts)])
+        found = xp.linalg.solve_triangular(found, eye[:size, :size].expand_as(found), upper=False)
+        while parts > 1:
+            parts, size = parts // 2, 2 * size
+            blocks = whole.view(parts, size, parts, size)
+            below = xp.stack([blocks[i, size // 2 :, i, : size // 2] for i in range(parts)])
+            first, second = found[0::2], found[1::2]
+            top = xp.cat((first, xp.zeros_like(first)), 2)
+            found = xp.cat((top, xp.cat((-second @ (below @ first), second), 2)), 1)
+        return found[0, :n, :n].contiguous()
 
     def recorded(self, work: Callable[P, R]) -> Callable[P, R]:
         """Record the work as a CUDA graph; on a CPU there is nothing to gain."""
@@ -188,8 +211,8 @@ class TorchBackend(Backend):
         return recorded(work)
 
     def spare(self, rows: int, units: int) -> tuple[int, int]:
-        """Fill up to 512, 1024, ... rows and to 32, 96, 160, ... units, which costs a GPU nearly nothing."""
-        return (-rows % 512, (32 - units) % 64) if self.device.type == "cuda" else (0, 0)
+        """Fill up to 512, 1024, ... rows and to 31, 95, 159, ... units, so that matrices of one more are well aligned."""
+        return (-rows % 512, (31 - units) % 64) if self.device.type == "cuda" else (0, 0)
 
 
 @cache

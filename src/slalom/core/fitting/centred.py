@@ -82,10 +82,15 @@ class Centred:
         """The background's share of the attention at the mean input, a; None where there is no background."""
         return self.scalars[0] if self.background else None
 
-    @property
+    @cached_property
     def rest(self) -> Any:
         """The units' share of the attention at the mean input, 1 - a."""
         return 1.0 - self.scalars[0] if self.background else 1.0
+
+    @cached_property
+    def odds(self) -> Any:
+        """With a background: (1 - a) / a."""
+        return self.rest / self.share
 
     @cached_property
     def p(self) -> Any:
@@ -101,8 +106,13 @@ class Centred:
 
     @cached_property
     def weight(self) -> Any:
-        """m p (n,): the units' parts in the background's opposite number z; they sum to one."""
+        """m p (n,): the units' parts in z; they sum to one."""
         return self.design.mean * self.p
+
+    @cached_property
+    def z(self) -> Any:
+        """The mean of psi with these weights (K,): the background's opposite number."""
+        return (self.weight[:, None] * self.psi).sum(0)
 
     @property
     def values(self) -> Any:
@@ -114,7 +124,7 @@ class Centred:
         """With a background: its value (K,) and its importance."""
         xp, highest = self.on.xp, self.t.max()
         total = highest + xp.log(self.design.mean @ xp.exp(self.t - highest))
-        return self.level - (self.weight @ self.psi) / self.share, xp.log(self.share / self.rest) + total
+        return self.level - self.z / self.share, xp.log(self.share / self.rest) + total
 
     @property
     def x(self) -> Any:
@@ -126,6 +136,11 @@ class Centred:
         """S (m, K)."""
         p, _, d = self.attention
         return self.level + (self.x @ (p[:, None] * self.psi)) / d[:, None]
+
+    @cached_property
+    def effect(self) -> Any:
+        """S less its level (m, K)."""
+        return self.evidence - self.level
 
     @cached_property
     def bent(self) -> tuple[Any, Any, Any, Any]:
@@ -147,9 +162,9 @@ class Centred:
     @property
     def rho(self) -> Any:
         """With a background: what the prior of its value holds to 0 (K,)."""
-        return self.rest / self.share * (self.weight @ self.psi)
+        return self.odds * self.z
 
-    @property
+    @cached_property
     def reach(self) -> tuple[Any, Any]:
         """Where the share may be after one step."""
         clip = self.on.xp.clip
@@ -177,20 +192,19 @@ class Centred:
     def push(self, step: Step) -> Any:
         """Return J step (r, K), how the predictions and rho move, without forming J."""
         xp, n, (p, q, d) = self.on.xp, len(self.t), self.attention
-        effect, by_t = self.evidence - self.level, (p * step.shape[:n])[:, None]
+        by_t = (p * step.shape[:n])[:, None]
         along = self.x @ xp.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
         fall = self.rest * along[:, -1]
         if self.background:
             fall = fall + self.weight @ step.shape[:n] - q * step.shape[n]
-        moved = step.linear[0] + (along[:, :-1] - effect * fall[:, None]) / d[:, None]
+        moved = step.linear[0] + (along[:, :-1] - self.effect * fall[:, None]) / d[:, None]
         if self.linked:
             _, slope, by_middle, by_curve = self.bent
             moved = moved * slope[:, None] + (by_middle * step.shape[-2] + by_curve * step.shape[-1])[:, None]
         if not self.background:
             return moved
-        z = self.weight @ self.psi
-        rho = self.weight @ step.linear[1:] + (self.weight * step.shape[:n]) @ (self.psi - z)
-        rho = self.rest / self.share * rho - step.shape[n] / self.share**2 * z
+        rho = (self.weight[:, None] * (step.linear[1:] + step.shape[:n, None] * (self.psi - self.z))).sum(0)
+        rho = self.odds * rho - step.shape[n] / self.share**2 * self.z
         return xp.concatenate((moved, rho[None]), 0)
 
     def pull(self, force: Any) -> Step:
@@ -200,18 +214,18 @@ class Centred:
         data, scalars = force[:m], []
         if self.linked:
             _, slope, by_middle, by_curve = self.bent
-            scalars = [by_middle @ data, by_curve @ data]
+            scalars = [(by_middle[:, None] * data).sum(0), (by_curve[:, None] * data).sum(0)]
             data = data * slope[:, None]
         scaled = data / d[:, None]
-        drawn = (scaled * (self.evidence - self.level)).sum(1)
+        drawn = (scaled * self.effect).sum(1)
         along = self.x.T @ xp.concatenate((scaled, drawn[:, None]), 1)
         linear = p[:, None] * along[:, :-1]
         shape = (linear * self.psi).sum(1) - self.rest * p * along[:, -1]
         if self.background:
-            z, pulled = self.weight @ self.psi, self.rest / a * force[m]
+            pulled = self.odds * force[m]
             linear = linear + self.weight[:, None] * pulled
-            shape = shape + self.weight * ((self.psi - z) @ pulled - drawn.sum())
-            scalars = [(q @ drawn - z @ force[m] / a**2)[None], *scalars]
+            shape = shape + self.weight * (((self.psi - self.z) * pulled).sum(1) - drawn.sum())
+            scalars = [(q @ drawn - (self.z * force[m]).sum() / a**2)[None], *scalars]
         return Step(xp.concatenate((data.sum(0)[None], linear), 0), xp.concatenate((shape, *scalars)))
 
     def jacobian(self, coarse: bool, linear_only: bool = False) -> Step:
@@ -222,7 +236,7 @@ class Centred:
         xp = self.on.xp
         x, p, q, d, psi, effect, root, weight = (
             self.on.cast(array, coarse)
-            for array in (self.x, *self.attention, self.psi, self.evidence - self.level, self.design.roots, self.weight)
+            for array in (self.x, *self.attention, self.psi, self.effect, self.design.roots, self.weight)
         )
         m, n = x.shape
         rest = self.on.cast(self.rest, coarse) if self.background else 1.0
@@ -249,6 +263,6 @@ class Centred:
     def rho_rows(self) -> Step:
         """Return the derivatives of rho = (1 - a) z / a: by the linear side (1 + n,), and by the shape side (K, n + extras)."""
         xp, a = self.on.xp, self.share
-        z, row = self.weight @ self.psi, self.rest / a * self.weight
+        z, row = self.z, self.odds * self.weight
         shape = [(row[:, None] * (self.psi - z)).T, -z[:, None] / a**2, *[0.0 * z[:, None]] * (self.extras - 1)]
         return Step(xp.concatenate((0.0 * row[:1], row)), xp.concatenate(shape, 1))

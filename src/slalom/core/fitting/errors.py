@@ -73,7 +73,7 @@ def gaussian(
     importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ even)[:, None]).T)
     if share is None:
         return values, importances, None, None
-    z, one, tail = weight @ psi, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
+    z, one, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
     to_value = xp.concatenate((one, -weight / share))[None] @ own
     by_all = [
         xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))

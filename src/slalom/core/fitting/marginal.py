@@ -34,7 +34,7 @@ def volume(point: Centred, precision: float, strength: float, lower: Any, coarse
     held = xp.sign(point.design.mean) * (1.0 - strength * (lower[:, 1:] ** 2).sum(0))  # 0 for a unit that is never there
     scalars: list[Any] = []
     if share is not None:
-        row = point.rest / share * point.weight
+        row = point.odds * point.weight
         back = strength * (lower.T @ (lower[:, 1:] @ row))[1:]
         held = held - back * row  # what r holds of psi; together with it the rows hold the rest
         back = back - row / (1.0 + row @ row)

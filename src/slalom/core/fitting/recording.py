@@ -6,15 +6,18 @@ second records what it does, and from then on the graph is played: inputs are co
 writes. Large arrays are not worth it: there the host is ahead of the device.
 
 Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that change from
-call to call as arrays; other arguments are part of what a graph is kept by.
+call to call as arrays; other arguments are part of what a graph is kept by. An array that was given to it must not be changed
+in place afterwards: it is not copied again where it is still in its seat.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from itertools import repeat
 from threading import Lock
 from typing import Any, cast
+from weakref import ref
 
 import torch
 
@@ -25,16 +28,27 @@ _KEPT = 2**29  # bytes of the seats of a device
 _NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
+class Seat:
+    """Where graphs read an array, and the last array that was copied there."""
+
+    __slots__ = ("array", "guest")
+
+    def __init__(self, like: torch.Tensor) -> None:
+        """Make room for arrays of one shape."""
+        self.array = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+        self.guest: Callable[[], torch.Tensor | None] = lambda: None
+
+
 class Room:
     """Where the graphs of a device are recorded and played, one at a time: so they can share memory.
 
     What they make comes from one pool. What they read lies in seats: the second array of some shape that a graph reads lies
-    where that of every other graph lies.
+    where that of every other graph lies, and stays there until another is read.
     """
 
     def __init__(self, device: torch.device) -> None:
         """Make a stream to record on, and note the one that is current."""
-        self.seats: dict[Any, torch.Tensor] = {}
+        self.seats: dict[Any, Seat] = {}
         self.pool, self.side = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.device, self.last = device, torch.cuda.current_stream(device)
 
@@ -49,18 +63,18 @@ class Room:
     @property
     def size(self) -> int:
         """The bytes of all seats."""
-        return sum(seat.nbytes for seat in self.seats.values())
+        return sum(seat.array.nbytes for seat in self.seats.values())
 
-    def seated(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    def seated(self, given: list[torch.Tensor]) -> list[Seat]:
         """Return the seats of arrays, each its own; nothing is copied yet."""
         number, found = Counter[Any](), []
         for leaf in given:
             form = leaf.shape, leaf.dtype
             number[form] += 1
-            seat = *form, number[form]
-            if seat not in self.seats:
-                self.seats[seat] = torch.empty(leaf.shape, dtype=leaf.dtype, device=leaf.device)
-            found.append(self.seats[seat])
+            name = *form, number[form]
+            if name not in self.seats:
+                self.seats[name] = Seat(leaf)
+            found.append(self.seats[name])
         return found
 
     def record(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
@@ -81,23 +95,43 @@ class Tape:
     """One piece of work for arrays of given shapes."""
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], given: list[torch.Tensor], room: Room) -> None:
-        """Record the work on arguments with the given arrays in them; nothing is computed yet."""
-        self.inputs = room.seated(given)
-        self.replay, self.outputs = room.record(work, filled(arguments, iter(self.inputs)))
-        passed: dict[int, int] = {id(leaf): i for i, leaf in enumerate(self.inputs)}
+        """Record the work on arguments with the given arrays in them; nothing is computed yet.
+
+        What it makes is put end to end, one array a type, so that one copy takes it all.
+        """
+        self.seats = room.seated(given)
+        inputs = [seat.array for seat in self.seats]
+        passed = {id(leaf): i for i, leaf in enumerate(inputs)}
+
+        def packed(*arguments: Any) -> tuple[Any, list[torch.Tensor]]:
+            outputs, found = work(*arguments), list[torch.Tensor]()
+            taken(outputs, found)
+            made = dict[torch.dtype, list[torch.Tensor]]()
+            for leaf in found:
+                if id(leaf) not in passed:
+                    made.setdefault(leaf.dtype, []).append(leaf.reshape(-1))
+            return outputs, *(torch.cat(parts) for parts in made.values())
+
+        self.replay, (outputs, *self.made) = room.record(packed, filled(arguments, iter(inputs)))
         found: list[torch.Tensor] = []
-        taken(self.outputs, found)
+        taken(outputs, found)
+        self.outputs = filled(outputs, repeat(torch.empty(0)))  # the tree; its arrays may go
         self.sources = [passed.get(id(leaf)) for leaf in found]  # the input that an output is, or None
-        self.made = [leaf for leaf in found if id(leaf) not in passed]
+        fresh = [leaf for leaf, source in zip(found, self.sources, strict=True) if source is None]
+        kinds = [array.dtype for array in self.made]
+        self.forms = [(kinds.index(leaf.dtype), leaf.shape) for leaf in fresh]
+        self.sizes = [[leaf.numel() for leaf in fresh if leaf.dtype == kind] for kind in kinds]
 
     def play(self, given: list[torch.Tensor]) -> Any:
         """Return what the work gives for other arrays; an output that is an input is the caller's own."""
-        torch._foreach_copy_(self.inputs, given)
+        for seat, leaf in zip(self.seats, given, strict=True):
+            if seat.guest() is not leaf:
+                seat.array.copy_(leaf)
+                seat.guest = ref(leaf)
         self.replay()
-        fresh = [torch.empty_like(leaf) for leaf in self.made]
-        torch._foreach_copy_(fresh, self.made)
-        copies = iter(fresh)
-        return filled(self.outputs, (next(copies) if i is None else given[i] for i in self.sources))
+        parts = [iter(array.clone().split(sizes)) for array, sizes in zip(self.made, self.sizes, strict=True)]
+        fresh = iter([next(parts[kind]).view(shape) for kind, shape in self.forms])
+        return filled(self.outputs, (next(fresh) if i is None else given[i] for i in self.sources))
 
 
 class _Shelf:
@@ -114,7 +148,7 @@ class _Shelf:
             return work(*arguments)  # one thread at a time has the tapes
         try:
             given: list[torch.Tensor] = []
-            key = work, taken(arguments, given)
+            key = work, taken(arguments, given), given[0].device
             if key not in self.tapes:
                 if sum(leaf.nbytes for leaf in given) < _LARGEST:
                     self.tapes[key] = None
@@ -169,31 +203,34 @@ def taken(tree: Any, arrays: list[torch.Tensor]) -> Any:
 
     That is the shapes and types, and all that is no array.
     """
-    if isinstance(tree, torch.Tensor):
-        arrays.append(tree)
-        return tree.shape, tree.dtype, tree.device
     kind: Any = type(tree)
-    if issubclass(kind, tuple):
-        return kind, *[taken(branch, arrays) for branch in tree]
-    if names := _names(kind):
-        return kind, *[taken(getattr(tree, name), arrays) for name in names]
-    return tree
+    if kind is torch.Tensor:
+        arrays.append(tree)
+        return tree.shape, tree.dtype
+    names = _names(kind)
+    if names is None:
+        return tree
+    branches = tree if issubclass(kind, tuple) else [getattr(tree, name) for name in names]
+    return kind, *[taken(branch, arrays) for branch in branches]
 
 
 def filled(tree: Any, arrays: Iterator[torch.Tensor]) -> Any:
     """Return the same tree with other arrays in it."""
-    if isinstance(tree, torch.Tensor):
-        return next(arrays)
     kind: Any = type(tree)
+    if kind is torch.Tensor:
+        return next(arrays)
+    names = _names(kind)
+    if names is None:
+        return tree
     if issubclass(kind, tuple):
         branches = [filled(branch, arrays) for branch in tree]
-        return kind(*branches) if hasattr(kind, "_fields") else tuple(branches)
-    if names := _names(kind):
-        return replace(tree, **{name: filled(getattr(tree, name), arrays) for name in names})
-    return tree
+        return kind(*branches) if names else tuple(branches)
+    return replace(tree, **{name: filled(getattr(tree, name), arrays) for name in names})
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields; nothing for other types."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+def _names(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass or named tuple; none for a plain tuple, None for other types."""
+    if issubclass(kind, tuple):
+        return tuple(getattr(kind, "_fields", ()))
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None

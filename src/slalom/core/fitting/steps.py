@@ -74,19 +74,24 @@ class Factors(NamedTuple):
 
     def whitened(self, right: Step) -> Step:
         """Return the inverse of H's own Cholesky factor, times right."""
-        inner = self.linear @ right.linear
+        inner = _times(self.linear, right.linear)
         return Step(inner, self.shape @ (right.shape - total(half.T @ inner[:, k] for k, half in enumerate(self.half))))
 
     def solve(self, right: Step) -> Step:
         """Return H^-1 right."""
         inner, outer = self.whitened(right)
         shape = self.shape.T @ outer
-        return Step(self.linear.T @ (inner - (self.half @ shape).T), shape)
+        return Step(_times(self.linear.T, inner - (self.half @ shape).T), shape)
 
     def column(self, i: int) -> Step:
         """Return H^-1 e for the i-th of the shape side."""
         shape = self.shape.T @ self.shape[:, i]
-        return Step(-(self.linear.T @ (self.half @ shape).T), shape)
+        return Step(-_times(self.linear.T, (self.half @ shape).T), shape)
+
+
+def _times(matrix: Any, columns: Any) -> Any:
+    """Return the product with K columns; one alone is a vector to the libraries, for which they are quicker."""
+    return (matrix @ columns[:, 0])[:, None] if columns.shape[1] == 1 else matrix @ columns
 
 
 # -- the cost ---------------------------------------------------------------------------------------------------------
@@ -100,12 +105,14 @@ def terms(point: Centred, priors: Priors, tilt: Tilt | None) -> Any:
     background = share = tilted = nothing
     if point.background:
         psi, share = psi + square[m:].sum(), point.share
-        background = 0.5 * xp.log1p((point.rest / share) ** 2 * (point.weight**2).sum())
+        background = 0.5 * xp.log1p(point.odds**2 * (point.weight**2).sum())
     scalars = (priors.precision * (point.scalars - priors.mean) ** 2).sum()
     if tilt is not None:
         n = len(point.t)
         tilted = 2.0 * (tilt.force[:n] @ (point.t - tilt.t) + tilt.force[n:] @ (point.scalars - tilt.scalars))
-    return xp.stack(((point.design.weights @ square[:m]).sum(), psi, (point.t**2).sum(), scalars, tilted, background, share))
+    return xp.stack(
+        ((point.design.weights[:, None] * square[:m]).sum(), psi, (point.t**2).sum(), scalars, tilted, background, share)
+    )
 
 
 def rows(point: Centred, knobs: Knobs) -> Any:
@@ -286,7 +293,7 @@ def _accelerated(point: Centred, force: Any, system: System, factors: Factors, s
         free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
         turn = Step(*(point.on.xp.where(free, part, 0.0) for part in turn))
     straight, curved = (
-        (diagonal(system.linear) @ s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)
+        (diagonal(system.linear)[:, None] * s.linear**2).sum() + diagonal(system.shape) @ s.shape**2 for s in (step, turn)
     )
     fits = _number(point, 4.0 * curved <= _TURN**2 * straight)
     return point.moved(step.plus(turn)), 1.0 - fits
