@@ -100,11 +100,14 @@ def test_duplicates_are_asked_once_across_texts_and_calls():
 
 
 def test_batches_have_one_length_and_stay_within_the_budget():
-    model, reading = Summing(budget=24), Atoms(list(range(10, 22)))
-    Engine(model)([Question(reading, subsets(12, 200))])
+    model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
+    Engine(model)([Question(reading, keep)])
     assert all(batch.size <= 24 for batch in model.batches)
     lengths = [batch.shape[1] for batch in model.batches]
-    assert lengths == sorted(lengths, reverse=True)
+    order = list(dict.fromkeys(lengths))
+    assert lengths == sorted(lengths, key=order.index), "one length after the other"
+    work = [length * np.count_nonzero(keep.sum(axis=1) == length) for length in order]
+    assert work == sorted(work, reverse=True), "what takes longest comes first"
     for length in set(lengths):
         sizes = [len(b) for b in model.batches if b.shape[1] == length]
         assert all(size == 24 // max(length, 1) for size in sizes[:-1]), "only the last batch of a length may be smaller"

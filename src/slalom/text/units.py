@@ -61,7 +61,8 @@ class Units:
             return keep.astype(np.float64)
         rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
         places = rows * self.n_types + self.type_of_unit[units_]
-        return np.bincount(places, minlength=len(keep) * self.n_types).reshape(len(keep), self.n_types).astype(np.float64)
+        shape = len(keep), self.n_types
+        return np.asarray(np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape), dtype=np.float64)
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:
