@@ -22,10 +22,16 @@ def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
     if array.ndim not in ndim:
         dims = " or ".join(str(d) for d in ndim)
         raise InputError(f"{name} must have {dims} dimension(s); got shape {array.shape}")
-    if not np.isfinite(array).all():
+    if not (_finite_sum(array) or np.isfinite(array).all()):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise InputError(f"{name} must be finite; got {array[tuple(where)]} at index {where}")
     return array
+
+
+def _finite_sum(array: Floats) -> bool:
+    """Return whether the sum is finite, and with it every number; quick, but it may overflow where none is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()))
 
 
 def count_matrix(counts: ArrayLike, n_units: int | None = None) -> Floats:
@@ -33,7 +39,7 @@ def count_matrix(counts: ArrayLike, n_units: int | None = None) -> Floats:
     array = real_array("counts", counts, (2,))
     if n_units is not None and array.shape[1] != n_units:
         raise InputError(f"counts must have one column for each of the {n_units} units; got shape {array.shape}")
-    if (array < 0).any():
+    if array.min(initial=0.0) < 0:
         row, column = np.argwhere(array < 0)[0].tolist()
         raise InputError(f"counts must not be negative; got {array[row, column]} in row {row}, column {column}")
     return array

@@ -45,7 +45,7 @@ class Problem:
     @property
     def empty_rows(self) -> bool:
         """Whether a row has no unit present, which only a model with a background can explain."""
-        return not bool(self.counts.any(axis=1).all())
+        return not bool((self.counts.sum(axis=1) > 0.0).all())
 
     def refuse_empty_rows(self, fitter: str) -> None:
         """Raise where a row has no unit present: for fitters without a background."""
