@@ -191,9 +191,7 @@ class _Search:
         if first <= _CLEAR * _BENT:
             if plain.converged:
                 plain = self.ascent.polish(plain)
-            elif first < _BENT / _CLEAR:
-                return plain, None
-            if not self.ascent.bends(plain) > _BENT:
+            if first < _BENT / _CLEAR or not self.ascent.bends(plain) > _BENT:
                 return plain, None
         return plain, self.or_bare(self.climb(self.linked_start(with_background), target=plain.evidence))
 
