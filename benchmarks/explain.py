@@ -1,6 +1,7 @@
 """How well and how fast texts are explained: ours beside the reference package, on 24 IMDB reviews and imdb-bert-2.
 
 Run: python benchmarks/explain.py quality [--device cuda]     errors at every budget, ranks, seconds beside the reference
+                                                              (Ctrl-C prints what there is)
      python benchmarks/explain.py speed   [--device cuda]     seconds against the reference and the bare forward pass
      python benchmarks/explain.py batch   [--device cuda]     many texts in one call against one by one
      python benchmarks/explain.py memory                      what 5000 queries of a long text add to the process
@@ -120,7 +121,7 @@ def naive_bayes(tokenizer, alpha=40.0):
     return lambda i: np.log((counts[1][i] + alpha) / totals[1]) - np.log((counts[0][i] + alpha) / totals[0])
 
 
-def quality(options):  # noqa: PLR0912
+def quality(options):
     device = options.device
     model, tokenizer = classifier(device)
     texts = reviews(tokenizer, options.texts)
@@ -132,33 +133,46 @@ def quality(options):  # noqa: PLR0912
         errors.setdefault((name, budget), []).append(judge(predict))
 
     slalom.Explainer(model, tokenizer)(texts[0], queries=100)  # the first pass is slow
-    for number, text in enumerate(texts):
-        judge = Judge(explainer, text, [number, 7])
-        truth = [bayes(i) for i in judge.reading.types]
-        if device == "cuda":
-            half = slalom.Explainer(model, tokenizer, check=0, precision="bfloat16", progress=False)
-            judged("joint, bfloat16", 1000, half(text, queries=1000).predict)
-        plan = {"joint": options.budgets or (200, 500, 1000, 2000), "local": options.budgets or (200, 500, 1000, 5000)}
-        for method, budgets in plan.items():
-            for budget in budgets:
-                judged(method, budget, explainer(text, method=method, queries=budget).predict)
-                if method == "local":
-                    sampler, n = slalom.METHODS["local"].sampler, len(truth)
-                    drawn = sampler.draw(np.arange(n), budget, np.random.default_rng(0), True).keep
-                    answers = explainer.engine([Question(judge.reading, drawn)])[0].outputs
-                    judged("ridge on the same", budget, Ridge(drawn.astype(float), answers[:, 1] - answers[:, 0]))
-        for method in ("fidel", "eff"):
-            fresh = slalom.Explainer(model, tokenizer, method=method, queries=options.queries, progress=False)
-            ours, explained = timed(device, fresh, text)
-            judged(method, options.queries, explained.predict)
-            ranks.setdefault(method, []).append(spearmanr(explained.values, truth).statistic)
-            if options.reference:
-                torch.manual_seed(number)
-                theirs, found = timed(device, reference, model, tokenizer, text, method, options.queries, device)
-                judged(f"reference {method}", options.queries, Slalom(*found))
-                ranks.setdefault(f"reference {method}", []).append(spearmanr(found[0], truth).statistic)
-                seconds.setdefault(method, []).append((ours, theirs))
-        print(f"\r{number + 1} of {len(texts)} reviews", end="", flush=True)
+    done = 0
+    try:
+        for number, text in enumerate(texts):
+            judge = Judge(explainer, text, [number, 7])
+            truth = [bayes(i) for i in judge.reading.types]
+            if device == "cuda":
+                half = slalom.Explainer(model, tokenizer, check=0, precision="bfloat16", progress=False)
+                judged("joint, bfloat16", 1000, half(text, queries=1000).predict)
+            plan = {"joint": options.budgets or (200, 500, 1000, 2000), "local": options.budgets or (200, 500, 1000, 5000)}
+            for method, budgets in plan.items():
+                for budget in budgets:
+                    judged(method, budget, explainer(text, method=method, queries=budget).predict)
+                    if method == "local":
+                        sampler, n = slalom.METHODS["local"].sampler, len(truth)
+                        drawn = sampler.draw(np.arange(n), budget, np.random.default_rng(0), True).keep
+                        answers = explainer.engine([Question(judge.reading, drawn)])[0].outputs
+                        judged("ridge on the same", budget, Ridge(drawn.astype(float), answers[:, 1] - answers[:, 0]))
+            for method in ("fidel", "eff"):
+                fresh = slalom.Explainer(model, tokenizer, method=method, queries=options.queries, progress=False)
+                ours, explained = timed(device, fresh, text)
+                judged(method, options.queries, explained.predict)
+                ranks.setdefault(method, []).append(spearmanr(explained.values, truth).statistic)
+                if options.reference:
+                    torch.manual_seed(number)
+                    theirs, found = timed(device, reference, model, tokenizer, text, method, options.queries, device)
+                    judged(f"reference {method}", options.queries, Slalom(*found))
+                    ranks.setdefault(f"reference {method}", []).append(spearmanr(found[0], truth).statistic)
+                    seconds.setdefault(method, []).append((ours, theirs))
+            print(f"\r{number + 1} of {len(texts)} reviews", end="", flush=True)
+            done = number + 1
+    except KeyboardInterrupt:
+        print(f"\ninterrupted: these are the first {done} reviews", end="")
+    for table in (errors, ranks, seconds):  # whole reviews only
+        for key in table:
+            table[key] = table[key][:done]
+    if done:
+        tables(options, errors, ranks, seconds)
+
+
+def tables(options, errors, ranks, seconds):
     print(f"\n{'method':<24}{'queries':>8}{'near':>9}{'se':>8}{'far':>10}")
     for (method, budget), found in errors.items():
         near, far = np.array(found).T
