@@ -306,3 +306,18 @@ def test_an_explanation_knows_whether_its_signs_mean_something():
     old = e.to_dict()
     del old["signed"]
     assert slalom.Explanation.from_dict(old).signed  # files from before had signed methods only
+
+
+@pytest.mark.parametrize("method", ["eff", "joint", "local"])
+def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
+    """Whatever the fit itself was judged on: rows less the effect of their length, or the rows."""
+    e = Explainer(lambda texts: np.array([[0.0, len(t) + t.count("good")] for t in texts]), output="logits", method=method)
+    text = "a good film with a good end but not such a good start at all"
+    explained = e(text, queries=80, check=0)
+    made = slalom.METHODS[method]
+    _, units = e._read(text, replace(e.options, unit=made.unit))
+    asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
+    scores = e.ask(explained, asked.keep)
+    error = np.average((explained.predict(asked.keep.astype(float)) - scores) ** 2, weights=asked.weights)
+    spread = np.average((scores - np.average(scores, weights=asked.weights)) ** 2, weights=asked.weights)
+    assert explained.fit_r2 == pytest.approx(1.0 - error / spread, abs=1e-9)

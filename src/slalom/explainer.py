@@ -395,7 +395,8 @@ class Explainer:
             found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit
         surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
-        known = m if length is None and isinstance(options.method.fitter, Fitter) else 0  # rows that the fit has judged
+        alone = isinstance(options.method.fitter, Fitter) and not options.method.lengths
+        known = m if alone else 0  # rows that the fit has judged
         rows = task.keep[known:]
         guess = surrogate(rows.astype(np.float64))
         if length is not None:

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Question, model_of
-from slalom.models.huggingface import HuggingFace
+from slalom.models.huggingface import HuggingFace, digests
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
@@ -336,3 +339,49 @@ def test_a_tokenizer_without_offsets_still_gives_spans():
 
 def test_tokenizers_made_here_differ():
     assert len({len(tokenizer(kind)) for kind in ("bert", "gpt2", "t5")}) == 3
+
+
+def test_inputs_have_names_of_their_own_also_where_all_ids_are_zero():
+    """The name is a sum over the ids: zeros must count, or inputs of different lengths would be one."""
+    zeros = {digests(np.zeros((1, planes, length), dtype=np.int32))[0] for planes in (1, 2) for length in range(1, 30)}
+    assert len(zeros) == 58
+    rng = np.random.default_rng(0)
+    inputs = rng.integers(0, 3, (5000, 1, 9)).astype(np.int32)
+    names = digests(inputs)
+    assert all(len(name) == 16 for name in names)
+    assert len(set(names)) == len(np.unique(inputs[:, 0], axis=0)) < 5000
+    assert digests(inputs[::-1].copy()) == names[::-1]
+
+
+def test_a_token_of_id_zero_is_asked_at_every_length():
+    made, _ = classifier("gpt2")
+    vocabulary = {"!": 0, "good": 1, "bad": 2, "[UNK]": 3}
+    tokens = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    tokens.pre_tokenizer = WhitespaceSplit()
+    model = HuggingFace(made, hf.PreTrainedTokenizerFast(tokenizer_object=tokens, unk_token="[UNK]", model_max_length=30))
+    reading = model.read("! good ! !", "cut", None)
+    keep = np.array([[1, 0, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1], [1, 1, 0, 0]], dtype=bool)
+    together = Engine(model)([Question(reading, keep)])[0]
+    alone = np.concatenate([Engine(model)([Question(reading, row[None])])[0].outputs for row in keep])
+    assert together.inputs == 4
+    np.testing.assert_allclose(together.outputs, alone, rtol=1e-5)
+    assert len(np.unique(alone[:, 0])) == 4
+
+
+def test_two_adapters_of_one_model_share_its_identity_and_notice_changes():
+    made, words = classifier("bert")
+    first, second = HuggingFace(made, words), HuggingFace(made, words)
+    before = first.identity()
+    assert second.identity() == before
+    made.classifier.weight.data.mul_(2.0)
+    assert second.identity() == first.identity() != before
+
+
+def test_answers_in_double_precision_stay_so():
+    made, words = classifier("bert")
+    model = HuggingFace(made.double(), words)
+    inputs, _ = model.read("good film", "cut", None).parts(np.ones((1, 2), dtype=bool))[0][0].make()
+    with model.session():
+        found = model.finish(model.start(inputs))
+        assert (found == model.logits(inputs).numpy()).all()
+    assert found.dtype == np.float64

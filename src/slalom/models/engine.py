@@ -153,8 +153,7 @@ class Engine:
     def _work(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> Iterator[_Batch]:
         """Make the inputs; give those that nobody has answered yet, one batch a length.
 
-        What takes longest comes first: where memory runs out that shows at once, and the last batch, for which there is nothing
-        left to prepare, is small.
+        What takes longest comes first: the last batch, during which there is nothing left to prepare, is small.
         """
         tokens = {length: length * sum(len(group.rows) for _, group in groups) for length, groups in plan.items()}
         for length in sorted(plan, key=lambda length: (tokens[length], length), reverse=True):

@@ -86,13 +86,15 @@ class TokenReading(Reading):
 
 
 def digests(inputs: NDArray[np.int32]) -> list[bytes]:
-    """Return a name of 16 bytes for each input (k, planes, length): two sums of its ids, each times a number of its place.
+    """Return a name of 16 bytes for each input (k, planes, length): two sums of its ids + 1, each times a number of its place.
 
-    The numbers are of 64 bits and random, so that two inputs of one shape share a name with a chance of 2^-128 (at most 2^-66,
-    where all their differences are multiples of 2^31), and they are others for every shape. Ten times as fast as a
-    cryptographic digest, and good enough where nobody makes up inputs in order to be confused.
+    The numbers are of 64 bits, random, and others for every shape, so that two inputs share a name with a chance of 2^-128 (at
+    most 2^-66, where all their differences are multiples of 2^31). Two to five times as fast as a cryptographic digest, and
+    good enough where nobody makes up inputs in order to be confused.
     """
-    sums = inputs.reshape(len(inputs), -1).astype(np.uint64) @ _multipliers(*inputs.shape[1:])
+    ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
+    ids += np.uint64(1)  # or inputs of zeros would have one name, whatever their length
+    sums = ids @ _multipliers(*inputs.shape[1:])
     raw = sums.astype("<u8").tobytes()
     return [raw[i : i + 16] for i in range(0, len(raw), 16)]
 

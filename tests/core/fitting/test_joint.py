@@ -251,6 +251,26 @@ def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, c
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("classes", "background"), [(None, None), (None, False), (3, None)])
+def test_errors_of_many_units_are_the_same_where_others_were_filled_in(monkeypatch, classes, background):
+    """More units than `mixture` takes: these errors are computed on the device, among units that are none."""
+    rng = np.random.default_rng(17)
+    truth = planted(70, rng, background=(0.3, 1.0) if classes is None else None, classes=classes)
+    counts = design("sizes", 70, 500, rng)
+    y = truth(counts)
+    y = y + 0.05 * rng.normal(size=y.shape)
+    plain = fit(counts, y, Joint(background=background, link=False if classes is None else None))
+    monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (12, 9))
+    other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
+    np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
+    np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
+    assert (other.background_se is None) == (plain.background_se is None)
+    for one, same in zip(other.background_se or (), plain.background_se or (), strict=True):
+        np.testing.assert_allclose(one, same, rtol=1e-6)
+
+
 @pytest.mark.parametrize("precision", ["highest", "high"])
 def test_a_fit_with_torch_does_not_round_to_tf32_and_leaves_the_setting_as_it_was(precision):
     before = torch.get_float32_matmul_precision()

@@ -62,7 +62,7 @@ def test_a_device_that_cannot_record_does_the_work_itself(monkeypatch):
         raise RuntimeError("this device cannot record")
 
     monkeypatch.setattr(recording, "Tape", no_tape)
-    monkeypatch.setattr(recording, "Room", lambda device: None)
+    monkeypatch.setattr(recording, "Room", Rehearsal)
     double = recorded(lambda pair: Pair(2 * pair.first, pair.second))
     for scale in (1.0, 2.0, 3.0):
         assert double(Pair(torch.ones(2) * scale, None)).first.tolist() == [2 * scale] * 2
@@ -147,6 +147,42 @@ def test_with_too_many_seats_all_tapes_are_made_anew(monkeypatch):
     (room,) = shelf.rooms.values()
     assert room.size <= 100
     assert len(shelf.tapes) == 1
+
+
+def test_where_memory_runs_out_nothing_is_kept(monkeypatch):
+    monkeypatch.setattr(recording, "Room", Rehearsal)
+    monkeypatch.setattr(recording, "_SHELF", shelf := recording._Shelf())
+    double = recorded(lambda pair: Pair(2 * pair.first, pair.second))
+    for _ in range(3):
+        double(Pair(torch.ones(2), None))
+    (room,) = shelf.rooms.values()
+    assert shelf.tapes
+    assert room.seats
+
+    def full(self, work, arguments):
+        raise torch.cuda.OutOfMemoryError("full")
+
+    monkeypatch.setattr(Rehearsal, "record", full)
+    for _ in range(2):
+        assert double(Pair(torch.ones(3), None)).first.tolist() == [2.0] * 3
+    assert not room.seats
+    assert not shelf.tapes
+    assert shelf.works
+
+
+def test_an_array_that_stays_is_copied_once_and_another_in_its_place_again(monkeypatch):
+    monkeypatch.setattr(recording, "Room", Rehearsal)
+    monkeypatch.setattr(recording, "_SHELF", shelf := recording._Shelf())
+    plus = recorded(lambda pair: Pair(pair.first + pair.second, None))
+    stays = torch.ones(2)
+    for scale in (1.0, 2.0, 3.0, 4.0):
+        assert plus(Pair(stays, torch.full((2,), scale))).first.tolist() == [1.0 + scale] * 2
+    (room,) = shelf.rooms.values()
+    guests = [seat.guest() for seat in room.seats.values()]
+    assert [guest is stays for guest in guests] == [True, False]
+    assert plus(Pair(torch.zeros(2), stays)).first.tolist() == [1.0, 1.0]
+    del stays
+    assert plus(Pair(torch.full((2,), 5.0), torch.full((2,), 6.0))).first.tolist() == [11.0, 11.0]
 
 
 @GPU

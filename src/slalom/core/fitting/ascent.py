@@ -174,6 +174,7 @@ class Ascent:
         bulk = found.terms.cost(found.hyper) + 2.0 * self.units
         with suppress(ArithmeticError):
             at = self.linearised(self.marginal_mode(found), found.hyper, exact=True, traces=True)
+        self.tilt = None
         if at is None or not at.terms.cost(found.hyper) < bulk:
             at = self.linearised(found.point, found.hyper, exact=True, traces=True)
         fixed = self.traced(at)[0]

@@ -87,7 +87,7 @@ def _refitted(ascent: Ascent, best: Candidate, point: Centred, hyper: Hyper) -> 
     n = len(point.t)
     point, _, density = ascent.flat(point, hyper)
     for last in (False, True):
-        system, _ = steps.equations(point, Knobs(*hyper, FLOOR), ascent.priors(point), coarse=False)
+        system, _ = steps.equations(point, Knobs(*hyper), ascent.priors(point), coarse=False)
         system.cross[:, :, n:], system.shape[n:], system.shape[:, n:] = 0.0, 0.0, 0.0
         diagonal(system.shape)[n:] = 1.0
         factors, failed = steps.factorise(point.on, system, FLOOR)

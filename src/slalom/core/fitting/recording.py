@@ -6,8 +6,8 @@ second records what it does, and from then on the graph is played: inputs are co
 writes. Large arrays are not worth it: there the host is ahead of the device.
 
 Work that is recorded must not read from the device or depend on what lies there, which is why it takes numbers that change from
-call to call as arrays; other arguments are part of what a graph is kept by. An array that was given to it must not be changed
-in place afterwards: it is not copied again where it is still in its seat.
+call to call as arrays; other arguments are part of what a graph is kept by. An array that is given to it must not be changed in
+place, by the work or afterwards: it is not copied again where it is still in its seat.
 """
 
 from collections import Counter, OrderedDict
@@ -24,7 +24,7 @@ import torch
 from slalom.core.fitting.backend import P, R
 
 _LARGEST = 2**26  # bytes of the inputs of one graph
-_KEPT = 2**29  # bytes of the seats of a device
+_KEPT = 2**29  # bytes of all seats of a device and of what graphs make
 _NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
@@ -103,7 +103,7 @@ class Tape:
         inputs = [seat.array for seat in self.seats]
         passed = {id(leaf): i for i, leaf in enumerate(inputs)}
 
-        def packed(*arguments: Any) -> tuple[Any, list[torch.Tensor]]:
+        def packed(*arguments: Any) -> tuple[Any, ...]:
             outputs, found = work(*arguments), list[torch.Tensor]()
             taken(outputs, found)
             made = dict[torch.dtype, list[torch.Tensor]]()
@@ -121,6 +121,7 @@ class Tape:
         kinds = [array.dtype for array in self.made]
         self.forms = [(kinds.index(leaf.dtype), leaf.shape) for leaf in fresh]
         self.sizes = [[leaf.numel() for leaf in fresh if leaf.dtype == kind] for kind in kinds]
+        self.size = sum(array.nbytes for array in self.made)
 
     def play(self, given: list[torch.Tensor]) -> Any:
         """Return what the work gives for other arrays; an output that is an input is the caller's own."""
@@ -170,20 +171,25 @@ class _Shelf:
                 self.rooms[device] = Room(device)
             tape = Tape(work, arguments, given, self.rooms[device])
         except torch.cuda.OutOfMemoryError:
-            self.tapes.clear()
+            self.clear()
             return None
         except RuntimeError:
-            self.tapes.clear()
+            self.clear()
             self.works = False
             return None
-        if self.rooms[device].size > _KEPT:  # begin anew
-            self.tapes.clear()
-            self.rooms[device].seats.clear()
+        if self.rooms[device].size + sum(kept.size for kept in self.tapes.values() if kept) > _KEPT:  # begin anew
+            self.clear()
         self.tapes[key] = tape
         self.tapes.move_to_end(key)
         while len(self.tapes) > _NUMBER:
             self.tapes.popitem(last=False)
         return tape
+
+    def clear(self) -> None:
+        """Throw away all tapes and what they read."""
+        self.tapes.clear()
+        for room in self.rooms.values():
+            room.seats.clear()
 
 
 _SHELF = _Shelf()

@@ -39,7 +39,8 @@ _Rows: TypeAlias = NDArray[np.intp]
 
 _GAIN = 0.005  # the least relative fall of the loss that counts as one
 _WORTH = 0.01  # the least relative fall of the lowest loss that makes a further halving worth trying
-_CLOSE = 0.001  # a loss below this share of the variance may yet fall to zero
+_STILL = 1.5  # times the lowest loss, below which steps that no longer lower it lie still
+_CLOSE = 0.003  # a loss below this share of the variance may yet fall to zero
 _VALLEY = 4  # times the patience in flat valleys: near such an end, or where rows have many units
 _MEMORIES = (0.9, 0.95)  # of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
@@ -117,9 +118,10 @@ class Sgd(Fitter):
             elif steps - mark >= (valley if lowest < _CLOSE else patience) or not np.isfinite(loss):
                 if calm := loss < 10.0 * lowest:
                     mean = total / (steps - mark)
+                    still = loss < _STILL * lowest
                     if (loss := data.loss(mean)) < lowest:
                         best, lowest = mean, loss
-                    if lowest > max((1.0 - _WORTH) * before, _CLOSE):
+                    if still and lowest > max((1.0 - _WORTH) * before, _CLOSE):
                         break
                 rate, halved, level, before, mark = rate / 2, halved + 1, lowest, lowest, steps
                 now, total = best.copy(), np.zeros_like(now)
