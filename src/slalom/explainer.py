@@ -386,21 +386,21 @@ class Explainer:
         head, m, n = self.model.head, len(task.asked.keep), len(task.units)
         target = head.resolve(options.target, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
-        length, spent = None, Spent(answer.inputs, answer.tokens, 0.0)
+        length, r2, spent = None, None, Spent(answer.inputs, answer.tokens, 0.0)
         if isinstance(options.method.fitter, Attribution):
             found = self._inside(task, scores[m], target, options, options.method.fitter)
         elif isinstance(options.method.fitter, Querying):
             found, spent = self._questioned(task, scores, target, options, options.method.fitter, spent)
         else:
-            found, length = _surrogate(task, scores[:m], options.method, options.method.fitter)
+            found, length, r2 = _surrogate(task, scores[:m], options.method, options.method.fitter)
         own = task.units.type_of_unit
         surrogate = found.model if task.units.n_types == n else _untied(found.model, own)
-        alone = isinstance(options.method.fitter, Fitter) and not options.method.lengths
-        known = m if alone else 0  # rows that the fit has judged
-        rows = task.keep[known:]
+        rows = task.keep[m:]
         guess = surrogate(rows.astype(np.float64))
         if length is not None:
             guess = guess + length(task.units.lengths(rows))
+        if r2 is None:
+            r2 = _r2(surrogate(task.keep[:m].astype(np.float64)), scores[:m], task.asked.weights)
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
@@ -409,8 +409,8 @@ class Explainer:
             score=float(scores[m]) if scores.ndim == 1 else scores[m],
             target="all" if target == "all" else head.labels[target],
             labels=head.labels,
-            fidelity=_fidelity(guess[m - known :], scores[m:], task.near),
-            fit_r2=found.r2 if known else _r2(guess[:m], scores[:m], task.asked.weights),
+            fidelity=_fidelity(guess, scores[m:], task.near),
+            fit_r2=r2,
             unit=options.unit,
             sizes=task.units.sizes,
             method=options.method.name,
@@ -495,22 +495,25 @@ def _held_out(
     return found[0], found[1]
 
 
-def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> tuple[Fit, Lengths | None]:
-    """Fit the surrogate to the scores (m,) or (m, n_classes), and the effect of the length to what it leaves over, in turn."""
+def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> tuple[Fit, Lengths | None, float]:
+    """Fit the surrogate to the scores (m,) or (m, n_classes), and the effect of the length to what it leaves over, in turn.
+
+    Returns, too, the share of the variance that both explain together.
+    """
     asked, units_ = task.asked, task.units
     counts = units_.counts(asked.keep)
     found = fit(counts, scores, fitter, weights=asked.weights)
-    length: Lengths | None = None
     if not method.lengths:
-        return found, length
-    sizes = units_.lengths(asked.keep)
-    for turn in range(method.lengths):
-        if turn:
-            if length is None:
-                break
-            found = fit(counts, scores - length(sizes), fitter, weights=asked.weights)
-        length = fit_lengths(sizes, scores - found.model(counts), int(units_.sizes.sum()))
-    return found, length
+        return found, None, found.r2
+    sizes, guess = units_.lengths(asked.keep), found.model(counts)
+    length = fit_lengths(sizes, scores - guess, int(units_.sizes.sum()))
+    for _ in range(1, method.lengths):
+        if length is None:
+            break
+        found = fit(counts, scores - length(sizes), fitter, weights=asked.weights)
+        guess = found.model(counts)
+        length = fit_lengths(sizes, scores - guess, int(units_.sizes.sum()))
+    return found, length, _r2(guess if length is None else guess + length(sizes), scores, asked.weights)
 
 
 def _one_class(target: int | Literal["all"], options: _Options) -> int:

@@ -212,3 +212,10 @@ def test_constant_scores_are_fitted_by_that_constant_and_diagnosed(scores):
     assert found.diagnosis.startswith(CONSTANT)
     np.testing.assert_allclose(found.model(np.ones((1, 3))), scores[:1], rtol=1e-12)
     assert found.r2 == 1.0
+
+
+def test_a_unit_that_is_away_in_one_row_of_many_is_not_called_alike_in_every_row():
+    rng = np.random.default_rng(0)
+    counts = np.column_stack([np.ones(100), rng.integers(0, 2, 100), np.ones(100)])
+    counts[17, 0] = 0.0
+    assert Problem.of(counts, rng.normal(size=100), None).undetermined().startswith("Unit 2 is present alike in every row")

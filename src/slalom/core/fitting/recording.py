@@ -24,7 +24,7 @@ import torch
 from slalom.core.fitting.backend import P, R
 
 _LARGEST = 2**26  # bytes of the inputs of one graph
-_KEPT = 2**29  # bytes of all seats of a device and of what graphs make
+_KEPT = 2**30  # bytes of all seats of a device and of what graphs make
 _NUMBER = 256  # of graphs, and of shapes that were seen once
 
 
