@@ -184,7 +184,7 @@ def explanations(
 
 def counted(ask: Explainer, texts: tuple[str, ...], labels: list[int]) -> NaiveBayes:
     """Return Naive Bayes of the tokens of a model."""
-    tokenizer: Any = ask.model.tokenizer  # type: ignore[attr-defined]
+    tokenizer: Any = ask.model.tokenizer
     ids = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
     return NaiveBayes.fit(ids, labels, list)
 

@@ -97,7 +97,7 @@ def draw(result: Result, figure: Any) -> None:
     for ax, i in zip(figure.subplots(1, 2), (1, 3), strict=True):
         rows = result.tables[0].rows
         for place, row in enumerate(rows):
-            ax.barh(place, row[i][0], xerr=row[i][1], color="C0", height=0.7)  # type: ignore[index]
+            ax.barh(place, row[i][0], xerr=row[i][1], color="C0", height=0.7)
             if row[i + 1] is not None:
                 ax.plot([row[i + 1]] * 2, [place - 0.45, place + 0.45], color="black", linewidth=2)
         ax.set_yticks(range(len(rows)), [str(row[0]) for row in rows])

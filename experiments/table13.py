@@ -129,7 +129,7 @@ def draw(result: Result, figure: Any) -> None:
         if row[1] is not None:
             ax.errorbar(
                 samples, [c[0] for c in row[1::3]], [c[1] for c in row[1::3]], fmt="o-", color=f"C{i}", label=str(row[0])
-            )  # type: ignore[index]
+            )
         if row[2] is not None:
             ax.plot(samples, row[2::3], "--", color=f"C{i}", alpha=0.5)
     ax.set_xscale("log")

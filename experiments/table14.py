@@ -71,12 +71,12 @@ def draw(result: Result, figure: Any) -> None:
     ours = [(int(name.split()[1]), found, paper) for name, found, paper in rows if name.startswith("SLALOM")]
     ax = figure.subplots()
     samples = [one[0] for one in ours]
-    ax.errorbar(samples, [one[1][0] for one in ours], [one[1][1] for one in ours], fmt="o-", label="SLALOM-eff, ours")  # type: ignore[index]
+    ax.errorbar(samples, [one[1][0] for one in ours], [one[1][1] for one in ours], fmt="o-", label="SLALOM-eff, ours")
     if any(one[2] is not None for one in ours):
         ax.plot(samples, [one[2] for one in ours], "s--", color="C0", alpha=0.5, label="SLALOM-eff, paper")
     for name, found, _ in rows:
         if name.startswith("SHAP"):
-            ax.axhline(found[0], color="C1", label="SHAP, ours")  # type: ignore[index]
+            ax.axhline(found[0], color="C1", label="SHAP, ours")
     ax.set_xscale("log")
     ax.set_xticks(samples, map(str, samples))
     ax.minorticks_off()

@@ -333,7 +333,7 @@ def test_twins_are_paid_alike(model: Slalom) -> None:
 @pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, np.inf, "half", [0.5]])
 def test_a_point_must_be_a_probability(bad: object) -> None:
     with pytest.raises(InputError, match=r"\Aq of Point must[^\n]*\Z"):
-        Point(bad)  # type: ignore[arg-type]
+        Point(bad)
 
 
 @pytest.mark.parametrize(("a", "b", "name"), [(0.0, 1.0, "a"), (1.0, -2.0, "b"), (np.inf, 1.0, "a"), (1.0, np.nan, "b")])
@@ -351,4 +351,4 @@ def test_counts_are_checked(function: Function, bad: Floats) -> None:
 
 def test_a_measure_is_asked_for() -> None:
     with pytest.raises(InputError, match=r"\Ameasure must be Beta\(a, b\) or Point\(q\); got 0.5\Z"):
-        semivalue(Slalom([1.0, 2.0], [0.0, 0.0]), 0.5)  # type: ignore[arg-type]
+        semivalue(Slalom([1.0, 2.0], [0.0, 0.0]), 0.5)

@@ -51,8 +51,7 @@ class Pass:
 
     def logits(self, rows: int = 1) -> torch.Tensor:
         """Return the logits (rows, n_outputs) of as many copies of the input, in float32 at least."""
-        found = self.model.logits(np.repeat(self.ids, rows, axis=0))
-        return found if found.dtype == torch.float64 else found.float()
+        return self.model.logits(np.repeat(self.ids, rows, axis=0))
 
     def table(self) -> torch.nn.Module:
         """Return the module that turns token ids into vectors."""

@@ -244,12 +244,8 @@ class HuggingFace(Model):
         # In-place changes raise the version of a tensor, replacements change its address.
         # Changes through .data do neither, so some elements are looked at as well.
         hooks = [hook for m in self.model.modules() for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
-        some: dict[Any, list[torch.Tensor]] = {}
         with torch.inference_mode():
-            for _, t in tensors:
-                if t.numel():
-                    some.setdefault((t.dtype, t.device), []).append(t.reshape(-1)[:: max(t.numel() // 17, 1)])
-            seen = b"".join(torch.cat(parts).cpu().double().numpy().tobytes() for parts in some.values())
+            seen = _bytes([t.reshape(-1)[:: max(t.numel() // 17, 1)] for _, t in tensors if t.numel()])
         config = getattr(self.model, "config", None)
         state = (
             seen,
@@ -264,16 +260,14 @@ class HuggingFace(Model):
             digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
-                looks: dict[Any, list[torch.Tensor]] = {}  # copied from each device at once
+                looks: list[torch.Tensor] = []
                 for name, tensor in tensors:
                     digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
                     flat = tensor.reshape(-1)
                     if flat.numel():
-                        look = looks.setdefault(tensor.device, [])
-                        look.append(flat[:: max(flat.numel() // 257, 1)].double())
-                        look += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
-                for look in looks.values():
-                    digest.update(torch.cat(look).cpu().numpy().tobytes())
+                        looks.append(flat[:: max(flat.numel() // 257, 1)].double())
+                        looks += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
+                digest.update(_bytes(looks))
             names[use] = (state, digest.hexdigest())
         return names[use][1]
 
@@ -315,15 +309,14 @@ class HuggingFace(Model):
 
     def start(self, inputs: NDArray[np.int32]) -> Coming:
         """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
-        found = self.logits(inputs)
-        return to_host(found if found.dtype == torch.float64 else found.float())
+        return to_host(self.logits(inputs))
 
     def finish(self, started: Coming) -> NDArray[Any]:
         """Wait for the logits."""
         return np.asarray(started.wait().numpy())
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits of ids (k, planes, length) on the device, which may still have to compute them."""
+        """Return the logits of ids (k, planes, length), in float32 at least, on the device, which may still compute them."""
         device = self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         ids = block[:, 0].long()
@@ -350,7 +343,15 @@ class HuggingFace(Model):
                 f"{self.name} must answer with logits; got {type(answer).__name__}"
                 " (load it with AutoModelForSequenceClassification)"
             )
-        return logits
+        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def _bytes(parts: list[torch.Tensor]) -> bytes:
+    """Return vectors as the bytes of doubles, those of one type and device copied to the host at once."""
+    alike: dict[Any, list[torch.Tensor]] = {}
+    for part in parts:
+        alike.setdefault((part.dtype, part.device), []).append(part)
+    return b"".join(torch.cat(some).cpu().double().numpy().tobytes() for some in alike.values())
 
 
 def _aligned(text: str, tokens: list[str], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:

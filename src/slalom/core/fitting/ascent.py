@@ -16,7 +16,7 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.core.fitting import steps
 from slalom.core.fitting.backend import Backend
-from slalom.core.fitting.centred import Centred, Design
+from slalom.core.fitting.centred import Centred, Design, Step
 from slalom.core.fitting.steps import FLOOR, Factors, Priors, System, Tilt
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
@@ -205,8 +205,9 @@ class Ascent:
 
     def leaning(self, at: Linearised) -> Linearised:
         """Add to the cost, as a slope at this point, what integrating out the linear side adds."""
-        force, gradient = self.on.recorded(steps.lean)(at.point, at.system, at.factors, self.knobs(at.hyper), self.coarse)
+        force, (linear, shape) = self.volume(at.point, at.hyper, at.factors), at.system.gradient
         self.tilt = Tilt(at.point.t, at.point.scalars, force)
+        gradient = Step(linear, shape - force)
         return at._replace(system=at.system._replace(gradient=gradient), tried=None)
 
     def done(self, iteration: int, gain: float, last: float) -> bool:

@@ -137,11 +137,6 @@ def descent(point: Centred, knobs: Knobs, priors: Priors, tilt: Tilt | None) -> 
     return Step(linear, shape), free
 
 
-def slope(point: Centred, knobs: Any, priors: Priors, tilt: Tilt | None) -> tuple[Step, Any]:
-    """Return minus half the gradient, and the terms."""
-    return descent(point, Knobs(*knobs), priors, tilt)[0], terms(point, priors, tilt)
-
-
 # -- a linearisation --------------------------------------------------------------------------------------------------
 
 
@@ -249,22 +244,17 @@ def stride(
     last: the move that led here and minus half the gradient before it. The move that comes next is its own output, as bounds
     may shorten the step. The numbers: the terms, and the fall of the cost that the step promises.
     """
-    descent, numbers = slope(point, knobs, priors, tilt)
+    downhill, _ = descent(point, Knobs(*knobs), priors, tilt)
     if last is not None:
-        pairs = (*pairs, learnt(point.on.xp, last[0], last[1].plus(descent, -1.0)))
-    step = within(point, factors, direction(factors.solve, pairs, descent))
+        pairs = (*pairs, learnt(point.on.xp, last[0], last[1].plus(downhill, -1.0)))
+    step = within(point, factors, direction(factors.solve, pairs, downhill))
     moved = point.moved(step)
-    return descent, pairs, step, moved, moved.since(point), point.on.xp.concatenate((numbers, step.inner(descent)[None]))
-
-
-def lean(point: Centred, system: System, factors: Factors, knobs: Any, coarse: bool) -> tuple[Any, Step]:
-    """Return the force on the shape from integrating out the linear side (`marginal`), and minus half the gradient with it."""
-    force = pressure(point, factors, knobs, coarse)
-    return force, Step(system.gradient.linear, system.gradient.shape - force)
+    numbers = point.on.xp.concatenate((terms(point, priors, tilt), step.inner(downhill)[None]))
+    return downhill, pairs, step, moved, moved.since(point), numbers
 
 
 def pressure(point: Centred, factors: Factors, knobs: Any, coarse: bool) -> Any:
-    """Return the force on the shape from integrating out the linear side."""
+    """Return the force on the shape from integrating out the linear side (`marginal`)."""
     given = Knobs(*knobs)
     return volume(point, given.precision, given.strength, factors.linear, coarse)
 
