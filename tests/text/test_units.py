@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.text import units
+from slalom.text import Units, units
 
 TEXT = "the film, the unwatchable film"
 NAMES = ("the", "film", ",", "the", "un", "watch", "able", "film")
@@ -38,6 +38,19 @@ def test_equal_tokens_share_parameters_but_none_vanishes():
     member = np.eye(6)[u.type_of_unit]
     keep = np.random.default_rng(0).random((20, 8)) < 0.5
     assert (u.counts(keep) == keep @ member).all()
+
+
+def test_rows_of_few_units_are_counted_as_all_others_are():
+    """Few units of many: counted where they stand. A parameter may be there more than 255 times."""
+    types = np.concatenate([np.arange(50), np.full(400, 7), np.arange(50, 4500)])
+    n = len(types)
+    u = Units(tuple(map(str, types)), np.zeros((n, 2), dtype=np.int64), np.arange(n), types)
+    keep = np.zeros((3, n), dtype=bool)
+    keep[0, [3, 60, 61]], keep[1, 50:450], keep[2, [0, n - 1]] = True, True, True
+    expected = np.stack([np.bincount(types[row], minlength=4500) for row in keep])
+    assert expected.max() == 400
+    assert (u.counts(keep) == expected).all()
+    assert (u.counts(~keep) == np.stack([np.bincount(types[~row], minlength=4500) for row in keep])).all()
 
 
 def test_words_join_their_pieces():

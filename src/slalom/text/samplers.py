@@ -56,7 +56,7 @@ class Pairs(Sampler):
         n, full = len(place), comb(len(place), 2)
         if n == 1:
             return _asked(np.arange(len(types))[None] == place[0])
-        chosen = np.arange(full) if full <= budget else np.sort(rng.choice(full, budget, replace=False))
+        chosen = np.arange(full) if full <= budget else rng.choice(full, budget, replace=False)
         # Pair number p lies in row i of the upper triangle, whose first pair has the number i (2n - i - 1) / 2.
         starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2
         first = np.searchsorted(starts, chosen, side="right") - 1

@@ -62,9 +62,10 @@ def sentences(text: str) -> Spans:
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span without the white space at its ends; one that is white space alone stays as it is."""
     piece = text[start:end]
-    if not piece.strip():
+    left = piece.lstrip()
+    if len(piece) == len(left.rstrip()) or not left:  # as good as always
         return start, end
-    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+    return end - len(left), start + len(piece.rstrip())
 
 
 def _spans(pairs: list[tuple[int, int]]) -> Spans:

@@ -11,7 +11,7 @@ Every occurrence stays a unit of its own, whatever its kind: a repeated token ne
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +55,18 @@ class Units:
         """Return how many atoms are present (m,) for the presence of units (m, n)."""
         return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
 
-    def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return how often each parameter is present (m, n_types) for the presence of units (m, n)."""
+    def counts(self, keep: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return how often each parameter is present (m, n_types) for the presence of units (m, n), in a type that holds it."""
         if self.n_types == len(self):
-            return keep.astype(np.float64)
+            return keep
         rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
         places = rows * self.n_types + self.type_of_unit[units_]
         shape = len(keep), self.n_types
-        return np.asarray(np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape), dtype=np.float64)
+        if 8 * len(places) > shape[0] * shape[1] or len(self) > np.iinfo(np.uint16).max:
+            return np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape)
+        counts = np.zeros(shape, dtype=np.uint16)
+        np.add.at(counts.reshape(-1), places, np.uint16(1))
+        return counts
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:

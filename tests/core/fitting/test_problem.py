@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slalom.core import Joint, Slalom, fit
+from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
 
@@ -13,6 +13,23 @@ Y = np.array([1.0, 2.0, 4.0])
 
 def result(problem, model):
     return problem.fitted(model, converged=True, iterations=1)
+
+
+# -- counts of any type ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fitter", [Joint(device="cpu"), Sgd(), Alternating(), Linear()])
+@pytest.mark.parametrize("kind", [np.bool_, np.uint16, np.int64])
+def test_the_type_of_the_counts_makes_no_difference(fitter, kind):
+    """Unsigned and boolean counts are kept as they are, and looked at as such; what comes out is the same."""
+    rng = np.random.default_rng(0)
+    counts = np.stack([np.isin(np.arange(20), rng.choice(20, 2, replace=False)) for _ in range(150)]).astype(kind)
+    scores, weights = rng.normal(size=150), rng.integers(0, 3, 150)
+    found, same = (fit(given, scores, fitter, weights) for given in (counts, counts.astype(float)))
+    np.testing.assert_array_equal(found.model(counts), same.model(counts))
+    assert (found.loss, found.r2, found.diagnosis) == (same.loss, same.r2, same.diagnosis)
+    assert Problem.of(counts, scores, weights).table.dtype == (np.float64 if kind is np.int64 else kind)
+    assert Problem.of(counts, scores, weights).counts.dtype == np.float64
 
 
 # -- refusals ------------------------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """Stochastic gradient descent: planted parameters, its gradient, its stopping, and what it cannot do."""
 
+from collections import deque
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from slalom.core.fitting.problem import Problem
-from slalom.core.fitting.sgd import Sgd, _Data, _Full, _Listed
+from slalom.core.fitting.sgd import Sgd, _Data, _Full, _Listed, _quasi_newton
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -75,7 +78,8 @@ def test_the_gradient_is_that_of_the_loss(classes):
     scores = rng.normal(size=30 if classes is None else (30, classes))
     data = _Data.of(Problem.of(counts, scores, rng.random(30)))
     at = rng.normal(size=(1 + (classes or 1), 6))
-    got = data.gradient(at)
+    loss, got = data.slope(at)
+    assert loss == pytest.approx(data.loss(at), rel=1e-12)
     for where in np.ndindex(at.shape):
         step = np.zeros_like(at)
         step[where] = 1e-6
@@ -98,7 +102,7 @@ def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
     pairs_of_batches = list(zip(*(data.batches(np.random.default_rng(0), 20) for data in (listed, full)), strict=True))
     assert len(pairs_of_batches) == 2
     for one, other in pairs_of_batches:
-        np.testing.assert_allclose(one.gradient(at), other.gradient(at), rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(one.slope(at)[1], other.slope(at)[1], rtol=1e-9, atol=1e-14)
 
 
 def test_the_batches_of_an_epoch_hold_different_rows_and_their_gradients_add_up():
@@ -107,7 +111,7 @@ def test_the_batches_of_an_epoch_hold_different_rows_and_their_gradients_add_up(
     data = _Data.of(Problem.of(pairs(rng, 60, 20), rng.normal(size=60), rng.random(60)))
     at = rng.normal(size=(2, 20))
     batches = list(data.batches(rng, 20))
-    np.testing.assert_allclose(sum(batch.gradient(at) for batch in batches) / 3, data.gradient(at), atol=1e-14)
+    np.testing.assert_allclose(sum(batch.slope(at)[1] for batch in batches) / 3, data.slope(at)[1], atol=1e-14)
 
 
 def test_the_loss_is_that_of_the_model():
@@ -194,12 +198,90 @@ def test_noise_ends_soon_where_rows_are_pairs():
 def test_the_mean_of_the_last_steps_is_better_than_any_of_them():
     """Where minibatches are noisy: halving the learning rate until nothing is gained takes twice the steps to get there."""
     rng = np.random.default_rng(19)
-    counts = pairs(rng, 3000, 60)
-    problem = Problem.of(counts, planted(rng, 60)(counts) + rng.normal(size=3000), None)
+    counts = subsets(rng, 3000, 12)
+    problem = Problem.of(counts, planted(rng, 12)(counts) + rng.normal(size=3000), None)
     once = Sgd(halvings=1).solve(problem)
     least = Sgd(patience=500).solve(problem).loss
     assert once.iterations < 500
     assert once.loss < 1.005 * least
+
+
+def lowest(problem):
+    """The least loss that scipy finds from the same start, given all the time it wants."""
+    data = _Data.of(problem)
+    shape = len(data.scores) + 1, data.n_units
+
+    def slope(flat):
+        loss, gradient = data.slope(flat.reshape(shape))
+        return loss, gradient.ravel()
+
+    options = {"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-10}
+    found = minimize(slope, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=options)
+    return found.fun * data.scale**2
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_short_rows_are_finished_with_all_of_them(classes):
+    """Some forty steps to within 3% of the least loss: an epoch of minibatches is thirteen."""
+    rng = np.random.default_rng(20)
+    counts = pairs(rng, 5000, 120)
+    truth = planted(rng, 120, classes)
+    scores = truth(counts) + 0.4 * rng.normal(size=truth(counts).shape)
+    problem = Problem.of(counts, scores, rng.integers(1, 4, 5000))
+    fit = Sgd().solve(problem)
+    assert (fit.converged, fit.diagnosis) == (True, "")
+    assert 13 < fit.iterations < 80
+    assert fit.loss <= 1.03 * lowest(problem)
+    assert fit.loss == pytest.approx(problem.loss(fit.model), rel=1e-9)
+
+
+def test_the_finish_begins_at_the_start_where_minibatches_lead_nowhere():
+    rng = np.random.default_rng(21)
+    counts = pairs(rng, 2000, 40)
+    problem = Problem.of(counts, planted(rng, 40)(counts), None)
+    for rate in (1e4, 1e200):
+        fit = Sgd(learning_rate=rate).solve(problem)
+        assert fit.converged
+        assert fit.r2 > 1 - 1e-8
+
+
+def test_the_finish_stops_at_the_limit_and_says_so():
+    rng = np.random.default_rng(22)
+    counts = pairs(rng, 384, 40)
+    problem = Problem.of(counts, planted(rng, 40)(counts), None)
+    losses = []
+    for most in (1, 5, 20):
+        fit = Sgd(max_steps=most).solve(problem)
+        assert (fit.converged, fit.iterations) == (False, most)
+        assert f"Not converged after {most} iterations; raise max_steps" in fit.diagnosis
+        losses.append(fit.loss)
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_importances_that_want_to_be_infinite_stay_finite():
+    """A unit that takes all the weight in each of its pairs."""
+    rng = np.random.default_rng(23)
+    truth = Slalom(rng.normal(size=30), np.where(np.arange(30) == 4, 900.0, 0.0))
+    counts = pairs(rng, 600, 30)
+    fit = Sgd().solve(Problem.of(counts, truth(counts), None))
+    assert np.isfinite(fit.model.importances).all()
+    assert fit.model.importances.argmax() == 4
+    assert fit.r2 > 1 - 1e-6
+
+
+def test_the_memory_of_steps_is_the_inverse_curvature_of_bfgs():
+    """The two loops against the updates of the matrix itself, begun at the scale of the last step."""
+    rng = np.random.default_rng(24)
+    steps = rng.normal(size=(4, 6))
+    root = rng.normal(size=(6, 6))
+    changes = steps @ (root @ root.T + np.eye(6))
+    matrix = np.eye(6) * (steps[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for step, change in zip(steps, changes, strict=True):
+        away = np.eye(6) - np.outer(step, change) / (step @ change)
+        matrix = away @ matrix @ away.T + np.outer(step, step) / (step @ change)
+    slope = rng.normal(size=6)
+    np.testing.assert_allclose(_quasi_newton(slope, deque(zip(steps, changes, strict=True))), matrix @ slope)
+    np.testing.assert_array_equal(_quasi_newton(slope, deque()), slope)
 
 
 def test_the_best_iterate_is_returned():

@@ -111,7 +111,8 @@ class _Search:
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
         seen = problem.weights > 0
-        self.counts, self.weights = problem.seen, problem.weights[seen] / problem.weights[seen].mean()
+        self.counts = problem.counts if seen.all() else problem.counts[seen]
+        self.weights = problem.weights[seen] / problem.weights[seen].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
         self.seen = Problem(self.counts, self.scores, self.weights)
         self.rows = self.on.asarray(self.counts)

@@ -7,14 +7,15 @@ It starts from v = 0 and s = 0, as the paper does. What departs from the paper:
 
 - The scores are brought to mean 0 and variance 1 first and the values brought back at the end. F moves and
   stretches with v, so this only lets one learning rate suit all scores.
-- Rows are drawn without replacement, an epoch at a time, and after each epoch the loss on all rows is looked
-  at. When it has not fallen by 0.5% in `patience` steps (four times as many where rows have many units or the
-  loss is nearly zero), the parameters are averaged over these steps (Polyak and Ruppert), which takes out most of
-  the noise of minibatches, and the learning rate is halved. The fit is over after `halvings` of them, or when the
-  loss is not near zero and the last halving has won less than 1%. The paper takes a fixed number of steps. The
-  best point is returned, not the last.
+- Rows are drawn without replacement, an epoch at a time, and after each epoch the loss on all rows is looked at. When it
+  has not fallen by 0.5% in `patience` steps (four times as many where rows have many units or the loss is nearly zero), the
+  parameters are averaged over these steps (Polyak and Ruppert), which takes out most of the noise of minibatches, and the
+  learning rate is halved. The fit is over after `halvings` of them, or when the loss is not near zero and the last halving
+  has won less than 1%. The paper takes a fixed number of steps. The best point is returned, not the last.
+- Where rows have few units present, only those are visited. Where they are at most four (pairs), all rows together take
+  hardly longer than a minibatch: as soon as an epoch no longer brings the loss down to a fifth, the rest of the way is gone
+  with all rows (L-BFGS), in a tenth of the steps. It ends when 4 steps have not lowered the loss by 2%.
 - Adam's averages reach back 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
-- Where rows have few units present (pairs), only those are visited.
 
 `converged` says that the loss has stopped falling, not that the data determine every parameter: descent is
 slow along flat valleys (many units in every row). There is no background and no link: an empty row has no
@@ -22,6 +23,7 @@ value, and a linear model is out of reach, as a unit has the same score alone an
 Parameters that the data leave open stay where they started: at the mean score, and at s = 0.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
@@ -42,6 +44,13 @@ _WORTH = 0.01  # the least relative fall of the lowest loss that makes a further
 _STILL = 1.5  # times the lowest loss, below which steps that no longer lower it lie still
 _CLOSE = 0.003  # a loss below this share of the variance may yet fall to zero
 _VALLEY = 4  # times the patience in flat valleys: near such an end, or where rows have many units
+_SHORT = 4  # rows of at most so many units: all of them take hardly longer than a minibatch
+_FALL = 1 / 5  # short rows: an epoch that does not bring the loss down to this share is the last one
+_LAST = (4, 0.02)  # with all rows: so many steps without that relative fall of the loss are the last
+_LONGER = 10  # times as many steps near zero
+_MEMORY = 5  # steps that L-BFGS remembers
+_ARMIJO = 1e-4  # share of the promised fall that a step must bring
+_TINY = 1e-10  # steps and curvatures that are rounding
 _MEMORIES = (0.9, 0.95)  # of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
 _FEW = 1 / 8  # rows with no more than this share of the units present are kept as lists of units
@@ -53,8 +62,8 @@ class Sgd(Fitter):
     """Minibatch descent on v and s together.
 
     learning_rate: of the first steps, for scores of variance one; None takes 0.15 for adam and 1 for sgd.
-    max_steps: at most so many minibatches (a begun epoch is finished). tolerance: converged at this share of
-    the scores' variance. patience, halvings: converged, too, when the learning rate has been halved
+    max_steps: at most so many minibatches and steps with all rows (a begun epoch is finished). tolerance: converged at this
+    share of the scores' variance. patience, halvings: converged, too, when the learning rate has been halved
     `halvings` times, each time after `patience` steps without a gain, or when a halving has gained little.
     seed: of the order of the rows; the same seed gives the same fit.
 
@@ -90,29 +99,33 @@ class Sgd(Fitter):
         """Return the best model found; InputError where a row is empty."""
         data = _Data.of(problem)
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, steps, converged = self._descend(data)
+            parameters, loss, steps, converged = self._descend(data)
         values = parameters[:-1].T * data.scale + data.mean
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], parameters[-1])
-        return problem.fitted(model, converged=converged, iterations=steps, limit="max_steps")
+        known = loss * data.scale**2 if problem.scores.ndim == 1 else None  # a model of several classes has centred values
+        return problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps")
 
-    def _descend(self, data: "_Data") -> tuple[Floats, int, bool]:
-        """Return the best v and s (n_classes + 1, n), the steps taken and whether they sufficed."""
+    def _descend(self, data: "_Data") -> tuple[Floats, float, int, bool]:
+        """Return the best v and s (n_classes + 1, n), their loss, the steps taken and whether they sufficed."""
         now = np.zeros((len(data.scores) + 1, data.n_units))
         best, lowest, before = now.copy(), data.loss(now), np.inf
         level, rate = lowest, self.learning_rate or _RATES[self.optimizer]
         direction, valley = self._direction(), _VALLEY * self.patience
         patience = self.patience if isinstance(data.counts, _Listed) else valley
+        short = isinstance(data.counts, _Listed) and data.counts.places.shape[1] <= _SHORT
         rng, steps, mark, halved, total = np.random.default_rng(self.seed), 0, 0, 0, np.zeros_like(now)
         while lowest > self.tolerance and halved < self.halvings:
             if steps >= self.max_steps:
-                return best, steps, False
+                return best, lowest, steps, False
             for batch in data.batches(rng, self.batch_size):
-                now -= direction(batch.gradient(now), rate)
+                now -= direction(batch.slope(now)[1], rate)
                 total += now
                 steps += 1
-            loss = data.loss(now)
+            enough, loss = _FALL * lowest, data.loss(now)
             if loss < lowest:
                 best, lowest = now.copy(), loss
+            if short and not loss < enough:
+                return self._finish(data, best, steps)
             if loss < (1.0 - _GAIN) * level:
                 level, mark, total = loss, steps, np.zeros_like(now)
             elif steps - mark >= (valley if lowest < _CLOSE else patience) or not np.isfinite(loss):
@@ -127,7 +140,30 @@ class Sgd(Fitter):
                 now, total = best.copy(), np.zeros_like(now)
                 if not calm:
                     direction = self._direction()
-        return best, steps, True
+        return best, lowest, steps, True
+
+    def _finish(self, data: "_Data", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
+        """Go on with all rows from the best point of so many minibatches; return what `_descend` does."""
+        now, (loss, slope), losses, (last, fall) = start, data.slope(start), list[float](), _LAST
+        memory: deque[tuple[Floats, Floats]] = deque(maxlen=_MEMORY)
+        while loss > self.tolerance:
+            if steps >= self.max_steps:
+                return now, loss, steps, False
+            direction = _quasi_newton(slope, memory)
+            lean, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / float(np.sqrt(np.vdot(slope, slope)))
+            while not ((new := data.slope(there := now - size * direction))[0] <= loss - _ARMIJO * size * lean):
+                size *= min(max(0.5 * size * lean / (new[0] - loss + size * lean), 0.1), 0.5) if np.isfinite(new[0]) else 0.1
+                if size < _TINY:  # rounding
+                    return now, loss, steps, True
+            step, change = there - now, new[1] - slope
+            if np.vdot(step, change) > _TINY * np.vdot(change, change):
+                memory.append((step, change))
+            now, (loss, slope), steps = there, new, steps + 1
+            losses.append(loss)
+            back = last * _LONGER if loss < _CLOSE else last
+            if len(losses) > back and loss > (1.0 - fall) * losses[-1 - back]:
+                break
+        return now, loss, steps, True
 
     def _direction(self) -> Callable[[Floats, float], Floats]:
         """Return the way from gradients and a learning rate to steps, with nothing remembered yet."""
@@ -141,19 +177,21 @@ class _Listed(NamedTuple):
     counts: Floats | None  # (k, m), zero where a row has fewer than k; None where all are one
 
     @classmethod
-    def of(cls, counts: Floats, tables: int) -> "_Listed | None":
+    def of(cls, counts: NDArray[Any], tables: int) -> "_Listed | None":
         """List the entries row by row; None where there are many."""
-        (m, n), present = counts.shape, counts != 0.0
+        (m, n), present = counts.shape, counts != 0
         if np.count_nonzero(present) > _FEW * counts.size:
             return None
-        rows, columns = np.divmod(np.flatnonzero(present), n)
+        found = np.flatnonzero(present)
+        rows, columns = np.divmod(found, n)
         lengths = np.bincount(rows, minlength=m)
         k = int(lengths.max())
         if k > _FEW * n:
             return None
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         units, entries = np.zeros((k, m), dtype=np.intp), np.zeros((k, m))
-        units[nth, rows], entries[nth, rows] = columns, counts[rows, columns]
+        np.put(units, nth * m + rows, columns)
+        np.put(entries, nth * m + rows, counts.take(found))
         return cls(np.arange(tables)[:, None, None] * n + units, None if (entries == 1.0).all() else entries)
 
     def split(self, order: _Rows, size: int) -> "Iterator[_Listed]":
@@ -216,9 +254,9 @@ class _Data(NamedTuple):
         mean = np.average(y, axis=0, weights=weights)
         scale = float(np.sqrt(np.average(((y - mean) ** 2).sum(axis=1), weights=weights)))
         scale = scale if scale > 1e-13 * np.abs(y).max() else 1.0
-        counts = _Listed.of(problem.counts, y.shape[1] + 1) or _Full(problem.counts)
+        counts = _Listed.of(problem.table, y.shape[1] + 1) or _Full(problem.counts)
         scores = np.ascontiguousarray((y - mean).T) / scale
-        return cls(counts, problem.counts.shape[1], scores, weights, mean, scale, bool((weights == 1.0).all()))
+        return cls(counts, problem.table.shape[1], scores, weights, mean, scale, bool((weights == 1.0).all()))
 
     def batches(self, rng: np.random.Generator, size: int) -> "Iterator[_Data]":
         """Yield one epoch of shuffled rows in batches of one size; a last, smaller batch is left out."""
@@ -232,11 +270,14 @@ class _Data(NamedTuple):
     def loss(self, parameters: Floats) -> float:
         """Return the weighted mean squared error."""
         sums = self.counts.forth(_tables(parameters))
-        residual = sums[:-1] / sums[-1] - self.scores
-        return float((residual**2 @ self.weights).sum()) / len(self.weights)
+        return self._mean_square(sums[:-1] / sums[-1] - self.scores)
 
-    def gradient(self, parameters: Floats) -> Floats:
-        """Return the derivative of the loss, shaped as the parameters.
+    def _mean_square(self, residual: Floats) -> float:
+        square = np.vdot(residual, residual) if self.even else (residual**2 @ self.weights).sum()
+        return float(square) / len(self.weights)
+
+    def slope(self, parameters: Floats) -> tuple[float, Floats]:
+        """Return the loss and its derivative, shaped as the parameters.
 
         Small arrays: what takes time is the number of calls.
         """
@@ -246,6 +287,7 @@ class _Data(NamedTuple):
         top, fitted = pull[:-1], sums[:-1]
         fitted /= bottom
         np.subtract(fitted, self.scores, top)
+        loss = self._mean_square(top)
         top /= bottom
         if not self.even:
             top *= self.weights
@@ -255,7 +297,7 @@ class _Data(NamedTuple):
         gradient *= weight
         last = gradient[-1:]
         np.subtract(_summed(gradient[:-1], values, tables[:1]), last, last)  # the tables are no longer needed
-        return gradient
+        return loss, gradient
 
 
 def _summed(one: Floats, other: Floats, out: Floats) -> Floats:
@@ -281,6 +323,21 @@ def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]
     else:
         found = array.take(order, axis=-1)
         yield from np.ascontiguousarray(np.moveaxis(found.reshape(*found.shape[:-1], -1, size), -2, 0))
+
+
+def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats]]") -> Floats:
+    """Return H slope, H the inverse curvature that steps and changes of the slope on the way tell of (the loops of L-BFGS)."""
+    direction, shares = slope.copy(), list[tuple[float, float]]()
+    for step, change in reversed(memory):
+        bend = float(np.vdot(step, change))
+        shares.append((bend, share := float(np.vdot(step, direction)) / bend))
+        direction -= share * change
+    if memory:
+        step, change = memory[-1]
+        direction *= np.vdot(step, change) / np.vdot(change, change)
+    for (step, change), (bend, share) in zip(memory, reversed(shares), strict=True):
+        direction += (share - float(np.vdot(change, direction)) / bend) * step
+    return direction
 
 
 def _adam() -> Callable[[Floats, float], Floats]:
