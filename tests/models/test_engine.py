@@ -121,6 +121,29 @@ def test_running_out_of_memory_halves_the_batches_and_goes_on():
     assert max(batch.size for batch in model.batches) <= 30
 
 
+@pytest.mark.parametrize("ahead", [1, 3, 50])
+def test_so_many_batches_are_begun_before_the_first_is_finished(ahead):
+    model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
+    model.ahead, open_, most = ahead, 0, 0
+    start, finish = model.start, model.finish
+
+    def begun(inputs):
+        nonlocal open_, most
+        open_ += 1
+        most = max(most, open_)
+        return start(inputs)
+
+    def finished(started):
+        nonlocal open_
+        open_ -= 1
+        return finish(started)
+
+    model.start, model.finish = begun, finished
+    found = Engine(model)([Question(reading, keep)])
+    assert (found[0].outputs == expected(reading, keep)).all()
+    assert (open_, most) == (0, min(ahead, len(model.batches)))
+
+
 def test_an_input_that_does_not_fit_alone_is_reported():
     with pytest.raises(ModelError, match="one input of 12 tokens does not fit into the memory of Summing"):
         Engine(Summing(room=5))([Question(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])

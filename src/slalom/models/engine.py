@@ -179,22 +179,22 @@ class Engine:
                 more = np.full((max(len(self._slots), 1024), self._table.shape[1]), np.nan)  # grows by doubling
                 self._table = np.concatenate([self._table, more])
             where = np.array(slots, dtype=np.int64)
-            store.load(self._table, names, where)
             joined = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [text for part in parts for text in part]
-            left = np.flatnonzero(np.isnan(self._table[where, 0]))
-            if len(left) < len(where):
+            if store.load(self._table, names, where):
+                left = np.flatnonzero(np.isnan(self._table[where, 0]))
                 joined = joined[left] if isinstance(joined, np.ndarray) else [joined[i] for i in left]
                 names, where = [names[i] for i in left], where[left]
             if len(where):
                 yield _Batch(joined, names, where, length)
 
     def _run(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> None:
-        """Ask the model: while it answers two batches, the next is made."""
+        """Ask the model: while it answers as many batches as it takes at a time, the next is made."""
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
         work, queue = self._work(plan, asked, store), deque[_Batch]()
         running: deque[tuple[_Batch, Any]] = deque()
+        ahead = self.model.ahead
 
         def finish() -> None:
             """Take in the answers of the oldest batch under way."""
@@ -214,10 +214,12 @@ class Engine:
             stack.enter_context(self.model.session())
             queue.append(batch)
             try:
-                while queue or running:
-                    if not queue and len(running) < 2 and (batch := next(work, None)) is not None:
+                while True:
+                    if not queue and len(running) < ahead and (batch := next(work, None)) is not None:
                         queue.append(batch)
-                    if not queue or len(running) == 2:
+                    if not queue and not running:
+                        break
+                    if not queue or len(running) == ahead:
                         finish()
                         continue
                     batch = queue.popleft()
@@ -305,10 +307,11 @@ class _Store:
         if self.base is not None:
             self.base.close()
 
-    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> None:
-        """Fill in the rows of the table that the file has."""
+    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> bool:
+        """Fill in the rows of the table that the file has; return whether it has any."""
         if self.base is None:
-            return
+            return False
+        some_found = False
         slots = dict(zip(keys, where.tolist(), strict=True))
         for start in range(0, len(keys), 500):
             some = keys[start : start + 500]
@@ -317,7 +320,8 @@ class _Store:
             with closing(self.base.execute(query, [self.whose, *some])) as found:
                 for key, outputs in found:
                     if len(row := np.frombuffer(outputs)) == table.shape[1]:
-                        table[slots[key]] = row
+                        table[slots[key]], some_found = row, True
+        return some_found
 
     def save(self, keys: list[bytes], outputs: Floats) -> None:
         """Keep the answers of one batch; all of them or, if interrupted, none."""

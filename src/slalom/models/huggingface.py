@@ -77,7 +77,8 @@ class TokenReading(Reading):
         """Return the token ids (k, planes, total) of some rows, which all have that many, and their digests."""
         window, k, n = self.planes[:, start : start + keep.shape[1]], len(own), keep.shape[1]
         ahead, behind = self.before.shape[1], self.after.shape[1]
-        places = np.flatnonzero(keep[own]).reshape(k, total - ahead - behind) - n * np.arange(k)[:, None]
+        some = keep[own[0] : own[-1] + 1] if own[-1] - own[0] == k - 1 else keep[own]  # rows side by side need no copy
+        places = np.flatnonzero(some).reshape(k, total - ahead - behind) - n * np.arange(k)[:, None]
         inputs = np.empty((k, len(window), total), dtype=np.int32)
         inputs[:, :, :ahead], inputs[:, :, total - behind :] = self.before, self.after
         for plane, ids in enumerate(window):
@@ -95,8 +96,8 @@ def digests(inputs: NDArray[np.int32]) -> list[bytes]:
     ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
     ids += np.uint64(1)  # or inputs of zeros would have one name, whatever their length
     sums = ids @ _multipliers(*inputs.shape[1:])
-    raw = sums.astype("<u8").tobytes()
-    return [raw[i : i + 16] for i in range(0, len(raw), 16)]
+    names: list[bytes] = sums.astype("<u8").view("V16")[:, 0].tolist()
+    return names
 
 
 @lru_cache(maxsize=4096)
@@ -114,6 +115,7 @@ class HuggingFace(Model):
     """
 
     tokenized = True
+    ahead = 8  # on a GPU small batches are begun while a large one is computed
 
     def __init__(
         self,
@@ -210,7 +212,7 @@ class HuggingFace(Model):
         table = np.array(planes, dtype=np.int32).reshape(len(planes), len(ids))
         ahead, behind = self._template
         end = len(ids) - behind
-        tokens: list[str] = list(self.tokenizer.convert_ids_to_tokens(ids[ahead:end]))
+        tokens = ids[ahead:end]
         offsets = found["offset_mapping"][ahead:end] if fast else _aligned(text, tokens, self.tokenizer)
         places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
         room = None if self.context is None else self.context - ahead - behind
@@ -233,26 +235,28 @@ class HuggingFace(Model):
         body = table[:, ahead : ahead + n]
         return TokenReading(text, names, places[:n], body, table[:, :ahead], table[:, end:], windows, cut)
 
-    def _shown(self, token: str, seen: str) -> str:
+    def _shown(self, number: int, seen: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""
+        token = str(self.tokenizer.convert_ids_to_tokens(number))
         plain = str(self.tokenizer.convert_tokens_to_string([token]))
         return plain.strip() or seen or plain or token
 
     def identity(self) -> str:
         """Return a name made from configuration, tokenizer and weights."""
-        tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
         # In-place changes raise the version of a tensor, replacements change its address.
         # Changes through .data do neither, so some elements are looked at as well.
-        hooks = [hook for m in self.model.modules() for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+        modules = list(self.model.modules())
+        hooks = [hook for m in modules for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+        weights = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
         with torch.inference_mode():
-            seen = _bytes([t.reshape(-1)[:: max(t.numel() // 17, 1)] for _, t in tensors if t.numel()])
+            seen = _bytes([t.reshape(-1)[:: max(t.numel() // 17, 1)] for t in weights if t.numel()])
         config = getattr(self.model, "config", None)
         state = (
             seen,
             tuple(map(id, hooks)),
             repr(self.model),
             repr(getattr(config, "__dict__", config)),
-            *((name, t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for name, t in tensors),
+            *((t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for t in weights),
         )
         names, use = _NAMES.setdefault(self.model, {}), (self.precision, self._template)
         if use not in names or names[use][0] != state:
@@ -261,7 +265,7 @@ class HuggingFace(Model):
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
                 looks: list[torch.Tensor] = []
-                for name, tensor in tensors:
+                for name, tensor in (*self.model.named_parameters(), *self.model.named_buffers()):
                     digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
                     flat = tensor.reshape(-1)
                     if flat.numel():
@@ -354,10 +358,10 @@ def _bytes(parts: list[torch.Tensor]) -> bytes:
     return b"".join(torch.cat(some).cpu().double().numpy().tobytes() for some in alike.values())
 
 
-def _aligned(text: str, tokens: list[str], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
+def _aligned(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
     """Return spans for the tokens of a tokenizer without offsets: each is looked for after the one before it."""
     spans, at, lower = [], 0, text.lower() if len(text.lower()) == len(text) else text
-    for token in tokens:
+    for token in tokenizer.convert_ids_to_tokens(ids):
         name = tokenizer.convert_tokens_to_string([token]).strip()
         name = name.removeprefix("##") or token
         found = lower.find(name.lower(), at)

@@ -63,7 +63,7 @@ class InPlace(Model):
             )
         if not 0 <= int(chosen) < len(model.tokenizer):
             raise InputError(f"instead must be a token id below {len(model.tokenizer)}; got {instead!r}")
-        self.inner, self.instead = model, int(chosen)
+        self.inner, self.instead, self.ahead = model, int(chosen), model.ahead
         self.head, self.name, self.form = model.head, model.name, f"token {chosen} in place"
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> InPlaceReading:

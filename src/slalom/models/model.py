@@ -134,6 +134,7 @@ class Model(ABC):
     head: Head
     name: str
     tokenized: bool = False
+    ahead: int = 1  # how many batches are begun before the first must be finished
     form: str = ""  # what was done to the answers of the model, where that can be chosen
 
     @abstractmethod

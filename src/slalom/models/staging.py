@@ -1,8 +1,8 @@
 """The way of arrays to a GPU and back: by pinned memory, so that the host goes on while a copy waits for its turn.
 
-To pin memory takes longer than to copy it, so it is kept: three pieces take turns on the way there, one more than the engine
-has batches under way; on the way back torch keeps it. A copy back must be asked for at once: asked for later it waits for all
-that was given to the GPU in the meantime.
+To pin memory takes longer than to copy it, so it is kept: three pieces take turns on the way there; on the way back torch
+keeps it. The driver takes up to 64 KB at once from memory that is not pinned. A copy back must be asked for at once: asked for
+later it waits for all that was given to the GPU in the meantime.
 """
 
 from threading import local
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 _PIECES = 3
+_AT_ONCE = 65_536  # bytes that the driver copies to a place of its own before it returns
 
 
 class _Stage:
@@ -43,6 +44,8 @@ def to_device(block: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a block of the host's memory on a device; on a GPU the copy is under way, and the block may be changed."""
     if device.type != "cuda":
         return block.to(device)
+    if block.nbytes <= _AT_ONCE:
+        return block.to(device, non_blocking=True)
     stages: dict[torch.device, _Stage] = _OWN.__dict__.setdefault("stages", {})
     if device not in stages:
         stages[device] = _Stage(device)
