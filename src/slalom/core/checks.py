@@ -1,13 +1,15 @@
 """Checks of arrays where they enter the core: each returns a clean float64 array or says what must hold."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from slalom.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = Any  # ArrayLike, or a sparse array of scipy
 
 
 def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
@@ -34,9 +36,9 @@ def _finite_sum(array: Floats) -> bool:
         return bool(np.isfinite(array.sum()))
 
 
-def count_matrix(counts: ArrayLike, n_units: int | None = None) -> Floats:
-    """Return counts (n_samples, n_units): finite, not negative, one column a unit."""
-    array = real_array("counts", counts, (2,))
+def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:
+    """Return counts (n_samples, n_units), an array or a sparse one: finite, not negative, one column a unit."""
+    array = real_array("counts", counts.toarray() if issparse(counts) else counts, (2,))
     if n_units is not None and array.shape[1] != n_units:
         raise InputError(f"counts must have one column for each of the {n_units} units; got shape {array.shape}")
     if array.min(initial=0.0) < 0:

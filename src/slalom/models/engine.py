@@ -159,7 +159,7 @@ class Engine:
         for length in sorted(plan, key=lambda length: (tokens[length], length), reverse=True):
             parts: list[Any] = []
             names: list[bytes] = []
-            slots: list[int] = []
+            slots: list[NDArray[np.int64]] = []
             for number, group in plan[length]:
                 inputs, keys = group.make()
                 known, table = len(self._slots), self._slots
@@ -172,13 +172,13 @@ class Engine:
                     keys = [keys[i] for i in at]
                 parts.append(inputs)
                 names += keys
-                slots.extend(range(known, len(table)))
-            if not slots:
+                slots.append(np.arange(known, len(table), dtype=np.int64))
+            if not names:
                 continue
             if len(self._table) < len(self._slots):
                 more = np.full((max(len(self._slots), 1024), self._table.shape[1]), np.nan)  # grows by doubling
                 self._table = np.concatenate([self._table, more])
-            where = np.array(slots, dtype=np.int64)
+            where = np.concatenate(slots)
             joined = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [text for part in parts for text in part]
             if store.load(self._table, names, where):
                 left = np.flatnonzero(np.isnan(self._table[where, 0]))

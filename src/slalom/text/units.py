@@ -11,10 +11,11 @@ Every occurrence stays a unit of its own, whatever its kind: a repeated token ne
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from slalom.errors import InputError
 from slalom.text.segment import Spans, sentences, trimmed, words
@@ -55,18 +56,18 @@ class Units:
         """Return how many atoms are present (m,) for the presence of units (m, n)."""
         return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
 
-    def counts(self, keep: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return how often each parameter is present (m, n_types) for the presence of units (m, n), in a type that holds it."""
-        if self.n_types == len(self):
-            return keep
-        rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
-        places = rows * self.n_types + self.type_of_unit[units_]
+    def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64] | csr_array:
+        """Return how often each parameter is present (m, n_types) for the presence of units (m, n); sparse where few are."""
         shape = len(keep), self.n_types
-        if 8 * len(places) > shape[0] * shape[1] or len(self) > np.iinfo(np.uint16).max:
-            return np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape)
-        counts = np.zeros(shape, dtype=np.uint16)
-        np.add.at(counts.reshape(-1), places, np.uint16(1))
-        return counts
+        few = 8 * np.count_nonzero(keep) <= keep.size
+        if self.n_types == len(self) and not few:
+            return keep.astype(np.float64)
+        rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
+        types = self.type_of_unit[units_]
+        if few:
+            return csr_array((np.ones(len(rows)), (rows, types)), shape)
+        places = rows * self.n_types + types
+        return np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape)
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:

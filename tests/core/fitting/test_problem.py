@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 
 from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting.problem import Problem
@@ -15,21 +16,49 @@ def result(problem, model):
     return problem.fitted(model, converged=True, iterations=1)
 
 
-# -- counts of any type ---------------------------------------------------------------------------------------
+# -- sparse counts --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fitter", [Joint(device="cpu"), Sgd(), Alternating(), Linear()])
-@pytest.mark.parametrize("kind", [np.bool_, np.uint16, np.int64])
-def test_the_type_of_the_counts_makes_no_difference(fitter, kind):
-    """Unsigned and boolean counts are kept as they are, and looked at as such; what comes out is the same."""
+@pytest.mark.parametrize("kind", [csr_array, csc_array, coo_array, csr_matrix])
+def test_sparse_counts_make_no_difference(fitter, kind):
     rng = np.random.default_rng(0)
-    counts = np.stack([np.isin(np.arange(20), rng.choice(20, 2, replace=False)) for _ in range(150)]).astype(kind)
+    counts = np.stack([np.isin(np.arange(20), rng.choice(20, 2, replace=False)) for _ in range(150)]).astype(int)
+    counts[0, counts[0] > 0] = 3
     scores, weights = rng.normal(size=150), rng.integers(0, 3, 150)
-    found, same = (fit(given, scores, fitter, weights) for given in (counts, counts.astype(float)))
-    np.testing.assert_array_equal(found.model(counts), same.model(counts))
+    sparse = kind(counts)
+    found, same = (fit(given, scores, fitter, weights) for given in (sparse, counts))
+    np.testing.assert_array_equal(found.model(sparse), same.model(counts))
     assert (found.loss, found.r2, found.diagnosis) == (same.loss, same.r2, same.diagnosis)
-    assert Problem.of(counts, scores, weights).table.dtype == (np.float64 if kind is np.int64 else kind)
-    assert Problem.of(counts, scores, weights).counts.dtype == np.float64
+    np.testing.assert_array_equal(sparse.toarray(), counts)
+
+
+def test_sparse_counts_may_repeat_an_entry_and_hold_zeros():
+    sparse = csr_array((np.array([1, 1, 0, 2]), np.array([1, 1, 0, 2]), np.array([0, 2, 4])), shape=(2, 3))
+    problem = Problem.of(sparse, [1.0, 2.0], None)
+    assert problem.counts.tolist() == [[0.0, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    assert problem.table.nnz == 2
+    assert sparse.nnz == 4
+    assert problem.alike.tolist() == [True, False, False]
+    assert not problem.empty_rows
+    assert Problem.of(csr_array(np.array([[1, 0], [0, 0]])), [1.0, 2.0], None).empty_rows
+
+
+SPARSE_REFUSED = {
+    "negative": (csr_array(np.array([[0.0, 1.0], [-2.0, 0.0]])), "counts must not be negative; got -2.0 in row 1, column 0"),
+    "infinite": (csr_array(np.array([[0.0, np.inf], [2.0, 0.0]])), r"counts must be finite; got inf at index \[0, 1\]"),
+    "complex": (csr_array(np.array([[0.0, 1j], [2.0, 0.0]])), "counts must be an array of real numbers"),
+    "no units": (csr_array((2, 0)), r"at least one row and one column; got shape \(2, 0\)"),
+    "one row": (csr_array(np.array([[0.0, 1.0]])), r"one row for each of the 1 rows of counts; got shape \(2,\)"),
+    "a vector": (coo_array(np.array([0.0, 1.0])), r"counts must have 2 dimension\(s\); got shape \(2,\)"),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE_REFUSED)
+def test_sparse_counts_that_make_no_fit_are_refused_as_others_are(name):
+    given, message = SPARSE_REFUSED[name]
+    with pytest.raises(InputError, match=message):
+        Problem.of(given, [1.0, 2.0], None)
 
 
 # -- refusals ------------------------------------------------------------------------------------------------

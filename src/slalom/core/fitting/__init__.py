@@ -2,6 +2,7 @@
 
 from numpy.typing import ArrayLike
 
+from slalom.core.checks import Counts
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
@@ -11,11 +12,11 @@ from slalom.core.fitting.sgd import Sgd
 __all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
 
 
-def fit(counts: ArrayLike, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
+def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
     """Fit a Slalom to scores (m,) or (m, n_classes) of counts (m, n_units); the default fitter is `Joint()`.
 
-    Scores of several classes are logits (or log probabilities) and are centred over the classes first. Weights (m,) say how
-    much a row counts.
+    Counts may be a sparse array of scipy. Scores of several classes are logits (or log probabilities) and are centred over the
+    classes first. Weights (m,) say how much a row counts.
 
     >>> import numpy as np
     >>> from slalom.core import Slalom

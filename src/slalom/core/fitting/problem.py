@@ -8,13 +8,13 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
 from slalom.core.additive import Surrogate
-from slalom.core.checks import Floats, count_matrix, real_array
+from slalom.core.checks import Counts, Floats, count_matrix, real_array
 from slalom.core.surrogate import centred
 from slalom.errors import InputError
 
@@ -23,40 +23,40 @@ from slalom.errors import InputError
 class Problem:
     """Checked data: counts (m, n), scores (m,) or (m, n_classes) centred over classes, weights (m,) with mean one.
 
-    table: the counts in the type that they were given in, if it is boolean or unsigned (a look at it takes an eighth of the
-    time), else as floats.
+    table: the counts as they were given, an array of floats or a sparse one (CSR) of positive numbers.
     """
 
-    table: NDArray[Any]
+    table: Floats | csr_array
     scores: Floats
     weights: Floats
 
     @classmethod
-    def of(cls, counts: ArrayLike, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
+    def of(cls, counts: Counts, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
         """Check counts, scores and weights against each other."""
         c, y = _table(counts), real_array("scores", scores, (1, 2))
         if c.shape[0] == 0 or c.shape[1] == 0:
             raise InputError(f"counts must have at least one row and one column; got shape {c.shape}")
-        if len(y) != len(c):
-            raise InputError(f"scores must have one row for each of the {len(c)} rows of counts; got shape {y.shape}")
+        if len(y) != (m := c.shape[0]):
+            raise InputError(f"scores must have one row for each of the {m} rows of counts; got shape {y.shape}")
         if y.ndim == 2 and y.shape[1] < 2:
             raise InputError(f"scores of several classes need >= 2 columns; got shape {y.shape} (pass a vector)")
-        w = np.ones(len(c)) if weights is None else real_array("weights", weights, (1,))
-        if len(w) != len(c) or (w < 0).any() or not w.any():
+        w = np.ones(m) if weights is None else real_array("weights", weights, (1,))
+        if len(w) != m or (w < 0).any() or not w.any():
             raise InputError(
-                f"weights must hold {len(c)} numbers >= 0, not all of them 0; got shape {w.shape}, minimum {w.min(initial=0)}"
+                f"weights must hold {m} numbers >= 0, not all of them 0; got shape {w.shape}, minimum {w.min(initial=0)}"
             )
         return cls(c, centred(y) if y.ndim == 2 else y, w / w.mean())
 
     @cached_property
     def counts(self) -> Floats:
-        """The counts as floats."""
-        return self.table.astype(np.float64, copy=False)
+        """The counts as an array."""
+        return self.table if isinstance(self.table, np.ndarray) else np.asarray(self.table.toarray(), dtype=np.float64)
 
     @property
     def empty_rows(self) -> bool:
         """Whether a row has no unit present, which only a model with a background can explain."""
-        return not bool(self.table.max(axis=1).all())
+        table = self.table
+        return not bool((table.sum(axis=1) if isinstance(table, np.ndarray) else np.diff(table.indptr)).all())
 
     def refuse_empty_rows(self, fitter: str) -> None:
         """Raise where a row has no unit present: for fitters without a background."""
@@ -81,16 +81,26 @@ class Problem:
         """Whether the scores do not vary, but for rounding."""
         return self.spread <= 1e-28 * self.mean_square(self.scores)
 
-    @property
-    def seen(self) -> NDArray[Any]:
-        """The rows of the table that have a weight."""
-        return self.table if self.weights.all() else self.table[self.weights > 0]
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """Which units (n,) have the same count in every row with a weight."""
+        seen = self.table if self.weights.all() else self.table[self.weights > 0]
+        m, n = seen.shape
+        if isinstance(seen, np.ndarray):
+            some = seen[:: max(m // 16, 1)]  # most units differ already in a few rows
+            alike, maybe = np.zeros(n, dtype=bool), np.flatnonzero((some == some[0]).all(axis=0))
+            block = seen[:, maybe]
+        else:
+            times = np.bincount(seen.indices, minlength=n)
+            alike, maybe = times == 0, np.flatnonzero(times == m)
+            block = seen[:, maybe].toarray() if len(maybe) else np.zeros((1, 0))
+        alike[maybe] = (block == block[0]).all(axis=0)
+        return alike
 
     @property
     def rows_alike(self) -> bool:
         """Whether all rows with a weight show the same counts."""
-        seen = self.seen
-        return np.array_equal(seen[0], seen[-1]) and bool((seen == seen[0]).all())
+        return bool(self.alike.all())
 
     def loss(self, model: Surrogate) -> float:
         """Return the weighted mean squared error of a model (summed over classes)."""
@@ -138,25 +148,28 @@ class Problem:
             return "All rows of counts are alike, so nothing can be said about single units; vary the queries."
         if self.steady:
             return "The scores are the same for every row: the model is constant on these queries, importances are arbitrary."
-        seen = self.seen
-        some = seen[:: max(len(seen) // 16, 1)]  # most units differ already in a few rows
-        never, maybe = np.flatnonzero(seen.max(axis=0) == 0), np.flatnonzero((some == some[0]).all(axis=0) & (some[0] > 0))
-        always = maybe[(seen[:, maybe] == seen[0, maybe]).all(axis=0)]
+        if not self.alike.any():
+            return ""
+        there = self.counts[np.argmax(self.weights > 0)] > 0
+        never, always = np.flatnonzero(self.alike & ~there), np.flatnonzero(self.alike & there)
         found = []
         if len(never):
             found.append(f"{_named(never)} never present")
         if len(always):
             found.append(f"{_named(always)} present alike in every row")
-        if found:
-            return f"{' and '.join(found)}: their parameters are set by the prior alone; vary the queries."
-        return ""
+        return f"{' and '.join(found)}: their parameters are set by the prior alone; vary the queries."
 
 
-def _table(given: ArrayLike) -> NDArray[Any]:
-    """Return counts (m, n) that were checked; what cannot be negative or infinite needs no look and keeps its type."""
-    if isinstance(given, np.ndarray) and given.dtype.kind in "bu" and given.ndim == 2:
-        return given
-    return count_matrix(given)
+def _table(given: Counts) -> Floats | csr_array:
+    """Return counts (m, n) that were checked; those of a sparse array without zeros and repetitions."""
+    if not issparse(given) or given.ndim != 2 or given.dtype.kind not in "biuf":
+        return count_matrix(given)
+    table = csr_array(given, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    if not (np.isfinite(table.data).all() and table.data.min(initial=1.0) > 0.0):
+        return count_matrix(given)  # which says where
+    return table
 
 
 def _named(units: NDArray[np.intp]) -> str:

@@ -177,13 +177,17 @@ class _Listed(NamedTuple):
     counts: Floats | None  # (k, m), zero where a row has fewer than k; None where all are one
 
     @classmethod
-    def of(cls, counts: NDArray[Any], tables: int) -> "_Listed | None":
-        """List the entries row by row; None where there are many."""
-        (m, n), present = counts.shape, counts != 0
-        if np.count_nonzero(present) > _FEW * counts.size:
-            return None
-        found = np.flatnonzero(present)
-        rows, columns = np.divmod(found, n)
+    def of(cls, counts: Any, tables: int) -> "_Listed | None":
+        """List the entries of an array, sparse or not, row by row; None where there are many."""
+        m, n = counts.shape
+        if isinstance(counts, np.ndarray):
+            present = counts != 0.0
+            if np.count_nonzero(present) > _FEW * counts.size:
+                return None
+            found = np.flatnonzero(present)
+            (rows, columns), times = np.divmod(found, n), counts.take(found)
+        else:
+            rows, columns, times = np.repeat(np.arange(m), np.diff(counts.indptr)), counts.indices, counts.data
         lengths = np.bincount(rows, minlength=m)
         k = int(lengths.max())
         if k > _FEW * n:
@@ -191,7 +195,7 @@ class _Listed(NamedTuple):
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         units, entries = np.zeros((k, m), dtype=np.intp), np.zeros((k, m))
         np.put(units, nth * m + rows, columns)
-        np.put(entries, nth * m + rows, counts.take(found))
+        np.put(entries, nth * m + rows, times)
         return cls(np.arange(tables)[:, None, None] * n + units, None if (entries == 1.0).all() else entries)
 
     def split(self, order: _Rows, size: int) -> "Iterator[_Listed]":
