@@ -122,9 +122,10 @@ def test_running_out_of_memory_halves_the_batches_and_goes_on():
 
 
 @pytest.mark.parametrize("ahead", [1, 3, 50])
-def test_so_many_batches_are_begun_before_the_first_is_finished(ahead):
+def test_so_many_batches_are_begun_before_the_first_is_finished(ahead, monkeypatch):
     model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
-    model.ahead, open_, most = ahead, 0, 0
+    open_, most = 0, 0
+    monkeypatch.setattr(Summing, "ahead", ahead)
     start, finish = model.start, model.finish
 
     def begun(inputs):

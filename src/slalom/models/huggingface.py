@@ -64,9 +64,10 @@ class TokenReading(Reading):
 
     def _groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[Group]:
         lengths = keep.sum(axis=1, dtype=np.int32)
+        order = np.argsort(lengths, kind="stable")
+        found, starts = np.unique(lengths[order], return_index=True)
         groups = []
-        for length in np.unique(lengths):
-            own = np.flatnonzero(lengths == length)
+        for length, own in zip(found, np.split(order, starts[1:]), strict=True):
             total = self.before.shape[1] + int(length) + self.after.shape[1]
             groups.append(Group(rows[own], total, partial(self._inputs, keep, own, start, total)))
         return groups
@@ -115,7 +116,6 @@ class HuggingFace(Model):
     """
 
     tokenized = True
-    ahead = 8  # on a GPU small batches are begun while a large one is computed
 
     def __init__(
         self,
@@ -162,6 +162,11 @@ class HuggingFace(Model):
     def device(self) -> torch.device:
         """Where the model's weights are."""
         return next((p.device for p in self.model.parameters()), torch.device("cpu"))
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are begun before the first must be finished: on a GPU small ones while a large one is computed."""
+        return 16 if self.device.type == "cuda" else 1
 
     def _tokens_that_fit(self) -> int:
         if self.device.type != "cuda":

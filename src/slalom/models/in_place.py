@@ -63,7 +63,7 @@ class InPlace(Model):
             )
         if not 0 <= int(chosen) < len(model.tokenizer):
             raise InputError(f"instead must be a token id below {len(model.tokenizer)}; got {instead!r}")
-        self.inner, self.instead, self.ahead = model, int(chosen), model.ahead
+        self.inner, self.instead = model, int(chosen)
         self.head, self.name, self.form = model.head, model.name, f"token {chosen} in place"
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> InPlaceReading:
@@ -79,6 +79,11 @@ class InPlace(Model):
         """Bring the model itself into its state, and back."""
         with self.inner.session():
             yield
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are begun before the first must be finished."""
+        return self.inner.ahead
 
     def rows(self, length: int) -> int:
         """Return how many inputs of one length go into a batch."""

@@ -134,7 +134,6 @@ class Model(ABC):
     head: Head
     name: str
     tokenized: bool = False
-    ahead: int = 1  # how many batches are begun before the first must be finished
     form: str = ""  # what was done to the answers of the model, where that can be chosen
 
     @abstractmethod
@@ -148,6 +147,11 @@ class Model(ABC):
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
         """Bring the model into the state in which it is asked, and back."""
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are begun before the first must be finished."""
+        return 1
 
     @abstractmethod
     def rows(self, length: int) -> int:

@@ -65,7 +65,8 @@ class Units:
         rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
         types = self.type_of_unit[units_]
         if few:
-            return csr_array((np.ones(len(rows)), (rows, types)), shape)
+            ends = np.bincount(rows, minlength=len(keep)).cumsum()
+            return csr_array((np.ones(len(rows)), types, np.concatenate([[0], ends])), shape)
         places = rows * self.n_types + types
         return np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape)
 

@@ -280,7 +280,8 @@ def test_the_memory_of_steps_is_the_inverse_curvature_of_bfgs():
         away = np.eye(6) - np.outer(step, change) / (step @ change)
         matrix = away @ matrix @ away.T + np.outer(step, step) / (step @ change)
     slope = rng.normal(size=6)
-    np.testing.assert_allclose(_quasi_newton(slope, deque(zip(steps, changes, strict=True))), matrix @ slope)
+    memory = deque(zip(steps, changes, (steps * changes).sum(axis=1), strict=True))
+    np.testing.assert_allclose(_quasi_newton(slope, memory), matrix @ slope)
     np.testing.assert_array_equal(_quasi_newton(slope, deque()), slope)
 
 

@@ -145,7 +145,7 @@ class Sgd(Fitter):
     def _finish(self, data: "_Data", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
         """Go on with all rows from the best point of so many minibatches; return what `_descend` does."""
         now, (loss, slope), losses, (last, fall) = start, data.slope(start), list[float](), _LAST
-        memory: deque[tuple[Floats, Floats]] = deque(maxlen=_MEMORY)
+        memory: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
         while loss > self.tolerance:
             if steps >= self.max_steps:
                 return now, loss, steps, False
@@ -156,8 +156,8 @@ class Sgd(Fitter):
                 if size < _TINY:  # rounding
                     return now, loss, steps, True
             step, change = there - now, new[1] - slope
-            if np.vdot(step, change) > _TINY * np.vdot(change, change):
-                memory.append((step, change))
+            if (bend := float(np.vdot(step, change))) > _TINY * np.vdot(change, change):
+                memory.append((step, change, bend))
             now, (loss, slope), steps = there, new, steps + 1
             losses.append(loss)
             back = last * _LONGER if loss < _CLOSE else last
@@ -329,18 +329,17 @@ def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]
         yield from np.ascontiguousarray(np.moveaxis(found.reshape(*found.shape[:-1], -1, size), -2, 0))
 
 
-def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats]]") -> Floats:
-    """Return H slope, H the inverse curvature that steps and changes of the slope on the way tell of (the loops of L-BFGS)."""
-    direction, shares = slope.copy(), list[tuple[float, float]]()
-    for step, change in reversed(memory):
-        bend = float(np.vdot(step, change))
-        shares.append((bend, share := float(np.vdot(step, direction)) / bend))
+def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats, float]]") -> Floats:
+    """Return H slope, H the inverse curvature that steps, changes of the slope and their products tell of (L-BFGS)."""
+    direction, shares = slope.copy(), list[Any]()
+    for step, change, bend in reversed(memory):
+        shares.append(share := np.vdot(step, direction) / bend)
         direction -= share * change
     if memory:
-        step, change = memory[-1]
-        direction *= np.vdot(step, change) / np.vdot(change, change)
-    for (step, change), (bend, share) in zip(memory, reversed(shares), strict=True):
-        direction += (share - float(np.vdot(change, direction)) / bend) * step
+        _, change, bend = memory[-1]
+        direction *= bend / np.vdot(change, change)
+    for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
+        direction += (share - np.vdot(change, direction) / bend) * step
     return direction
 
 
