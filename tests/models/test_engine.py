@@ -145,6 +145,14 @@ def test_so_many_batches_are_begun_before_the_first_is_finished(ahead, monkeypat
     assert (open_, most) == (0, min(ahead, len(model.batches)))
 
 
+def test_how_many_batches_are_begun_is_asked_when_the_model_is_ready(monkeypatch):
+    """A model may have been moved to another device since it was asked last."""
+    model, ready = Summing(budget=24), []
+    monkeypatch.setattr(Summing, "ahead", property(lambda self: ready.append(self.sessions) or 2))
+    Engine(model)([Question(Atoms(list(range(10, 22))), subsets(12, 50))])
+    assert set(ready) == {1}
+
+
 def test_an_input_that_does_not_fit_alone_is_reported():
     with pytest.raises(ModelError, match="one input of 12 tokens does not fit into the memory of Summing"):
         Engine(Summing(room=5))([Question(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])

@@ -229,6 +229,9 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     starts = [*range(0, n - 62, 31), n - 62]
     each = [by_hand(made, words, [2, *ids[a : a + 62], 3]) for a in starts]
     assert whole.score == pytest.approx(float(np.mean([x[1] - x[0] for x in each])), abs=1e-4)
+    few = by_hand(made, words, [2, *ids[:3], 3])
+    alone = Explainer(made, words, long="window").ask(whole, np.arange(n) < 3)  # there is nothing in the other windows
+    assert alone == pytest.approx(float(few[1] - few[0]), abs=1e-4)
 
 
 @pytest.mark.parametrize(("name", "room"), [("bert", 64), ("roberta", 64), ("gpt2", 64), ("llama", 64), ("bloom", None)])
@@ -264,6 +267,21 @@ def test_changed_weights_change_the_identity():
     fourth = model.identity()
     made.bert.register_forward_hook(lambda module, given, answer: answer)
     assert len({first, second, third, fourth, model.identity()}) == 5
+
+
+def test_a_module_that_moves_to_another_place_changes_the_identity():
+    """Three layers, two of them one and the same: which two shows in no weight and in no description."""
+    made, words = classifier("bert")
+    one, other = made.bert.encoder.layer[0], copy.deepcopy(made.bert.encoder.layer[0])
+    with torch.no_grad():
+        other.output.dense.weight.mul_(-1.0)
+    found = []
+    for layers in ([one, other, other], [one, one, other], [one, other, one]):
+        made.bert.encoder.layer = torch.nn.ModuleList(layers)
+        found.append(HuggingFace(made, words).identity())
+        made.bert.encoder.layer[0], made.bert.encoder.layer[2] = layers[2], layers[0]
+        found.append(HuggingFace(made, words).identity())
+    assert len(set(found)) == 5  # [one, other, one] reads the same from both ends
 
 
 def test_a_changed_model_is_never_answered_from_memory():

@@ -12,8 +12,9 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 def test_blocks_of_all_sizes_arrive_whole_inside_and_outside_of_inference_mode(device):
     generator = torch.Generator().manual_seed(0)
     sent, arrived = [], []
-    for number in range(12):
-        block = torch.randint(0, 1000, (number % 5 + 1, 2, 7 * number + 1), generator=generator, dtype=torch.int32)
+    for number in range(24):
+        width = 7 * number + 1 if number % 2 else 8192 + 1000 * (number % 7)  # of up to 64 KB, exactly so many, and more
+        block = torch.randint(0, 1000, (number % 5 + 1, 2, width), generator=generator, dtype=torch.int32)
         sent.append(block.clone())
         with torch.inference_mode(number % 3 == 0):
             arrived.append(to_device(block, torch.device(device)).clone())

@@ -38,7 +38,7 @@ def _finite_sum(array: Floats) -> bool:
 
 def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:
     """Return counts (n_samples, n_units), an array or a sparse one: finite, not negative, one column a unit."""
-    array = real_array("counts", counts.toarray() if issparse(counts) else counts, (2,))
+    array = real_array("counts", counts.toarray(order="C") if issparse(counts) else counts, (2,))
     if n_units is not None and array.shape[1] != n_units:
         raise InputError(f"counts must have one column for each of the {n_units} units; got shape {array.shape}")
     if array.min(initial=0.0) < 0:

@@ -1,7 +1,7 @@
 """The query engine: every question about every text goes through here, once.
 
 Duplicates are asked once, across texts too. Inputs are sorted by their exact length, so that nothing is ever padded, and packed
-into batches; while one batch is computed the next is prepared. Where memory runs out the batches are halved. Answers are
+into batches; while a GPU computes some the next are prepared. Where memory runs out the batches are halved. Answers are
 remembered, and kept in an SQLite file if one is named, batch by batch: an interruption loses at most the batches under way.
 """
 
@@ -195,7 +195,6 @@ class Engine:
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
         work, queue = self._work(plan, asked, store), deque[_Batch]()
         running: deque[tuple[_Batch, Any]] = deque()
-        ahead = self.model.ahead
 
         def finish() -> None:
             """Take in the answers of the oldest batch under way."""
@@ -213,6 +212,7 @@ class Engine:
             if batch is None:
                 return
             stack.enter_context(self.model.session())
+            ahead = self.model.ahead
             queue.append(batch)
             try:
                 while True:
@@ -286,12 +286,10 @@ class _Asked(NamedTuple):
         for group, own in self.groups:
             outputs[group.rows] += table[own]
             times[group.rows] += 1.0
-        first = min((int(own.min()) for _, own in self.groups if len(own)), default=0)
-        lengths = np.full(max((int(own.max()) + 1 for _, own in self.groups if len(own)), default=first) - first, -1)
-        for group, own in self.groups:
-            lengths[own - first] = group.length  # an input that comes twice counts once
-        different = lengths >= 0
-        return Answer(outputs / times[:, None], int(np.count_nonzero(different)), int(lengths[different].sum()))
+        lengths = np.repeat([group.length for group, _ in self.groups], [len(own) for _, own in self.groups])
+        slots = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in self.groups)])
+        different, first = np.unique(slots, return_index=True)
+        return Answer(outputs / times[:, None], len(different), int(lengths[first].sum()))
 
 
 class _Store:

@@ -63,6 +63,8 @@ class TokenReading(Reading):
         ]
 
     def _groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[Group]:
+        if not len(keep):  # no row has an atom in this window
+            return []
         lengths = keep.sum(axis=1, dtype=np.int32)
         order = np.argsort(lengths, kind="stable")
         found, starts = np.unique(lengths[order], return_index=True)
@@ -259,6 +261,7 @@ class HuggingFace(Model):
         state = (
             seen,
             tuple(map(id, hooks)),
+            tuple(id(child) for m in modules for child in m._modules.values()),
             repr(self.model),
             repr(getattr(config, "__dict__", config)),
             *((t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for t in weights),
@@ -270,7 +273,8 @@ class HuggingFace(Model):
             digest.update(repr(self._template).encode())
             with torch.inference_mode():
                 looks: list[torch.Tensor] = []
-                for name, tensor in (*self.model.named_parameters(), *self.model.named_buffers()):
+                parameters = self.model.named_parameters(remove_duplicate=False)  # a module may stand in several places
+                for name, tensor in (*parameters, *self.model.named_buffers(remove_duplicate=False)):
                     digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
                     flat = tensor.reshape(-1)
                     if flat.numel():

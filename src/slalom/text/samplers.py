@@ -181,7 +181,7 @@ def _subsets(n: int, k: int, m: int, rng: np.random.Generator) -> Keep:
         every = np.array(list(combinations(range(n), few)), dtype=np.int64).reshape(total, few)
         chosen = _without(n, every[rng.permutation(total)[:m]])
     else:
-        chosen = distinct(_without(n, _blocks(n, few, m + 4, rng)))[0][:m]
+        chosen = np.zeros((0, n), dtype=bool)
         while len(chosen) < m:
             more = _without(n, _blocks(n, few, m - len(chosen) + 4, rng))
             chosen = distinct(np.concatenate([chosen, more]))[0][:m]

@@ -65,7 +65,7 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     left = piece.lstrip()
     if len(piece) == len(left.rstrip()) or not left:  # as good as always
         return start, end
-    return end - len(left), start + len(piece.rstrip())
+    return start + len(piece) - len(left), start + len(piece.rstrip())
 
 
 def _spans(pairs: list[tuple[int, int]]) -> Spans:

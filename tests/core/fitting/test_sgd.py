@@ -269,6 +269,36 @@ def test_importances_that_want_to_be_infinite_stay_finite():
     assert fit.r2 > 1 - 1e-6
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.03, 0.3, 1.0])
+def test_the_start_is_a_saddle_where_units_do_little_alone(noise):
+    """Scores that are what two units are to each other: alike or not. The first steps hardly lower the loss."""
+    rng = np.random.default_rng(1)
+    first, second = np.triu_indices(40, 1)
+    counts = np.zeros((len(first), 40))
+    counts[np.arange(len(first)), first] = counts[np.arange(len(first)), second] = 1.0
+    effects = rng.normal(size=40)
+    scores = np.where((first + second) % 2 == 0, 1.0, -1.0) + noise * (effects[first] + effects[second]) / 2
+    assert Sgd().solve(Problem.of(counts, scores, None)).r2 > 0.38
+
+
+def test_nothing_to_learn_is_a_fit_too():
+    """Every row comes twice, with opposite scores: the slope is zero at the start."""
+    counts = np.repeat(np.kron(np.eye(8), np.ones((1, 2))), 2, axis=0)
+    fit = Sgd().solve(Problem.of(counts, np.tile([1.0, -1.0], 8), None))
+    assert fit.converged
+    assert fit.r2 == pytest.approx(0.0, abs=1e-12)
+    assert np.isfinite(fit.model.values).all()
+
+
+def test_slopes_that_are_no_numbers_end_the_fit():
+    """Counts so small that their sums have no inverse: nothing can be learnt, but it must end."""
+    first, second = np.triu_indices(16, 1)
+    counts = np.zeros((len(first), 16))
+    counts[np.arange(len(first)), first] = counts[np.arange(len(first)), second] = 1e-309
+    fit = Sgd().solve(Problem.of(counts, np.random.default_rng(0).normal(size=len(first)), None))
+    assert np.isfinite(fit.model.values).all()
+
+
 def test_the_memory_of_steps_is_the_inverse_curvature_of_bfgs():
     """The two loops against the updates of the matrix itself, begun at the scale of the last step."""
     rng = np.random.default_rng(24)

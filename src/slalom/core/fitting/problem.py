@@ -150,7 +150,8 @@ class Problem:
             return "The scores are the same for every row: the model is constant on these queries, importances are arbitrary."
         if not self.alike.any():
             return ""
-        there = self.counts[np.argmax(self.weights > 0)] > 0
+        row = int(np.argmax(self.weights > 0))
+        there = count_matrix(self.table[row : row + 1])[0] > 0
         never, always = np.flatnonzero(self.alike & ~there), np.flatnonzero(self.alike & there)
         found = []
         if len(never):

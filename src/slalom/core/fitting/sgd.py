@@ -14,7 +14,8 @@ It starts from v = 0 and s = 0, as the paper does. What departs from the paper:
   has won less than 1%. The paper takes a fixed number of steps. The best point is returned, not the last.
 - Where rows have few units present, only those are visited. Where they are at most four (pairs), all rows together take
   hardly longer than a minibatch: as soon as an epoch no longer brings the loss down to a fifth, the rest of the way is gone
-  with all rows (L-BFGS), in a tenth of the steps. It ends when 4 steps have not lowered the loss by 2%.
+  with all rows (L-BFGS), in a tenth of the steps. It ends when 4 steps have not lowered the loss by 2% (16, where the loss
+  is high or nearly zero). Minibatches go on while they have not left the start, which may be a saddle.
 - Adam's averages reach back 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
 
 `converged` says that the loss has stopped falling, not that the data determine every parameter: descent is
@@ -46,8 +47,11 @@ _CLOSE = 0.003  # a loss below this share of the variance may yet fall to zero
 _VALLEY = 4  # times the patience in flat valleys: near such an end, or where rows have many units
 _SHORT = 4  # rows of at most so many units: all of them take hardly longer than a minibatch
 _FALL = 1 / 5  # short rows: an epoch that does not bring the loss down to this share is the last one
+_FOUND = 0.9  # the loss below which minibatches have left the start, a saddle where units do little alone
+_LOST = 2.0  # the loss above which they lead nowhere
 _LAST = (4, 0.02)  # with all rows: so many steps without that relative fall of the loss are the last
-_LONGER = 10  # times as many steps near zero
+_HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
+_LONGER = 4  # times as many steps in these cases
 _MEMORY = 5  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # share of the promised fall that a step must bring
 _TINY = 1e-10  # steps and curvatures that are rounding
@@ -59,12 +63,13 @@ _FEW = 1 / 8  # rows with no more than this share of the units present are kept 
 @final
 @dataclass(frozen=True)
 class Sgd(Fitter):
-    """Minibatch descent on v and s together.
+    """Minibatch descent on v and s together; rows of at most four units are finished with all of them at once.
 
     learning_rate: of the first steps, for scores of variance one; None takes 0.15 for adam and 1 for sgd.
     max_steps: at most so many minibatches and steps with all rows (a begun epoch is finished). tolerance: converged at this
     share of the scores' variance. patience, halvings: converged, too, when the learning rate has been halved
-    `halvings` times, each time after `patience` steps without a gain, or when a halving has gained little.
+    `halvings` times, each time after `patience` steps without a gain, or when a halving has gained little; short rows that
+    are finished with all of them have a rule of their own (see above).
     seed: of the order of the rows; the same seed gives the same fit.
 
     >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
@@ -124,7 +129,7 @@ class Sgd(Fitter):
             enough, loss = _FALL * lowest, data.loss(now)
             if loss < lowest:
                 best, lowest = now.copy(), loss
-            if short and not loss < enough:
+            if short and not loss < enough and (lowest < _FOUND or not loss < _LOST):
                 return self._finish(data, best, steps)
             if loss < (1.0 - _GAIN) * level:
                 level, mark, total = loss, steps, np.zeros_like(now)
@@ -150,17 +155,19 @@ class Sgd(Fitter):
             if steps >= self.max_steps:
                 return now, loss, steps, False
             direction = _quasi_newton(slope, memory)
-            lean, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / float(np.sqrt(np.vdot(slope, slope)))
+            lean, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / max(float(np.linalg.norm(slope)), _TINY)
+            if not lean > 0.0:  # flat, or rounding
+                return now, loss, steps, True
             while not ((new := data.slope(there := now - size * direction))[0] <= loss - _ARMIJO * size * lean):
                 size *= min(max(0.5 * size * lean / (new[0] - loss + size * lean), 0.1), 0.5) if np.isfinite(new[0]) else 0.1
-                if size < _TINY:  # rounding
+                if not size > _TINY:  # rounding
                     return now, loss, steps, True
             step, change = there - now, new[1] - slope
             if (bend := float(np.vdot(step, change))) > _TINY * np.vdot(change, change):
                 memory.append((step, change, bend))
             now, (loss, slope), steps = there, new, steps + 1
             losses.append(loss)
-            back = last * _LONGER if loss < _CLOSE else last
+            back = last if _CLOSE <= loss < _HIGH else last * _LONGER
             if len(losses) > back and loss > (1.0 - fall) * losses[-1 - back]:
                 break
         return now, loss, steps, True
