@@ -7,7 +7,7 @@ import pytest
 import slalom
 from slalom import Explainer, Explanation, Explanations
 from slalom.errors import InputError, MissingExtra
-from slalom.explanation import SCORES
+from slalom.explanation import SCORES, Fidelity, Quality
 from slalom.models.oracle import Oracle
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
@@ -152,6 +152,18 @@ def test_it_reads_well_in_a_terminal():
     assert "R2 = " in text
     assert "'bad'" in text
     assert "3 texts" in repr(Explanations([one()] * 3))
+
+
+def test_predictions_that_a_constant_beats_are_said_to_be_so():
+    good, bad, trifle = Quality(0.9, 0.01, 20), Quality(-1166165.07, 0.19, 10), Quality(-3.0, 1e-4, 10)
+    e = replace(one(), diagnosis="")
+    assert replace(e, fidelity=Fidelity(good, good)).remarks == replace(e, fidelity=Fidelity(trifle, None)).remarks == ()
+    (said,) = replace(e, fidelity=Fidelity(bad, good)).remarks
+    assert said == "What it predicts near the text is further from the model's answers than their mean is."
+    (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
+    assert "near the text and on parts of all sizes" in both
+    assert str(Fidelity(bad, trifle)).startswith("near the text R2 = below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
+    assert "R2 = undefined" in str(Fidelity(Quality(None, 0.1, 3), None))
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
 _VERSION = 1
+_ABSURD = -10  # values of R2 below that are not written out
+_TRIFLE = 0.05  # log odds that nobody minds
 _COMPETING = 0.05  # the share of attention that the units must have to compete for it
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
@@ -44,6 +46,16 @@ class Quality(NamedTuple):
     r2: float | None
     mse: float
     queries: int
+
+    @property
+    def shown(self) -> str:
+        """R2 as it is written: minus a million, where the model's answers hardly vary, says no more than minus ten."""
+        return "undefined" if self.r2 is None else f"{self.r2:.3f}" if self.r2 > _ABSURD else f"below {_ABSURD}"
+
+    @property
+    def useless(self) -> bool:
+        """Whether a constant predicts better, and not only by a trifle."""
+        return self.r2 is not None and self.r2 < 0.0 and self.mse > _TRIFLE**2
 
 
 class Fidelity(NamedTuple):
@@ -78,8 +90,7 @@ class HeldOut:
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not known (no query was left to test it)"
-    r2 = "R2 undefined" if quality.r2 is None else f"R2 = {quality.r2:.3f}"
-    return f"{r2} (MSE {quality.mse:.3g}, {quality.queries} queries)"
+    return f"R2 = {quality.shown} (MSE {quality.mse:.3g}, {quality.queries} queries)"
 
 
 @final
@@ -199,7 +210,10 @@ class Explanation:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader must know before using the numbers: tokens cut, a diagnosis, effects that merely add up."""
+        """What a reader must know before using the numbers.
+
+        Tokens cut, a diagnosis, effects that merely add up, predictions that a constant would beat.
+        """
         ahead = self.cut and len(self.spans) and not self.text[: self.spans[0, 0]].strip()
         end = "last" if ahead else "first"
         cut = f"The model cannot see the {end} {self.cut} tokens of this text; they were cut." if self.cut else ""
@@ -210,7 +224,10 @@ class Explanation:
                 f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
                 " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
             )
-        return tuple(remark for remark in (cut, self.diagnosis, adds) if remark)
+        near, far = (quality is not None and quality.useless for quality in self.fidelity)
+        where = " and ".join(place for place, so in (("near the text", near), ("on parts of all sizes", far)) if so)
+        wrong = f"What it predicts {where} is further from the model's answers than their mean is." if where else ""
+        return tuple(remark for remark in (cut, self.diagnosis, adds, wrong) if remark)
 
     def shapley(self) -> Floats:
         """Return exact Shapley values of the evidence, the surrogate before its link."""

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slalom.colours import strengths
 from slalom.core.checks import Floats
-from slalom.explanation import Explanation, Quality
+from slalom.explanation import Explanation
 from slalom.text import printable
 
 # From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
@@ -113,14 +113,10 @@ def _harmless(text: str) -> str:
 def said(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it took."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
-    near, far = (_r2(q) for q in e.fidelity)
-    if e.fidelity != (None, None) and near is None and far is None:
+    places = zip(e.fidelity, ("near the text", "on parts of all sizes"), strict=True)
+    parts = [f"{quality.shown} {where}" for quality, where in places if quality is not None and quality.r2 is not None]
+    if parts:
+        return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    if e.fidelity != (None, None):
         return f"the model answers the same to all queries that test the fit; {took}"
-    if near is None and far is None:
-        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; no query was left to test it; {took}"
-    parts = [f"{r2:.3f} {where}" for r2, where in ((near, "near the text"), (far, "on parts of all sizes")) if r2 is not None]
-    return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
-
-
-def _r2(quality: Quality | None) -> float | None:
-    return None if quality is None else quality.r2
+    return f"fits what the model answers with R2 = {e.fit_r2:.3f}; no query was left to test it; {took}"

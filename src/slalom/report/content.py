@@ -96,8 +96,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not known"
-    r2 = "R² undefined" if quality.r2 is None else f"R² {quality.r2:.3f}"
-    return f"{r2}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
+    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
 
 
 def _column(score: Callable[[], Floats]) -> Any:
