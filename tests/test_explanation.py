@@ -159,7 +159,7 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     e = replace(one(), diagnosis="")
     assert replace(e, fidelity=Fidelity(good, good)).remarks == replace(e, fidelity=Fidelity(trifle, None)).remarks == ()
     (said,) = replace(e, fidelity=Fidelity(bad, good)).remarks
-    assert said == "What it predicts near the text is further from the model's answers than their mean is."
+    assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
     assert "near the text and on parts of all sizes" in both
     assert str(Fidelity(bad, trifle)).startswith("near the text R2 = below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")

@@ -226,7 +226,7 @@ class Explanation:
             )
         near, far = (quality is not None and quality.useless for quality in self.fidelity)
         where = " and ".join(place for place, so in (("near the text", near), ("on parts of all sizes", far)) if so)
-        wrong = f"What it predicts {where} is further from the model's answers than their mean is." if where else ""
+        wrong = where and f"What this explanation predicts {where} is further from the model's answers than their mean is."
         return tuple(remark for remark in (cut, self.diagnosis, adds, wrong) if remark)
 
     def shapley(self) -> Floats:
