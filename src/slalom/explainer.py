@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, Surrogate, fit, fit_lengths
-from slalom.core.checks import Floats
+from slalom.core.checks import Counts, Floats
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
 from slalom.explanation import Explanation, Explanations, Fidelity, HeldOut, Quality, presence, versions
@@ -505,14 +505,14 @@ def _surrogate(task: _Task, scores: Floats, method: Method, fitter: Fitter) -> t
     found = fit(counts, scores, fitter, weights=asked.weights)
     if not method.lengths:
         return found, None, found.r2
-    sizes, guess = units_.lengths(asked.keep), found.model(counts)
-    length = fit_lengths(sizes, scores - guess, int(units_.sizes.sum()))
-    for _ in range(1, method.lengths):
-        if length is None:
+    sizes, longest, turns = units_.lengths(asked.keep), int(units_.sizes.sum()), method.lengths
+    while True:
+        guess = found.model(counts)
+        length = fit_lengths(sizes, scores - guess, longest)
+        turns -= 1
+        if length is None or not turns:
             break
         found = fit(counts, scores - length(sizes), fitter, weights=asked.weights)
-        guess = found.model(counts)
-        length = fit_lengths(sizes, scores - guess, int(units_.sizes.sum()))
     return found, length, _r2(guess if length is None else guess + length(sizes), scores, asked.weights)
 
 
@@ -522,7 +522,7 @@ def _one_class(target: int | Literal["all"], options: _Options) -> int:
     return target
 
 
-def _given(model: Additive, counts: Floats, scores: Floats) -> Fit:
+def _given(model: Additive, counts: Counts, scores: Floats) -> Fit:
     """Return a model that was not fitted here as a Fit, judged on what was asked."""
     problem = Problem.of(counts, np.atleast_1d(scores), None)
     return problem.fitted(model, converged=True, iterations=0, judged=False)

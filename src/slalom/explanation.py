@@ -67,6 +67,12 @@ class Fidelity(NamedTuple):
     near: Quality | None
     far: Quality | None
 
+    @property
+    def known(self) -> list[tuple[Quality, str]]:
+        """Those that there are, each with the queries that it is of."""
+        places = zip(self, ("near the text", "on parts of all sizes"), strict=True)
+        return [(quality, where) for quality, where in places if quality is not None]
+
     def __str__(self) -> str:
         """Say it in one line."""
         parts = [f"{name} {_quality(q)}" for name, q in (("near the text", self.near), ("all sizes", self.far))]
@@ -224,8 +230,7 @@ class Explanation:
                 f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
                 " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
             )
-        near, far = (quality is not None and quality.useless for quality in self.fidelity)
-        where = " and ".join(place for place, so in (("near the text", near), ("on parts of all sizes", far)) if so)
+        where = " and ".join(where for quality, where in self.fidelity.known if quality.useless)
         wrong = where and f"What this explanation predicts {where} is further from the model's answers than their mean is."
         return tuple(remark for remark in (cut, self.diagnosis, adds, wrong) if remark)
 

@@ -113,10 +113,9 @@ def _harmless(text: str) -> str:
 def said(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it took."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
-    places = zip(e.fidelity, ("near the text", "on parts of all sizes"), strict=True)
-    parts = [f"{quality.shown} {where}" for quality, where in places if quality is not None and quality.r2 is not None]
+    parts = [f"{quality.shown} {where}" for quality, where in e.fidelity.known if quality.r2 is not None]
     if parts:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
-    if e.fidelity != (None, None):
+    if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
     return f"fits what the model answers with R2 = {e.fit_r2:.3f}; no query was left to test it; {took}"

@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats, count_matrix, real_array
+from slalom.core.checks import Counts, Floats, count_matrix, real_array
 from slalom.core.surrogate import Slalom, centred
 from slalom.errors import InputError
 
@@ -50,7 +50,7 @@ class Additive:
         """How many units there are."""
         return len(self.effects)
 
-    def __call__(self, counts: ArrayLike) -> Floats:
+    def __call__(self, counts: Counts) -> Floats:
         """Return the scores (m,) or (m, n_classes) of counts (m, n_units)."""
         return np.asarray(self.base + count_matrix(counts, self.n_units) @ self.effects)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 
-from slalom.core.checks import Floats, count_matrix, real_array
+from slalom.core.checks import Counts, Floats, count_matrix, real_array
 from slalom.errors import InputError
 
 # Up to this spread of the importances, exp(s - max s) times a count neither overflows nor loses a unit to underflow.
@@ -117,7 +117,7 @@ class Slalom:
         """How many classes the values have; None where the output is one log odds."""
         return self.values.shape[1] if self.values.ndim == 2 else None
 
-    def __call__(self, counts: ArrayLike) -> Floats:
+    def __call__(self, counts: Counts) -> Floats:
         """Return the log odds (n_samples,) or centred logits (n_samples, n_classes) of counts (n_samples, n_units)."""
         return self.output(self.evidence(counts))
 
@@ -127,7 +127,7 @@ class Slalom:
             return evidence
         return centred(self.link(evidence)) if self.values.ndim == 2 else self.link(evidence)
 
-    def evidence(self, counts: ArrayLike) -> Floats:
+    def evidence(self, counts: Counts) -> Floats:
         """Return S(c), the softmax-weighted mean before the link; the same shape as the call's result.
 
         Where no sum of weights leaves the numbers' range, as good as always, two products with the counts are all it takes.
@@ -145,18 +145,18 @@ class Slalom:
             return np.asarray(units @ self.values)
         return np.asarray(units @ self.values + np.multiply.outer(rest, self.background.value))
 
-    def weights(self, counts: ArrayLike) -> Floats:
+    def weights(self, counts: Counts) -> Floats:
         """Return the attention a (n_samples, n_units); with a background the rows sum to less than one."""
         return self._attention(counts)[0]
 
-    def probabilities(self, counts: ArrayLike) -> Floats:
+    def probabilities(self, counts: Counts) -> Floats:
         """Return class probabilities (n_samples, n_classes); two columns where the output is one log odds."""
         scores = self(counts)
         if scores.ndim == 2:
             return np.asarray(softmax(scores, axis=1))
         return np.stack([expit(-scores), expit(scores)], axis=1)
 
-    def _attention(self, counts: ArrayLike) -> tuple[Floats, Floats]:
+    def _attention(self, counts: Counts) -> tuple[Floats, Floats]:
         """Return the weights of the units (n_samples, n_units) and of the background (n_samples,)."""
         c = count_matrix(counts, self.n_units)
         s0 = -np.inf if self.background is None else self.background.importance

@@ -63,13 +63,10 @@ class TokenReading(Reading):
         ]
 
     def _groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[Group]:
-        if not len(keep):  # no row has an atom in this window
-            return []
         lengths = keep.sum(axis=1, dtype=np.int32)
-        order = np.argsort(lengths, kind="stable")
-        found, starts = np.unique(lengths[order], return_index=True)
         groups = []
-        for length, own in zip(found, np.split(order, starts[1:]), strict=True):
+        for length in np.unique(lengths):
+            own = np.flatnonzero(lengths == length)
             total = self.before.shape[1] + int(length) + self.after.shape[1]
             groups.append(Group(rows[own], total, partial(self._inputs, keep, own, start, total)))
         return groups
