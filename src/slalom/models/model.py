@@ -12,6 +12,9 @@
 
 With two classes the score of class 1 is its logit less that of class 0. A callable that answers with log odds has one output
 and two classes, and the score of class 0 is minus the output. A model with one logit and one label has that label alone.
+
+A head without probabilities (a margin, a regression output) scores a class by its own output, and "all" by the outputs less
+their mean.
 """
 
 from abc import ABC, abstractmethod
@@ -33,10 +36,14 @@ Target: TypeAlias = int | str | None
 
 @dataclass(frozen=True)
 class Head:
-    """What the outputs of a model mean: exclusive classes, independent labels, or one log odds."""
+    """What the outputs of a model mean: exclusive classes, independent labels, or one number.
+
+    probabilistic: whether the outputs stand for probabilities (logits, log odds). Margins and regression outputs do not.
+    """
 
     kind: Literal["classes", "labels", "score"]
     labels: tuple[str, ...]
+    probabilistic: bool = True
 
     @property
     def n_outputs(self) -> int:
@@ -76,16 +83,22 @@ class Head:
             return centred(outputs)
         if self.kind == "labels":
             return outputs[:, target]
+        if not self.probabilistic:
+            return outputs[:, target]
         if len(self.labels) == 2:
             return np.asarray(outputs[:, target] - outputs[:, 1 - target])
         return np.asarray(outputs[:, target] - logsumexp(np.delete(outputs, target, axis=1), axis=1))
 
-    def probabilities(self, outputs: Floats) -> Floats:
-        """Return the probabilities (n, n_labels) that the outputs (n, n_outputs) stand for; labels have one of their own each.
+    def probabilities(self, outputs: Floats) -> Floats | None:
+        """Return the probabilities (n, n_labels) that the outputs (n, n_outputs) stand for; None where they stand for none.
+
+        Independent labels have one of their own each.
 
         >>> Head("score", ("no", "yes")).probabilities(np.array([[0.0], [np.log(3.0)]])).round(6).tolist()
         [[0.5, 0.5], [0.25, 0.75]]
         """
+        if not self.probabilistic:
+            return None
         if self.kind == "classes":
             return np.asarray(softmax(outputs, axis=1))
         if self.kind == "score" and len(self.labels) == 2:
