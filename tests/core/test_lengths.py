@@ -1,7 +1,9 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from slalom.core import fit_lengths
+from slalom.core import Lengths, fit_lengths
 
 
 def data(effect, m=600, n=60, noise=0.1, seed=0):
@@ -41,3 +43,31 @@ def test_far_from_all_lengths_there_is_no_effect():
 def test_too_little_data_give_none(lengths):
     assert fit_lengths(lengths, np.ones(len(lengths)), 60) is None
     assert fit_lengths(np.arange(60) % 6, np.zeros(60), 60) is None
+
+
+@pytest.mark.parametrize("sizes", [[3], [1, 1, 1], [1, 2, 1, 3], [4, 1, 2, 2, 1], [2, 2, 5, 1, 1, 1]])
+@pytest.mark.parametrize("classes", [None, 3])
+def test_the_length_is_shared_out_as_over_all_orders_of_the_units(sizes, classes):
+    sizes = np.array(sizes)
+    shape = (sizes.sum() + 1,) if classes is None else (sizes.sum() + 1, classes)
+    lengths = Lengths(np.random.default_rng(1).normal(size=shape))
+    orders = list(permutations(range(len(sizes))))
+    expected = np.zeros((len(sizes), *shape[1:]))
+    for order in orders:
+        ends = np.cumsum(sizes[list(order)])
+        for unit, end in zip(order, ends, strict=True):
+            expected[unit] += (lengths.offsets[end] - lengths.offsets[end - sizes[unit]]) / len(orders)
+    assert np.allclose(lengths.shapley(sizes), expected, rtol=0, atol=1e-12)
+
+
+def test_a_long_text_shares_out_all_of_it():
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 6, 1500)
+    lengths = Lengths(rng.normal(size=sizes.sum() + 1).cumsum())
+    assert np.isclose(lengths.shapley(sizes).sum(), lengths.offsets[-1] - lengths.offsets[0], rtol=0, atol=1e-8)
+
+
+def test_removal_and_slope_are_differences_at_the_whole_text():
+    lengths = Lengths(np.array([0.0, 1.0, 4.0, 9.0, 16.0]))
+    assert lengths.removal(np.array([1, 2, 4])).tolist() == [7.0, 12.0, 16.0]
+    assert float(lengths.slope) == 7.0

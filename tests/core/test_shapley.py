@@ -1,4 +1,4 @@
-"""Semivalues against the definition: every coalition is enumerated through `Slalom.evidence`."""
+"""Semivalues against the definition: every coalition is enumerated through `Slalom.evidence` and `Slalom.output`."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -12,16 +12,8 @@ from scipy.special import poch
 from scipy.stats import binom
 
 from slalom.core.checks import Floats
-from slalom.core.shapley import (
-    Beta,
-    Measure,
-    Point,
-    banzhaf,
-    interactions,
-    leave_one_out,
-    semivalue,
-    shapley,
-)
+from slalom.core.measures import Beta, Measure, Point
+from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -29,31 +21,33 @@ TOLERANCE = 1e-10
 MEASURES = (Beta(1, 1), Point(0.5), Beta(2, 3), Beta(0.5, 1), Point(0.3), Point(0), Point(1), Beta(30, 20))
 
 
-def random_model(n: int, spread: float, background: bool, n_classes: int | None = None) -> Slalom:
+def random_model(
+    n: int, spread: float, background: bool, n_classes: int | None = None, link: tuple[float, float] | None = None
+) -> Slalom:
     rng = np.random.default_rng([n, int(10 * spread), background])
     values = 0.7 + rng.normal(size=n if n_classes is None else (n, n_classes))
     start = (rng.normal(size=n_classes), spread * rng.normal()) if background else None
-    return Slalom(values, spread * rng.normal(size=n), background=start)
+    return Slalom(values, spread * rng.normal(size=n), background=start, link=link)
 
 
 def empty_value(model: Slalom) -> float | Floats:
     return 0.0 if model.background is None else model.background.value
 
 
-def evidence(model: Slalom, rows: Floats) -> Floats:
-    """S of each row; S(empty) = 0 where there is no background."""
+def score(model: Slalom, rows: Floats) -> Floats:
+    """F of each row; S(empty) = 0 where there is no background."""
     if model.background is not None:
-        return model.evidence(rows)
+        return model(rows)
     some = rows.any(axis=1)
     result = np.zeros((len(rows), *model.values.shape[1:]))
     result[some] = model.evidence(rows[some])
-    return result
+    return model.output(result)
 
 
 def every_coalition(model: Slalom, counts: Floats | None = None) -> tuple[NDArray[np.bool_], Floats]:
     n = model.n_units
     masks = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(bool)
-    return masks, evidence(model, masks * (np.ones(n) if counts is None else counts))
+    return masks, score(model, masks * (np.ones(n) if counts is None else counts))
 
 
 def chance(measure: Measure, others: int) -> Floats:
@@ -146,15 +140,18 @@ def test_shapley_values_share_out_the_evidence_of_5000_units(background: bool, n
     assert peak < 50e6  # bytes; one (5000, 284) array of all q alone has 11e6
 
 
+@pytest.mark.parametrize("link", [None, (0.2, 0.5)])
 @pytest.mark.parametrize("background", [None, (0.4, 2.0)])
 @pytest.mark.parametrize(("n_first", "n_second"), [(40, 60), (3, 297), (250, 250)])
-def test_many_units_of_two_kinds(n_first: int, n_second: int, background: tuple[float, float] | None) -> None:
+def test_many_units_of_two_kinds(
+    n_first: int, n_second: int, background: tuple[float, float] | None, link: tuple[float, float] | None
+) -> None:
     """A coalition of two kinds of units is two numbers, so the definition can be summed for many units."""
     v, s = np.array([1.5, -0.7]), np.array([2.0, -1.0])
-    kinds = Slalom(v, s, background=background, gamma=1.0)
+    kinds = Slalom(v, s, background, link, gamma=1.0)
     i, j = np.meshgrid(np.arange(n_first), np.arange(n_second + 1), indexing="ij")
     rows = np.stack([i.ravel(), j.ravel()], axis=1).astype(float)
-    gain = (evidence(kinds, rows + np.array([1.0, 0.0])) - evidence(kinds, rows)).reshape(i.shape)
+    gain = (score(kinds, rows + np.array([1.0, 0.0])) - score(kinds, rows)).reshape(i.shape)
 
     def average(nodes: Floats, mass: Floats) -> float:
         first = binom.pmf(np.arange(n_first), n_first - 1, nodes[:, None])
@@ -163,7 +160,7 @@ def test_many_units_of_two_kinds(n_first: int, n_second: int, background: tuple[
 
     n = n_first + n_second
     which = np.repeat([0, 1], [n_first, n_second])
-    model = Slalom(v[which], s[which], background=background, gamma=float(s[which].sum()))
+    model = Slalom(v[which], s[which], background, link, gamma=float(s[which].sum()))
     for q in (0.01, 0.5, 0.97):
         expected = average(np.array([q]), np.ones(1))
         assert np.abs(semivalue(model, Point(q))[:n_first] - expected).max() <= TOLERANCE
@@ -288,11 +285,41 @@ def test_nobody_present_is_nobody_paid(function: Function, background: bool, n_c
     assert function(model, np.zeros(3)).shape == function(model, None).shape
 
 
-@pytest.mark.parametrize("function", EVERY)
-def test_the_link_has_no_part_in_it(function: Function) -> None:
-    plain = random_model(5, 1.0, True)
-    linked = Slalom(plain.values, plain.importances, background=plain.background, link=(0.0, 1.0))
-    assert np.array_equal(function(plain, None), function(linked, None))
+REACHES = (30.0, 2.0, 0.3, 0.01)  # from a link that hardly bends to one that is a step
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize(("n", "spread"), [(1, 1.0), (2, 3.0), (5, 0.5), (8, 15.0), (12, 2.0)])
+def test_with_a_link_they_are_those_of_the_score(n: int, spread: float, background: bool, reach: float) -> None:
+    model = random_model(n, spread, background, link=(0.4, reach))
+    for measure in MEASURES:
+        assert error(semivalue(model, measure), enumerated(model, measure)) <= 1e-9 * reach + 1e-10, measure
+    base = float(score(model, np.zeros((1, n)))[0])
+    assert abs(shapley(model).sum() - (float(score(model, np.ones((1, n)))[0]) - base)) <= 1e-9
+
+
+def test_with_a_link_counts_and_classes_are_heard() -> None:
+    counts = np.array([2.0, 0.0, 1.0, 3.0, 1.0])
+    model = random_model(5, 1.0, True, link=(0.0, 1.0))
+    assert error(shapley(model, counts), enumerated(model, Beta(1, 1), counts)) <= TOLERANCE
+    model = random_model(6, 1.0, True, n_classes=3, link=(0.0, 1.0))
+    assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
+
+
+def test_with_a_link_importances_may_be_thousands_apart() -> None:
+    model = Slalom([2.0, -1.0, 0.5, 3.0], [4000.0, 0.0, -3000.0, 1.0], link=(0.0, 1.5))
+    assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
+
+
+def test_with_a_link_values_may_be_huge_where_the_background_is_loud() -> None:
+    model = Slalom([8585.0, -9000.0, 4000.0, -3.0], np.zeros(4), (0.5, 9.0), (0.0, 1.0))
+    assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
+
+
+def test_interactions_are_those_of_the_evidence_whatever_the_link() -> None:
+    plain, linked = (random_model(5, 1.0, True, link=link) for link in (None, (0.0, 1.0)))
+    assert np.array_equal(interactions(plain), interactions(linked))
 
 
 @st.composite

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from slalom.core.checks import Floats, real_array
-from slalom.core.shapley import Beta, Measure, Point
+from slalom.core.measures import Beta, Measure, Point
 from slalom.errors import InputError
 from slalom.explanation import presence
 

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from slalom.attention.sight import Seen, check_output, read, seen_reading
 from slalom.core import Slalom
 from slalom.core.checks import Floats
-from slalom.core.shapley import Point
+from slalom.core.measures import Point
 from slalom.errors import InputError
 from slalom.explainer import Explainer, Method
 from slalom.explanation import Explanation

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.core.measures import Beta
 
 _REACHES = (1.0, 3.0, 10.0, 30.0)
 _SIZES = np.logspace(-4, 1, 16)  # tau^2, in units of the noise
@@ -22,13 +23,48 @@ _MARGIN = 3.0  # nats by which b must beat none
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The offsets b (L + 1,) or (L + 1, n_classes) for inputs of 0..L atoms."""
+    """The offsets b (L + 1,) or (L + 1, n_classes) for inputs of 0..L atoms; L is the length of the whole text.
+
+    Between two lengths the offset is the straight line from one to the other.
+    """
 
     offsets: Floats
 
     def __call__(self, lengths: NDArray[np.int64]) -> Floats:
         """Return the offsets of inputs with these numbers of atoms (m,)."""
         return self.offsets[lengths]
+
+    @property
+    def slope(self) -> Floats:
+        """The derivative of the offset by the length at the whole text, from below: b(L) - b(L - 1)."""
+        return np.asarray(self.offsets[-1] - self.offsets[-2])
+
+    def removal(self, sizes: NDArray[np.int64]) -> Floats:
+        """Return b(L) - b(L - size) for units of so many atoms (n,): what the length loses with each."""
+        return np.asarray(self.offsets[-1] - self.offsets[len(self.offsets) - 1 - sizes])
+
+    def shapley(self, sizes: NDArray[np.int64]) -> Floats:
+        """Return the Shapley values of b(length) for units of so many atoms (n,), which make up the whole text.
+
+            phi_i = int_0^1 dq E[b(T + size_i) - b(T)],    T = atoms of the other units, each present with probability q
+
+        They sum to b(L) - b(0). The distribution of T comes from its characteristic function, one factor per unit, so the
+        values are exact to rounding. Units of one size have one value.
+
+        >>> Lengths(np.array([0.0, 1.0, 4.0, 9.0])).shapley(np.array([1, 2])).round(12).tolist()
+        [3.0, 6.0]
+        """
+        b = self.offsets.reshape(len(self.offsets), -1)
+        kinds, own, times = np.unique(sizes, return_inverse=True, return_counts=True)
+        q, mass = Beta(1.0, 1.0).rule(len(sizes))
+        turn = np.exp(-2j * np.pi * np.outer(kinds, np.arange(len(b) // 2 + 1)) / len(b))
+        factors = 1.0 - q[:, None, None] + q[:, None, None] * turn  # (q, kind, frequency)
+        found = np.empty((len(kinds), b.shape[1]))
+        for kind, size in enumerate(kinds):
+            others = times - (np.arange(len(kinds)) == kind)
+            chances = np.fft.irfft((factors ** others[:, None]).prod(axis=1), n=len(b), axis=1)
+            found[kind] = (mass @ chances)[: len(b) - size] @ (b[size:] - b[: len(b) - size])
+        return found[own].reshape(len(sizes), *self.offsets.shape[1:])
 
 
 def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> Lengths | None:

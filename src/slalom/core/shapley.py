@@ -1,6 +1,9 @@
 """Exact Shapley values, Banzhaf values and other semivalues of a SLALOM surrogate, without sampling.
 
-    phi_i = int dmu(q) E[S(C + i) - S(C)],    every other unit is in C with probability q, independently
+    phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q, independently
+
+F is the score, in log odds. Without a link it is the evidence S, and this file computes it; with a link, `linked` does, by the
+same integrals with complex weights.
 
 A measure mu on [0, 1] names the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
 leave-one-out. With 1/z = int_0^inf exp(-t z) dt the expectation factorises over the units, and an integration
@@ -13,8 +16,7 @@ by parts gives
 
 e_i is 0 with a background and v_i int (1 - q)^(n - 1) dmu(q) without one (w_0 = 0; u is v less any constant).
 
-The game is the evidence S, the surrogate before its link. The empty input has S = v_0, the background's
-value; without a background it has S = 0. A player is a unit with all its c_i copies, so its weight is
+The empty input has S = v_0, the background's value; without a background it has S = 0. A player is a unit with all its c_i copies, so its weight is
 c_i w_i; a unit with c_i = 0 is no player and gets 0.
 
 The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the weights):
@@ -29,19 +31,18 @@ The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the 
   as functions of log t + s. That keeps importances thousands apart exact and cheap.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh_tridiagonal
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
-from slalom.core.checks import Floats, count_vector, real_array
-from slalom.core.surrogate import Slalom
+from slalom.core.checks import Floats, count_vector
+from slalom.core.linked import Players, linked_semivalue
+from slalom.core.measures import Beta, Measure, Point
+from slalom.core.scores import removal
+from slalom.core.surrogate import Slalom, centred
 from slalom.errors import InputError
 
 _STEP = 0.25  # h of the trapezoid rule: exp(-pi^2 / h) is 7e-18
@@ -53,76 +54,15 @@ _LOST = 1e-22  # a product P this small ends the integral over t
 _BLOCK = 2**17  # numbers in one block of (t, unit, q): fits a cache
 
 
-class Measure(ABC):
-    """A probability measure mu of q on [0, 1]: how likely each other unit is present when unit i joins."""
-
-    @abstractmethod
-    def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return nodes q < 1 and weights that integrate the semivalues of n_players."""
-
-    @abstractmethod
-    def nobody(self, others: int) -> float:
-        """Return int (1 - q)^others dmu(q), the probability that none of the others is present."""
-
-
-@final
-@dataclass(frozen=True)
-class Beta(Measure):
-    """q ~ Beta(a, b), density proportional to q^(a - 1) (1 - q)^(b - 1), with a, b > 0.
-
-    Beta(1, 1) is Shapley; b > a looks more at small coalitions. What Kwon and Zou (2022) call
-    Beta(alpha, beta) is Beta(a=beta, b=alpha) here.
-    """
-
-    a: float
-    b: float
-
-    def __post_init__(self) -> None:
-        """Check that both parameters are positive."""
-        for name, given in (("a", self.a), ("b", self.b)):
-            if float(real_array(f"{name} of Beta", given, (0,))) <= 0:
-                raise InputError(f"{name} of Beta must be positive; got {given!r} (Beta(1, 1) is Shapley)")
-
-    def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the Gauss-Jacobi rule of this density, exact to rounding for n_players."""
-        m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
-        return _gauss_jacobi(float(self.a), float(self.b), m)
-
-    def nobody(self, others: int) -> float:
-        """Return B(a, b + others) / B(a, b), a product of (b + k) / (a + b + k)."""
-        k = np.arange(others)
-        return float(np.prod((self.b + k) / (self.a + self.b + k)))
-
-
-@final
-@dataclass(frozen=True)
-class Point(Measure):
-    """All mass at one q in [0, 1]: 1/2 is Banzhaf, 1 is leave-one-out, 0 is each unit standing alone."""
-
-    q: float
-
-    def __post_init__(self) -> None:
-        """Check that q is a probability."""
-        if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
-            raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
-
-    def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the one node."""
-        return np.array([float(self.q)]), np.ones(1)
-
-    def nobody(self, others: int) -> float:
-        """Return (1 - q)^others."""
-        return float((1.0 - self.q) ** others)
-
-
 def shapley(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Shapley values of the evidence S, (n_units,) or (n_units, n_classes).
+    """Return the Shapley values of the score F, (n_units,) or (n_units, n_classes).
 
-        phi_i = sum_C |C|! (n - 1 - |C|)! / n!  [S(C + i) - S(C)]
+        phi_i = sum_C |C|! (n - 1 - |C|)! / n!  [F(C + i) - F(C)]
 
-    They are exact to rounding (relative to the largest value) and sum to S(counts) - S(empty). S is taken
-    before the link; S(empty) is the background's value, or 0 without a background. `counts` (n_units,) says
-    how often each unit is present in the explained input (default: once); a unit with count 0 gets 0.
+    They sum to F(counts) - F(empty), in log odds. Without a link they are exact to rounding (relative to the largest value);
+    with one, to 1e-10 of its reach. F(empty) is that of the background; without a background it is the score of the evidence
+    0. `counts` (n_units,) says how often each unit is present in the explained input (default: once); a unit with count 0
+    gets 0.
 
     >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
     [1.75, -1.25]
@@ -131,11 +71,11 @@ def shapley(model: Slalom, counts: ArrayLike | None = None) -> Floats:
 
 
 def banzhaf(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Banzhaf values of the evidence S, (n_units,) or (n_units, n_classes).
+    """Return the Banzhaf values of the score F, (n_units,) or (n_units, n_classes).
 
-        phi_i = 2^(1 - n) sum_C [S(C + i) - S(C)]
+        phi_i = 2^(1 - n) sum_C [F(C + i) - F(C)]
 
-    `counts` is as in `shapley`. With two units Banzhaf and Shapley are the same:
+    `counts` and accuracy are as in `shapley`. With two units Banzhaf and Shapley are the same:
 
     >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
     [1.75, -1.25]
@@ -144,39 +84,20 @@ def banzhaf(model: Slalom, counts: ArrayLike | None = None) -> Floats:
 
 
 def leave_one_out(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return what the evidence S loses with one unit and all its copies, (n_units,) or (n_units, n_classes).
-
-        phi_i = S(N) - S(N - i) = w_i (v_i - S(N)) / (W - w_i) = (w_i / W) (v_i - S(N - i))
-
-    `counts` is as in `shapley`. The only unit without a background gets its value, as S(empty) = 0.
+    """Return what the score F loses with one unit and all its copies: `removal`, as the semivalue with all mass at q = 1.
 
     >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
     [1.5, -1.5]
     """
-    game = _game(model, counts)
-    if game.n == 1 and game.background == -np.inf:
-        return game.spread(game.u + game.centre)
-    if game.n == 0:
-        return game.spread(game.u)
-    # Of all that is present (the background too, with u = 0), the total less one part loses no digits unless
-    # that part is the heaviest; what is left without the heaviest is summed anew.
-    s = game.present
-    u = np.pad(game.u, ((0, len(s) - game.n), (0, 0)))
-    top = int(s.argmax())
-    others = np.delete(np.arange(len(s)), top)
-    w = np.exp(s - s[top])
-    left = np.empty_like(u)
-    left[others] = (w @ u - w[others, None] * u[others]) / (w.sum() - w[others])[:, None]
-    left[top] = softmax(s[others]) @ u[others]
-    return game.spread(((w / w.sum())[:, None] * (u - left))[: game.n])
+    return removal(model, counts)
 
 
 def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) -> Floats:
-    """Return the semivalues of the evidence S under a measure, (n_units,) or (n_units, n_classes).
+    """Return the semivalues of the score F under a measure, (n_units,) or (n_units, n_classes).
 
-        phi_i = int dmu(q) E[S(C + i) - S(C)],    every other unit is in C with probability q
+        phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q
 
-    `measure` is `Beta(a, b)` or `Point(q)`; `counts` is as in `shapley`.
+    `measure` is `Beta(a, b)` or `Point(q)`; `counts` and accuracy are as in `shapley`.
 
     >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
     [2.0, -1.0, 0.0]
@@ -188,6 +109,15 @@ def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) 
     game = _game(model, counts)
     if game.n == 0:
         return game.spread(game.u)
+    if model.link is not None:
+        middles, reaches = (np.broadcast_to(part, game.centre.shape) for part in model.link)
+        level = game.centre if game.background > -np.inf else np.zeros_like(game.centre)  # the evidence of the empty input
+        every = [
+            linked_semivalue(Players(u + centre, game.s, empty, game.background), measure, float(middle), float(reach))
+            for u, centre, empty, middle, reach in zip(game.u.T, game.centre, level, middles, reaches, strict=True)
+        ]
+        phi = np.stack(every, axis=1)
+        return game.spread(phi if game.flat else centred(phi))
     columns = np.vstack([np.ones(game.n), game.u.T])
     phi = np.zeros_like(game.u)
     for b in _blocks(game, *measure.rule(game.n)):
@@ -209,7 +139,7 @@ def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) 
 
 
 def interactions(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the pairwise Shapley interactions of the evidence S, (n, n) or (n, n, n_classes).
+    """Return the pairwise Shapley interactions of the evidence S, before any link, (n, n) or (n, n, n_classes).
 
         I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
              = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
@@ -366,23 +296,3 @@ def _times(game: _Game) -> tuple[Floats, Floats]:
     steps = [np.arange(max(0.0, i), j + 1.0) for i, j in zip(first, last, strict=True)]
     tau = _START + _STEP * np.concatenate(steps)
     return tau - np.exp(-tau) - log_w, _STEP * (1.0 + np.exp(-tau))
-
-
-@lru_cache(maxsize=64)
-def _gauss_jacobi(a: float, b: float, m: int) -> tuple[Floats, Floats]:
-    """Return the m Gauss nodes in [0, 1) and weights (sum 1) of Beta(a, b), by Golub and Welsch."""
-    k = np.arange(1.0, m)
-    c = a + b
-    middle = np.empty(m)
-    middle[0] = (a - b) / c
-    middle[1:] = (a - b) / (2.0 * k + c) * ((c - 2.0) / (2.0 * k + c - 2.0))
-    # The factor (k + c - 2) / (2 k + c - 3) is 1 at k = 1, also where it reads 0 / 0.
-    factor = np.ones(max(m - 1, 0))
-    factor[1:] = (k[1:] + c - 2.0) / (2.0 * k[1:] + c - 3.0)
-    share = (k + a - 1.0) / (2.0 * k + c - 2.0) * ((k + b - 1.0) / (2.0 * k + c - 2.0))
-    side = 2.0 * np.sqrt(share * factor * k / (2.0 * k + c - 1.0))
-    nodes, vectors = eigh_tridiagonal(middle, side)
-    q = np.clip(0.5 * (1.0 + nodes), 0.0, 1.0 - 2.0**-53)
-    weights = vectors[0] ** 2
-    q.flags.writeable = weights.flags.writeable = False
-    return q, weights

@@ -1,0 +1,100 @@
+"""Measures that name a semivalue: how likely every other unit is present when unit i joins.
+
+    phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q, independently
+
+Uniform on [0, 1] is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is leave-one-out. Each measure has a quadrature rule
+that is exact to rounding for polynomials in q of the degree that n units need.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from slalom.core.checks import Floats, real_array
+from slalom.errors import InputError
+
+
+class Measure(ABC):
+    """A probability measure mu of q on [0, 1]: how likely each other unit is present when unit i joins."""
+
+    @abstractmethod
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return nodes q < 1 and weights that integrate the semivalues of n_players."""
+
+    @abstractmethod
+    def nobody(self, others: int) -> float:
+        """Return int (1 - q)^others dmu(q), the probability that none of the others is present."""
+
+
+@final
+@dataclass(frozen=True)
+class Beta(Measure):
+    """q ~ Beta(a, b), density proportional to q^(a - 1) (1 - q)^(b - 1), with a, b > 0.
+
+    Beta(1, 1) is Shapley; b > a looks more at small coalitions. What Kwon and Zou (2022) call
+    Beta(alpha, beta) is Beta(a=beta, b=alpha) here.
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        """Check that both parameters are positive."""
+        for name, given in (("a", self.a), ("b", self.b)):
+            if float(real_array(f"{name} of Beta", given, (0,))) <= 0:
+                raise InputError(f"{name} of Beta must be positive; got {given!r} (Beta(1, 1) is Shapley)")
+
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return the Gauss-Jacobi rule of this density, exact to rounding for n_players."""
+        m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
+        return _gauss_jacobi(float(self.a), float(self.b), m)
+
+    def nobody(self, others: int) -> float:
+        """Return B(a, b + others) / B(a, b), a product of (b + k) / (a + b + k)."""
+        k = np.arange(others)
+        return float(np.prod((self.b + k) / (self.a + self.b + k)))
+
+
+@final
+@dataclass(frozen=True)
+class Point(Measure):
+    """All mass at one q in [0, 1]: 1/2 is Banzhaf, 1 is leave-one-out, 0 is each unit standing alone."""
+
+    q: float
+
+    def __post_init__(self) -> None:
+        """Check that q is a probability."""
+        if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
+            raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
+
+    def rule(self, n_players: int) -> tuple[Floats, Floats]:
+        """Return the one node."""
+        return np.array([float(self.q)]), np.ones(1)
+
+    def nobody(self, others: int) -> float:
+        """Return (1 - q)^others."""
+        return float((1.0 - self.q) ** others)
+
+
+@lru_cache(maxsize=64)
+def _gauss_jacobi(a: float, b: float, m: int) -> tuple[Floats, Floats]:
+    """Return the m Gauss nodes in [0, 1) and weights (sum 1) of Beta(a, b), by Golub and Welsch."""
+    k = np.arange(1.0, m)
+    c = a + b
+    middle = np.empty(m)
+    middle[0] = (a - b) / c
+    middle[1:] = (a - b) / (2.0 * k + c) * ((c - 2.0) / (2.0 * k + c - 2.0))
+    # The factor (k + c - 2) / (2 k + c - 3) is 1 at k = 1, also where it reads 0 / 0.
+    factor = np.ones(max(m - 1, 0))
+    factor[1:] = (k[1:] + c - 2.0) / (2.0 * k[1:] + c - 3.0)
+    share = (k + a - 1.0) / (2.0 * k + c - 2.0) * ((k + b - 1.0) / (2.0 * k + c - 2.0))
+    side = 2.0 * np.sqrt(share * factor * k / (2.0 * k + c - 1.0))
+    nodes, vectors = eigh_tridiagonal(middle, side)
+    q = np.clip(0.5 * (1.0 + nodes), 0.0, 1.0 - 2.0**-53)
+    weights = vectors[0] ** 2
+    q.flags.writeable = weights.flags.writeable = False
+    return q, weights
