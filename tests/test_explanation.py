@@ -6,6 +6,7 @@ import pytest
 
 import slalom
 from slalom import Explainer, Explanation, Explanations
+from slalom.core import Slalom
 from slalom.errors import InputError, MissingExtra
 from slalom.explanation import SCORES, Fidelity, Quality
 from slalom.models.oracle import Oracle
@@ -199,10 +200,44 @@ def test_what_tested_the_fit_and_what_was_predicted_is_kept_and_saved(tmp_path):
 
 def test_files_written_before_these_were_kept_are_still_read():
     given = one().to_dict()
+    for name in ("label", "scale", "merged_from"):
+        del given[name]
+    assert Explanation.from_dict(given).to_dict() == one().to_dict() | {"seconds": given["seconds"]}
     del given["held_out"], given["probabilities"]
     old = Explanation.from_dict(given)
     assert old.held_out is None
     assert old.prediction is None
+
+
+def test_arrays_cannot_be_written_to():
+    e = replace(one(), score=1.0)
+    arrays = [e.spans, e.sizes, e.values, e.importances, e.values_se, e.importances_se, e.probabilities]
+    for array in [*arrays, e.held_out.keep, e.held_out.scores, three().score]:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_merged_explanation_says_why_it_is_not_tested():
+    e = one()
+    merged = e.merge("sentence")
+    assert "not tested for sentences, which were merged from tokens" in repr(merged)
+    assert "not tested for sentences, which were merged from tokens" in merged._repr_html_()
+    assert merged.merge("sentence").merged_from == "token"
+    assert Explanation.from_dict(merged.to_dict()).fidelity_said == merged.fidelity_said
+    assert "not tested" not in repr(e)
+
+
+def test_value_and_importance_are_not_shown_where_only_effects_mean_something():
+    e = one()
+    loud = replace(e, surrogate=Slalom(8585.781 * np.ones(len(e)), np.zeros(len(e)), (0.0, 12.0)))
+    assert loud.additive
+    for shown in (repr(loud), loud._repr_html_(), loud.to_pandas().to_string()):
+        assert "8585" not in shown
+    frame = loud.to_pandas()
+    assert frame[["value", "value_se", "importance", "importance_se"]].isna().all(axis=None)
+    assert np.array_equal(frame["removal"], loud.removal)
+    assert "value " in repr(e)
+    assert not e.to_pandas()["value"].isna().any()
 
 
 def test_a_score_is_chosen_by_its_name_and_class():
@@ -227,7 +262,7 @@ def test_scores_and_classes_that_do_not_exist_are_refused():
     with pytest.raises(InputError, match=r"one of 'removal', 'linear', .* got 'lime'"):
         one().scores("lime")
     for target in ("b", 3, -1, True, 1.5):
-        with pytest.raises(InputError, match="target must be one of the labels"):
+        with pytest.raises(InputError, match="is no class of this model"):
             three().scores("removal", target)
 
     def two(texts):

@@ -10,9 +10,10 @@ A method is a sampler and a fitter:
     fidel   Deletions + Alternating   the paper's SLALOM-fidel, likewise
 """
 
+import logging
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,13 +24,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Alternating, Fit, Fitter, Joint, Lengths, Sgd, Slalom, Surrogate, fit, fit_lengths
-from slalom.core.checks import Counts, Floats
+from slalom.core.checks import Counts, Floats, whole_number
 from slalom.core.fitting.problem import Problem
-from slalom.errors import InputError
-from slalom.explanation import Explanation, Explanations, Fidelity, HeldOut, Quality, presence, versions
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.explanation import Explanation, Explanations, Failure, Fidelity, HeldOut, Quality, presence, versions
 from slalom.models import (
     Answer,
     Attribution,
+    Decision,
     Engine,
     Model,
     Output,
@@ -41,10 +43,12 @@ from slalom.models import (
     Target,
     model_of,
 )
-from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, units, words
+from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, texts_of, units, words
 from slalom.text.samplers import spread
 
+_LOG = logging.getLogger("slalom")
 _CELLS = 40_000_000  # presence of atoms held at once
+_HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
 
@@ -104,11 +108,13 @@ class _Options:
     target: Target
     seed: int
     long: str
+    errors: str = "raise"
 
 
 class _Task(NamedTuple):
-    """One text on its way: its units and what is asked about them."""
+    """One text on its way: its number among those given, its units and what is asked about them."""
 
+    number: int
     reading: Reading
     units: Units
     asked: Asked
@@ -121,24 +127,35 @@ class _Task(NamedTuple):
 class Explainer:
     """Explains the decisions of one model.
 
-    model, tokenizer: a Hugging Face classifier and its tokenizer, a text-classification pipeline, the path of a saved
-    classifier, a fitted scikit-learn classifier, or any callable list[str] -> scores (then `output` says what the scores are:
-    "logits", "probabilities" or "log_odds", and `labels` may name the classes). Without a model it is the sentiment
-    classifier of English film reviews that ships with slalom.
+    Args:
+        model: A Hugging Face classifier, a text-classification pipeline, the path of a saved classifier, a fitted scikit-learn
+            classifier, or a callable ``list[str] -> (n, n_classes)``. Default: the sentiment classifier of English film
+            reviews that ships with slalom.
+        tokenizer: The tokenizer of a Hugging Face classifier.
+        method: "joint", "local", "eff", "fidel" or a Method.
+        unit: "token", "type", "word" or "sentence". Default: the method's own.
+        queries: How many parts of the text are asked about at most. Default: five per unit, between 200 and 1000.
+        check: How many further queries test the fit. Default: a tenth of the budget, 20 to 100 (20 for eff, which is to be
+            quick).
+        target: The class to explain, by label or index, or "all" for every class. A label comes first: of the classes -1 and
+            1 the target 1 is the second. Default: class 1 of two, else the class that the model predicts.
+        seed: Of the queries and the fit. None draws one, which the explanation names.
+        long: "cut" explains what the model can see of a text that is too long, with a warning; "window" explains the mean of
+            the scores of overlapping windows.
+        output: What a callable returns: "logits", "probabilities", "log_odds", or "scores" for numbers that stand for no
+            probability.
+        labels: Names of a callable's classes: a list in the order of its columns, or a mapping such as ``id2label``.
+        batch_size: Strings in one call of a callable or scikit-learn model.
+        precision: "bfloat16" asks a Hugging Face model in half precision.
+        device: Where a model given by its path is put.
+        cache: An SQLite file that keeps the answers.
+        identity: What to call the model in the cache, where it is a callable.
+        progress: Whether to show a bar. Default: one in a terminal where it takes long.
 
-    method: "joint", "local", "eff", "fidel" or a Method. unit: "token", "type", "word" or "sentence"; None takes the
-    method's own. queries: how many parts of the text are asked about at most; None takes five a unit, at least 200, at most
-    1000. check: how many further queries test the fit; None takes a tenth of the budget, 20 to 100 (20 for eff, which is to be
-    quick). target: index or label of the class to explain, "all" for every class; None takes class 1 of two, else the class
-    that the model predicts. seed: of the queries and the fit. long: "cut" explains what the model can see of a text that is too
-    long, with a warning; "window" explains the mean of the scores of overlapping windows. precision: "bfloat16" asks a Hugging
-    Face model in half precision.
-    device: for a model given by its path. cache: an SQLite file that keeps the answers; identity: what to call the model in it,
-    where it is a callable. progress: whether to show a bar; None shows one in a terminal where it takes long.
-
-    >>> shouts = Explainer(lambda texts: [text.count("!") - 1.0 for text in texts], output="log_odds")
-    >>> shouts("Stop! Now!").strongest(2)
-    [1, 3]
+    Example:
+        >>> shouts = Explainer(lambda texts: [text.count("!") - 1.0 for text in texts], output="log_odds")
+        >>> shouts("Stop! Now!").strongest(2)
+        [1, 3]
     """
 
     def __init__(
@@ -151,19 +168,23 @@ class Explainer:
         queries: int | None = None,
         check: int | None = None,
         target: Target = None,
-        seed: int = 0,
+        seed: int | None = 0,
         long: Literal["cut", "window"] = "cut",
         output: Output | None = None,
-        labels: Sequence[object] | None = None,
+        labels: Iterable[object] | Mapping[Any, object] | None = None,
+        batch_size: int | None = None,
         precision: Literal["bfloat16"] | None = None,
         device: str | None = None,
         cache: str | Path | None = None,
         identity: str | None = None,
         progress: bool | None = None,
     ) -> None:
-        self.options = _Options(_method(method), unit or "", queries, check, target, seed, long)
+        chosen = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self.options = _Options(_method(method), unit or "", queries, check, target, chosen, long)
         _checked(self.options)
-        self.model: Model = model_of(model, tokenizer, output=output, labels=labels, precision=precision, device=device)
+        self.model: Model = model_of(
+            model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
+        )
         self.engine = Engine(self.model, cache, identity, progress)
 
     @overload
@@ -178,6 +199,8 @@ class Explainer:
         check: int | None = ...,
         target: Target | _Unset = ...,
         seed: int | None = ...,
+        long: Literal["cut", "window"] | None = ...,
+        errors: Literal["raise", "keep"] = ...,
         first: int = ...,
     ) -> Explanation: ...
     @overload
@@ -192,6 +215,8 @@ class Explainer:
         check: int | None = ...,
         target: Target | _Unset = ...,
         seed: int | None = ...,
+        long: Literal["cut", "window"] | None = ...,
+        errors: Literal["raise", "keep"] = ...,
         first: int = ...,
     ) -> Explanations: ...
     def __call__(
@@ -205,12 +230,24 @@ class Explainer:
         check: int | None = None,
         target: Target | _Unset = _UNSET,
         seed: int | None = None,
+        long: Literal["cut", "window"] | None = None,
+        errors: Literal["raise", "keep"] = "raise",
         first: int = 0,
     ) -> Explanation | Explanations:
         """Explain one text, or several at once, which share batches. Options given here replace those of the Explainer.
 
-        first: the number that the first of several texts has in messages.
+        Args:
+            text: A string, or a list, array, Series, column or generator of strings.
+            method, unit, queries, check, target, seed, long: As the Explainer takes them.
+            errors: What becomes of a text that cannot be explained: "raise" ends with its error; "keep" goes on, and the
+                result names it in ``failures``. For several texts.
+            first: The number that the first of several texts has in messages.
+
+        Returns:
+            An Explanation for a string, Explanations for several texts.
         """
+        if errors not in ("raise", "keep"):
+            raise InputError(f"errors must be 'raise' or 'keep'; got {errors!r}")
         base = self.options
         chosen = base.method if method is None else _method(method)
         options = _checked(
@@ -222,14 +259,14 @@ class Explainer:
                 check=base.check if check is None else check,
                 target=base.target if isinstance(target, _Unset) else target,
                 seed=base.seed if seed is None else seed,
+                long=base.long if long is None else long,
+                errors=errors if not isinstance(text, str) else "raise",
             )
         )
         self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
         if isinstance(text, str):
-            return next(self._explained([text], options))
-        if not isinstance(text, Iterable):
-            raise InputError(f"a text must be a string, several a list of strings; got {type(text).__name__}")
-        return Explanations(self._explained(list(text), options, first))
+            return Explanations(self._explained([text], options))[0]
+        return Explanations(self._explained(texts_of(text), options, first))
 
     def tokens(self, text: str) -> list[int] | list[str]:
         """Return the units of a text as they can be counted: token ids where units are tokens of the model, else names."""
@@ -289,20 +326,27 @@ class Explainer:
             )
         return Question(reading, made.atoms(rows))
 
-    def _explained(self, texts: list[Any], options: _Options, first: int = 0) -> Iterator[Explanation]:
+    def _explained(self, texts: list[Any], options: _Options, first: int = 0) -> Iterator[Explanation | Failure]:
         """Explain texts, as many at a time as fit into memory."""
-        tasks: list[_Task] = []
+        tasks: list[_Task | Failure] = []
         for number, text in enumerate(texts):
             where = "" if len(texts) == 1 and not first else f" (text {first + number})"
-            tasks.append(self._task(text, options, where))
-            if number == len(texts) - 1 or sum(task.keep.size for task in tasks) > _CELLS:
+            try:
+                tasks.append(self._task(text, options, where, number))
+            except Exception as error:
+                if options.errors == "raise":
+                    raise
+                tasks.append(_failure(number, text, error))
+            size = sum(task.keep.size for task in tasks if isinstance(task, _Task))
+            if number == len(texts) - 1 or size > _CELLS:
                 yield from self._solved(tasks, options)
                 tasks = []
 
-    def _task(self, text: Any, options: _Options, where: str) -> _Task:
+    def _task(self, text: Any, options: _Options, where: str, number: int) -> _Task:
         """Read a text and choose the queries."""
         if not isinstance(text, str):
-            raise InputError(f"a text must be a string; got {type(text).__name__}{where}")
+            missing = " (a missing value)" if text is None or text != text else ""  # noqa: PLR0124  NaN is not itself
+            raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
         reading, made = self._read(text, options)
         n = len(made)
         if n == 0:
@@ -319,7 +363,7 @@ class Explainer:
         asked = options.method.sampler.draw(made.type_of_unit, budget, np.random.default_rng(options.seed), reading.empty)
         near, far = _held_out(asked.keep, made.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([asked.keep, np.ones((1, n), dtype=bool), near, far])
-        return _Task(reading, made, asked, keep, len(near), budget)
+        return _Task(number, reading, made, asked, keep, len(near), budget)
 
     def _read(self, text: str, options: _Options) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units."""
@@ -331,13 +375,38 @@ class Explainer:
             kind = "type" if kind == "type" else "token"
         return reading, units(text, kind, reading.names, reading.spans, reading.types)
 
-    def _solved(self, tasks: list[_Task], options: _Options) -> Iterator[Explanation]:
-        """Ask the model about all tasks at once and fit each."""
-        began = perf_counter()
-        answers = self.engine([Question(task.reading, task.units.atoms(task.keep)) for task in tasks])
-        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in tasks), 1)
-        for task, answer in zip(tasks, answers, strict=True):
-            yield self._fitted(task, answer, options, asking * len(task.keep))
+    def _solved(self, tasks: Sequence[_Task | Failure], options: _Options) -> Iterator[Explanation | Failure]:
+        """Ask the model about all tasks at once and fit each; where that fails and errors are kept, one after the other."""
+        open_ = [task for task in tasks if isinstance(task, _Task)]
+        began, keep = perf_counter(), options.errors == "keep"
+        try:
+            answers = self.engine([Question(task.reading, task.units.atoms(task.keep)) for task in open_])
+            whole = np.stack([a.outputs[len(t.asked.keep)] for t, a in zip(open_, answers, strict=True)]) if open_ else None
+            decisions = [] if whole is None else self.model.decisions([task.reading.text for task in open_], whole)
+        except Exception as error:
+            if not keep:
+                raise
+            for task in tasks:
+                if isinstance(task, Failure):
+                    yield task
+                elif len(open_) == 1:
+                    yield _failure(task.number, task.reading.text, error)
+                else:
+                    yield from self._solved([task], options)
+            return
+        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in open_), 1)
+        found = iter(zip(answers, decisions, strict=True))
+        for task in tasks:
+            if isinstance(task, Failure):
+                yield task
+                continue
+            answer, decision = next(found)
+            try:
+                yield self._fitted(task, answer, decision, options, asking * len(task.keep))
+            except Exception as error:
+                if not keep:
+                    raise
+                yield _failure(task.number, task.reading.text, error)
 
     def _inside(self, task: _Task, score: Floats, target: int | Literal["all"], options: _Options, look: Attribution) -> Fit:
         """Return what a method that looks inside the model says of one text: effects that add up to its score."""
@@ -380,12 +449,17 @@ class Explainer:
         counts = task.units.counts(rows)
         return _given(Additive(shared, made.base), counts, np.array([known[name] for name in its])), spent
 
-    def _fitted(self, task: _Task, answer: Answer, options: _Options, asking: float) -> Explanation:
+    def _fitted(self, task: _Task, answer: Answer, decision: Decision, options: _Options, asking: float) -> Explanation:
         """Fit the surrogate of one text and test it."""
         began = perf_counter()
         head, m, n = self.model.head, len(task.asked.keep), len(task.units)
         target = head.resolve(options.target, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
+        if np.abs(scores).max() > _HUGE:
+            raise ModelError(
+                f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
+                " check what it returns, or divide it by a constant"
+            )
         length, r2, spent = None, None, Spent(answer.inputs, answer.tokens, 0.0)
         if isinstance(options.method.fitter, Attribution):
             found = self._inside(task, scores[m], target, options, options.method.fitter)
@@ -422,7 +496,9 @@ class Explainer:
             importances_se=None if found.importances_se is None else found.importances_se[own],
             background_se=found.background_se,
             lengths=length,
-            probabilities=head.probabilities(answer.outputs[m : m + 1])[0],
+            label=decision.label,
+            probabilities=decision.probabilities,
+            scale=head.scale,
             held_out=HeldOut(task.keep[m + 1 :], scores[m + 1 :], task.near) if len(task.keep) > m + 1 else None,
             cut=task.reading.cut,
             diagnosis=found.diagnosis,
@@ -431,6 +507,17 @@ class Explainer:
             signed=options.method.signed,
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
+
+
+def _failure(number: int, text: object, error: Exception) -> Failure:
+    """Return what is kept of an error; one that nobody expected is logged with its traceback."""
+    expected = isinstance(error, SlalomError)
+    if not expected:
+        _LOG.error("text %d could not be explained", number, exc_info=error)
+    reason = " ".join(str(error).split())
+    return Failure(
+        number, text if isinstance(text, str) else repr(text)[:200], reason if expected else f"{type(error).__name__}: {reason}"
+    )
 
 
 def _method(given: object) -> Method:
@@ -448,16 +535,10 @@ def _checked(options: _Options) -> _Options:
         raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {unit!r}")
     if options.long not in ("cut", "window"):
         raise InputError(f"long must be 'cut' or 'window'; got {options.long!r}")
-    wanted: tuple[tuple[str, Any, int], ...] = (
-        ("queries", options.queries, 2),
-        ("check", options.check, 0),
-        ("seed", options.seed, 0),
-    )
-    for name, number, least in wanted:
-        if number is not None and (type(number) is bool or not isinstance(number, (int, np.integer)) or number < least):
-            raise InputError(f"{name} must be an integer of at least {least}; got {number!r}")
-        if number is not None and number >= 2**63:
-            raise InputError(f"{name} must be below 2**63; got {number!r}")
+    for name, number, least in (("queries", options.queries, 2), ("check", options.check, 0)):
+        if number is not None:
+            whole_number(name, number, least)
+    whole_number("seed", options.seed, 0)
     method = options.method
     if isinstance(method.fitter, Sgd):
         method = replace(method, fitter=replace(method.fitter, seed=options.seed))

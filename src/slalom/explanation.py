@@ -22,6 +22,7 @@ from slalom.core.checks import Floats
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError, MissingExtra
 from slalom.files import write_text
+from slalom.models import class_index
 from slalom.text import KINDS, pieces, printable, units
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "slalom explanation"
 _BATCH = "slalom explanations"
+_FAILURE = "slalom failure"
 _VERSION = 1
 _ABSURD = -10  # values of R2 below that are not written out
 _TRIFLE = 0.05  # log odds that nobody minds
@@ -75,8 +77,9 @@ class Fidelity(NamedTuple):
 
     def __str__(self) -> str:
         """Say it in one line."""
-        parts = [f"{name} {_quality(q)}" for name, q in (("near the text", self.near), ("all sizes", self.far))]
-        return ", ".join(parts)
+        if not self.known:
+            return "not tested"
+        return ", ".join(f"{name} {_quality(q)}" for name, q in (("near the text", self.near), ("all sizes", self.far)))
 
 
 @final
@@ -92,10 +95,15 @@ class HeldOut:
     scores: Floats
     near: int
 
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        object.__setattr__(self, "keep", _read_only(self.keep))
+        object.__setattr__(self, "scores", _read_only(self.scores))
+
 
 def _quality(quality: Quality | None) -> str:
     if quality is None:
-        return "not known (no query was left to test it)"
+        return "not tested (no query was left)"
     return f"R2 = {quality.shown} (MSE {quality.mse:.3g}, {quality.queries} queries)"
 
 
@@ -106,11 +114,14 @@ class Explanation:
 
     text, units, spans (n, 2): what was explained, the names of its units and where they are. surrogate: the fitted Slalom,
     or Additive where the method says that effects add up: values are then the effects, importances and weights are 0.
-    lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing.
+    lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing. It is
+    part of `predict`, and of every score that is a change of the prediction.
     sizes (n,): tokens of each unit.
     values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
     the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
-    probabilities (n_labels,): the model's, of the whole text.
+    label, probabilities (n_labels,): what the model itself decides about the whole text; None where it does not say.
+    scale: what the score is called: "log odds", or "decision value" and "output" where it stands for no probability.
+    merged_from: the unit that was merged into larger ones; empty where none was.
     fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
     took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
     settings: the options as they were given (queries, check, target, long), and the fingerprint of the model where it has one.
@@ -137,7 +148,9 @@ class Explanation:
     importances_se: Floats | None = None
     background_se: tuple[float | Floats, float] | None = None
     lengths: Lengths | None = None
+    label: str | None = None
     probabilities: Floats | None = None
+    scale: str = "log odds"
     held_out: HeldOut | None = None
     cut: int = 0
     diagnosis: str = ""
@@ -145,16 +158,40 @@ class Explanation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     signed: bool = True
+    merged_from: str = ""
+
+    def __post_init__(self) -> None:
+        """Make all arrays read-only; take the label of the highest probability where only probabilities are known."""
+        for name in ("spans", "sizes", "values_se", "importances_se", "probabilities", "score"):
+            part = getattr(self, name)
+            if isinstance(part, np.ndarray):
+                object.__setattr__(self, name, _read_only(part))
+        if self.label is None and self.probabilities is not None:
+            object.__setattr__(self, "label", self.labels[int(np.argmax(self.probabilities))])
 
     @property
-    def prediction(self) -> tuple[str, float] | None:
-        """The label that the model gives the text, and its probability; None where they are not known."""
-        if self.probabilities is None:
+    def prediction(self) -> tuple[str, float | None] | None:
+        """The label that the model gives the text, None where it gives none; and its probability, None where it has none."""
+        if self.label is None:
             return None
-        if len(self.labels) == 1:
-            return self.labels[0], float(self.probabilities[0])
-        best = int(np.argmax(self.probabilities))
-        return self.labels[best], float(self.probabilities[best])
+        if self.probabilities is None or self.label not in self.labels:
+            return self.label, None
+        return self.label, float(self.probabilities[self.labels.index(self.label)])
+
+    @property
+    def decided(self) -> str:
+        """The prediction as it is written: "positive 90.1%", "positive", or nothing."""
+        if self.prediction is None:
+            return ""
+        label, share = self.prediction
+        return label if share is None else f"{label} {share:.1%}"
+
+    @property
+    def score_name(self) -> str:
+        """What the score is called: the scale, or "centred logit" where all classes are explained."""
+        if self.values.ndim == 1:
+            return self.scale
+        return "centred logit" if self.scale == "log odds" else f"centred {self.scale}"
 
     @property
     def plot(self) -> "Plots":
@@ -188,13 +225,36 @@ class Explanation:
 
     @property
     def gradient(self) -> Floats:
-        """The derivative of the score by the presence of each unit."""
-        return self._effects(gradient)
+        """The derivative of the predicted score by the presence of each unit, that of the length (from below) included."""
+        found = self._effects(gradient)
+        return found if self.lengths is None else found + np.multiply.outer(self.sizes, self.lengths.slope)
 
     @property
     def removal(self) -> Floats:
-        """By how much the score falls when one unit is taken away, as the surrogate sees it."""
-        return self._effects(removal)
+        """By how much the predicted score falls when one unit is taken away: predict(all) - predict(all but this one)."""
+        found = self._effects(removal)
+        return found if self.lengths is None else found + self.lengths.removal(self.sizes)
+
+    @property
+    def length_effect(self) -> float | Floats | None:
+        """The part of `removal` that the mere length has in a unit of one token, whichever it is; None where it has none."""
+        if self.lengths is None:
+            return None
+        slope = self.lengths.slope
+        return float(slope) if slope.ndim == 0 else slope
+
+    @property
+    def base(self) -> float | Floats:
+        """The predicted score of the empty text; without a background, that of the evidence 0. Shapley values start there."""
+        if isinstance(self.surrogate, Additive):
+            level = np.asarray(self.surrogate.base)
+        elif self.background is None:
+            level = self.surrogate.output(np.zeros(self.values.shape[1:]))
+        else:
+            level = self.surrogate(np.zeros((1, len(self.units))))[0]
+        if self.lengths is not None:
+            level = level + self.lengths.offsets[0]
+        return float(level) if np.ndim(level) == 0 else np.asarray(level)
 
     @property
     def weights(self) -> Floats:
@@ -235,8 +295,12 @@ class Explanation:
         return tuple(remark for remark in (cut, self.diagnosis, adds, wrong) if remark)
 
     def shapley(self) -> Floats:
-        """Return exact Shapley values of the evidence, the surrogate before its link."""
-        return self._effects(shapley)
+        """Return the Shapley values of the predicted score, on the scale of the score, link and length included.
+
+        They sum to predict(all) - base, exactly to rounding, or to 1e-9 of the reach of the link where there is one.
+        """
+        found = self._effects(shapley)
+        return found if self.lengths is None else found + self.lengths.shapley(self.sizes)
 
     def _effects(self, score: Callable[[Slalom], Floats]) -> Floats:
         return self.surrogate.effects if isinstance(self.surrogate, Additive) else score(self.surrogate)
@@ -261,15 +325,7 @@ class Explanation:
         """
         if target is None:
             return None if self.values.ndim == 1 else self._leading()
-        index = -1
-        if isinstance(target, str) and target in self.labels:
-            index = self.labels.index(target)
-        elif isinstance(target, (int, np.integer)) and not isinstance(target, bool):
-            index = int(target)
-        if not 0 <= index < len(self.labels):
-            raise InputError(
-                f"target must be one of the labels {self.labels[:20]} or an index below {len(self.labels)}; got {target!r}"
-            )
+        index = class_index(self.labels, target)
         if self.values.ndim == 2:
             return index
         if self.labels[index] != self.target:
@@ -307,6 +363,7 @@ class Explanation:
             else merge(self.surrogate, made.unit_of_atom),
             unit=unit,
             sizes=np.bincount(made.unit_of_atom, self.sizes).astype(np.int64),
+            merged_from=self.merged_from or self.unit,
             fidelity=Fidelity(None, None),
             values_se=None,
             importances_se=None,
@@ -328,15 +385,23 @@ class Explanation:
         lines = [
             f"Explanation of {self.target!r}: score {_number(self.score)}, {len(self)} {self.unit}s, {self.method},"
             f" {self.queries} queries, {self.seconds:.2g} s",
-            f"fidelity: {self.fidelity}",
+            f"fidelity: {self.fidelity_said}",
         ]
         effect = self.removal
-        for i in self.strongest(5):
-            lines.append(
-                f"  {self.units[i]!r}: removal {_number(effect[i])}, value {_number(self.values[i])},"
-                f" importance {self.importances[i]:+.2f}"
-            )
+        lines += [f"  {self.units[i]!r}: {self._numbers_of(i, effect)}" for i in self.strongest(5)]
         return "\n".join([*lines, *self.remarks])
+
+    @property
+    def fidelity_said(self) -> str:
+        """The held-out quality in one line, or why there is none."""
+        if self.merged_from and not self.fidelity.known:
+            return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
+        return str(self.fidelity)
+
+    def _numbers_of(self, i: int, effect: Floats) -> str:
+        """Return the numbers of one unit; value and importance only where they are told apart."""
+        said = f"removal {_number(effect[i])}"
+        return said if self.additive else f"{said}, value {_number(self.values[i])}, importance {self.importances[i]:+.2f}"
 
     def _repr_html_(self) -> str:
         """Show the text with its units coloured by their effect: blue speaks for the target, orange against it.
@@ -352,10 +417,7 @@ class Explanation:
             if i is None:
                 parts.append(_escaped(text))
                 continue
-            said = (
-                f"{self.units[i]}: removal {_number(effects[i])}, value {_number(self.values[i])},"
-                f" importance {self.importances[i]:+.2f}"
-            )
+            said = f"{self.units[i]}: {self._numbers_of(i, effects)}"
             line = "solid" if shares[i] >= 0 else "dashed"
             look = f"background:{wash(shares[i])};border-bottom:2px {line} {wash(shares[i])};border-radius:3px;padding:1px 0"
             parts.append(f'<span style="{look}" title="{_escaped(said)}">{_escaped(text)}</span>')
@@ -363,8 +425,8 @@ class Explanation:
             f'<b style="background:{wash(side)};padding:0 .5em;font-weight:inherit">{word} {_escaped(label)}</b>'
             for side, word in ((1.0, "for"), (-1.0, "against"))
         )
-        sure = "" if self.prediction is None else f"{_escaped(self.prediction[0])} {self.prediction[1]:.1%} &middot; "
-        head = f"<b>{sure}{_escaped(self.target)} {_number(self.score)}</b> &middot; {_escaped(str(self.fidelity))}"
+        sure = f"{_escaped(self.decided)} &middot; " if self.decided else ""
+        head = f"<b>{sure}{_escaped(self.target)} {_number(self.score)}</b> &middot; {_escaped(self.fidelity_said)}"
         note = "".join(f'<p style="margin:.4em 0">&#9888; {_escaped(remark)}</p>' for remark in self.remarks)
         return (
             '<div style="color:inherit;max-width:56em">'
@@ -397,6 +459,8 @@ class Explanation:
             "importances_se": _plain(self.importances_se),
             "background_se": None if self.background_se is None else [_plain(part) for part in self.background_se],
             "score": _plain(self.score),
+            "scale": self.scale,
+            "label": self.label,
             "probabilities": _plain(self.probabilities),
             "held_out": None
             if self.held_out is None
@@ -421,6 +485,7 @@ class Explanation:
             "settings": dict(self.settings),
             "versions": dict(self.versions),
             "signed": self.signed,
+            "merged_from": self.merged_from,
         }
 
     @classmethod
@@ -450,7 +515,9 @@ class Explanation:
                 importances_se=_array(given["importances_se"]),
                 background_se=None if errors is None else (_array(errors[0]), errors[1]),
                 lengths=None if given["lengths"] is None else Lengths(_array(given["lengths"])),
+                label=given.get("label"),
                 probabilities=_array(given.get("probabilities")),
+                scale=given.get("scale", "log odds"),
                 held_out=None if tested is None else _tested(tested, len(given["units"])),
                 cut=given["cut"],
                 diagnosis=given["diagnosis"],
@@ -458,6 +525,7 @@ class Explanation:
                 settings=given.get("settings", {}),
                 versions=given["versions"],
                 signed=given.get("signed", True),
+                merged_from=given.get("merged_from", ""),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
@@ -479,22 +547,62 @@ class Explanation:
         return _frame(self._columns())
 
     def _columns(self) -> dict[str, Any]:
+        """Return the columns of a data frame; value, importance and their product are NaN where they are not told apart."""
         columns: dict[str, Any] = {"unit": list(self.units), "start": self.spans[:, 0], "end": self.spans[:, 1]}
-        scores = {"value": self.values, "value_se": self.values_se, "removal": self.removal, "linear": self.linear}
+        told = np.nan if self.additive else 1.0
+        scores = {
+            "value": told * self.values,
+            "value_se": None if self.values_se is None else told * self.values_se,
+            "removal": self.removal,
+            "linear": told * self.linear,
+        }
         for name, score in scores.items():
             if score is None or score.ndim == 1:
                 columns[name] = score
             else:
                 columns |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(self.labels)}
-        return columns | {"importance": self.importances, "importance_se": self.importances_se, "weight": self.weights}
+        sure = None if self.importances_se is None else told * self.importances_se
+        return columns | {"importance": told * self.importances, "importance_se": sure, "weight": self.weights}
+
+
+@final
+@dataclass(frozen=True)
+class Failure:
+    """A text that could not be explained: its number among those given (from 0), the text itself, and the error in one line."""
+
+    number: int
+    text: str
+    error: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers and strings."""
+        return {"format": _FAILURE, "version": _VERSION, "number": self.number, "text": self.text, "error": self.error}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Failure":
+        """Return the failure of a dictionary made by `to_dict`."""
+        _check_format(given, _FAILURE)
+        try:
+            return cls(int(given["number"]), str(given["text"]), str(given["error"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"a saved failure lacks a part or has one of a wrong kind: {error}") from error
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
 @final
 class Explanations(Sequence[Explanation]):
-    """Explanations of several texts, in their order."""
+    """Explanations of several texts, in their order.
 
-    def __init__(self, explanations: Iterable[Explanation]) -> None:
-        self._all = tuple(explanations)
+    failures: the texts that could not be explained, where `errors="keep"` was asked for. They have no place in the sequence.
+    """
+
+    def __init__(self, explanations: Iterable[Explanation | Failure]) -> None:
+        every = tuple(explanations)
+        self._all = tuple(one for one in every if isinstance(one, Explanation))
+        self.failures = tuple(one for one in every if isinstance(one, Failure))
 
     @overload
     def __getitem__(self, index: int) -> Explanation: ...
@@ -514,7 +622,8 @@ class Explanations(Sequence[Explanation]):
 
     def __repr__(self) -> str:
         """Say what it is in one line."""
-        return f"Explanations of {len(self)} texts: {self.queries} queries, {self.seconds:.2g} s"
+        failed = f"; {len(self.failures)} failed, see .failures" if self.failures else ""
+        return f"Explanations of {len(self)} texts: {self.queries} queries, {self.seconds:.2g} s{failed}"
 
     def _repr_html_(self) -> str:
         """Show one text after the other."""
@@ -542,11 +651,12 @@ class Explanations(Sequence[Explanation]):
 
     def merge(self, unit: str) -> "Explanations":
         """Return the explanations in larger units."""
-        return Explanations(one.merge(unit) for one in self)
+        return Explanations([*(one.merge(unit) for one in self), *self.failures])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""
-        return {"format": _BATCH, "version": _VERSION, "explanations": [one.to_dict() for one in self]}
+        found = {"format": _BATCH, "version": _VERSION, "explanations": [one.to_dict() for one in self]}
+        return found | ({"failures": [one.to_dict() for one in self.failures]} if self.failures else {})
 
     def to_json(self, indent: int | None = None) -> str:
         """Return everything as JSON."""
@@ -574,7 +684,7 @@ def load(path: str | Path) -> Explanation | Explanations:
     try:
         content = Path(path).read_text(encoding="utf-8", errors="surrogatepass")
         if Path(path).suffix == ".jsonl":
-            return Explanations(Explanation.from_dict(json.loads(line)) for line in content.split("\n") if line.strip())
+            return Explanations(restored(json.loads(line)) for line in content.split("\n") if line.strip())
         given = json.loads(content)
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
@@ -582,7 +692,14 @@ def load(path: str | Path) -> Explanation | Explanations:
         raise InputError(f"{str(path)!r} must be a JSON file written by save(); {error}") from error
     if isinstance(given, dict) and given.get("format") == _BATCH:
         _check_format(given, _BATCH)
-        return Explanations(Explanation.from_dict(one) for one in given.get("explanations", [None]))
+        return Explanations(restored(one) for one in (*given.get("explanations", [None]), *given.get("failures", ())))
+    return Explanation.from_dict(given)
+
+
+def restored(given: Any) -> Explanation | Failure:
+    """Return the explanation, or the failure, of a dictionary made by `to_dict`."""
+    if isinstance(given, Mapping) and given.get("format") == _FAILURE:
+        return Failure.from_dict(given)
     return Explanation.from_dict(given)
 
 
@@ -633,6 +750,13 @@ def _tested(given: Mapping[str, Any], n: int) -> HeldOut:
     rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in given["keep"]]
     packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
     return HeldOut(np.unpackbits(packed, axis=1, count=n).astype(bool), _array(given["scores"]), given["near"])
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _plain(part: Any) -> Any:

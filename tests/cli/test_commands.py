@@ -86,7 +86,7 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(run, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     _, out, _ = run("explain", SENTENCE)
     assert "48;2;166;54;3mdull\x1b[0m" in out  # the strongest, against: on dark orange
-    assert "4;38;2;67;147;195mbest\x1b[0m" in out  # a quarter as strong, for: underlined in blue
+    assert "\x1b[38;2;67;147;195mbest\x1b[0m" in out  # not quite a quarter as strong, for: blue
     monkeypatch.setenv("COLORTERM", "")
     monkeypatch.setenv("TERM", "xterm")
     _, few, _ = run("explain", SENTENCE)
@@ -179,7 +179,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--target", "happy"], 1, r"'happy' is no class of this model; choose one of 0 \(negative\)"),
         (["explain", "good", "--target", "7"], 1, "7 is no class of this model"),
         (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
-        (["explain", "good", "--queries", "1"], 1, "queries must be an integer of at least 2"),
+        (["explain", "good", "--queries", "1"], 1, "queries must be a whole number of at least 2"),
         (["explain", "good", "--method", "magic"], 2, "magic.*joint.*local"),
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
@@ -255,11 +255,27 @@ def test_a_narrow_terminal_loses_columns_never_digits(run, monkeypatch):
             assert number in full
 
 
-def test_the_text_that_is_wrong_is_counted_as_a_user_counts(run, tmp_path):
-    (tmp_path / "t.txt").write_text("good\n" * 19 + "\u200b\n")
-    code, out, err = run("explain", "--file", "t.txt")
+def test_texts_that_fail_are_named_and_the_others_explained(run, tmp_path):
+    (tmp_path / "t.txt").write_text("good\n" * 17 + "\u200b\n" + "bad\n" * 2)
+    for _ in range(2):  # the second run takes everything from the file, and says the same
+        code, out, err = run("explain", "--file", "t.txt", "--out", "out.jsonl", "--html", "page.html")
+        assert code == 1
+        assert out.count("log odds of positive") == 19
+        assert "text 17 of 20" in out
+        assert "text 18 of 20 ─" not in out
+        assert "text 19 of 20" in out
+        lines = err.splitlines()
+        assert lines[0].startswith("error: text 18 of 20 failed: a text must have at least one token")
+        assert lines[1] == "error: 1 of 20 texts failed: 18; the others were explained"
+    found = slalom.load(tmp_path / "out.jsonl")
+    assert len(found) == 19
+    assert [(one.number, one.text) for one in found.failures] == [(17, "\u200b")]
+
+
+def test_one_text_that_cannot_be_explained_is_one_line(run):
+    code, out, err = run("explain", "\u200b")
     assert (code, out) == (1, "")
-    assert err == "error: a text must have at least one token; text 20 of 20 has none; take it out\n"
+    assert err.startswith("error: a text must have at least one token")
 
 
 def test_a_text_cannot_steer_the_terminal(run):

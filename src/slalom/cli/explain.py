@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -62,6 +63,7 @@ def explain(
     """
     from slalom import Explainer, Explanation, Explanations  # noqa: PLC0415
     from slalom.cli.terminal import show  # noqa: PLC0415
+    from slalom.explanation import Failure  # noqa: PLC0415
 
     texts = _texts(text, file)
     _check_places(file, html, png, out)
@@ -71,43 +73,56 @@ def explain(
     )  # fmt: skip
     labels = explainer.model.head.labels
     chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
-    empty = [number for number, one in enumerate(texts, start=1) if not explainer.tokens(one)] if len(texts) > 1 else []
-    if empty:  # before anything is asked, so that a long file does not end in the middle
-        shown = ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else "")
-        raise InputError(f"a text must have at least one {unit or 'token'}; text {shown} of {len(texts)} has none; take it out")
     screen = console()
     every: list[Explanation] = []
+    failures: list[Failure] = []
     try:
         for e in _explained(explainer, texts, chosen, done, out):
+            if isinstance(e, Failure):
+                failures.append(e)
+                complain(f"text {e.number + 1} of {len(texts)} failed: {e.error}")
+                continue
             every.append(e)
             if as_json:
                 sys.stdout.write(e.to_json() + "\n")
             else:
-                show(e, screen, top, f"{len(every)} of {len(texts)}" if len(texts) > 1 else "")
+                show(e, screen, top, f"{len(every) + len(failures)} of {len(texts)}" if len(texts) > 1 else "")
             if png:
-                _draw(e, png, len(every) if len(texts) > 1 else 0)
+                _draw(e, png, len(every) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
         kept = f"{str(out)!r} has what is done; the same command goes on" if out else "with --out FILE what is done is kept"
-        complain(f"interrupted after {len(every)} of {len(texts)} texts; {kept}")
+        complain(f"interrupted after {len(every) + len(failures)} of {len(texts)} texts; {kept}")
         raise typer.Exit(130) from stop
-    if html:
+    if html and every:
         Explanations(every).to_html(html)
-    for path in (html, png if len(texts) == 1 else None, out):
+    for path in (html if every else None, png if len(texts) == 1 else None, out):
         if path and not as_json:
             screen.print(f"written: {path}", markup=False, soft_wrap=True)
+    if failures:
+        numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
+        complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}; the others were explained")
+        raise typer.Exit(1)
 
 
 def _explained(
     explainer: Any, texts: Sequence[str], target: str | int | None, done: Sequence[Any], out: Path | None
 ) -> Iterator[Any]:
-    """Give the explanations of all texts, lot by lot; those that the file has already come first."""
-    if not all(explainer.made(e, target) for e in done):
+    """Give the explanations of all texts, lot by lot, and the failures of several; what the file has already comes first."""
+    from slalom.explanation import Failure  # noqa: PLC0415
+
+    if not all(isinstance(e, Failure) or explainer.made(e, target) for e in done):
         raise InputError(
             f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
         )
     yield from done
     for start in range(len(done), len(texts), _AT_ONCE):
-        lot = explainer(texts[start : start + _AT_ONCE], target=target, first=start + 1 if len(texts) > 1 else 0)
+        if len(texts) == 1:
+            lot = [explainer(texts[0], target=target)]
+        else:
+            found = explainer(texts[start : start + _AT_ONCE], target=target, errors="keep")
+            failed = {failure.number: replace(failure, number=start + failure.number) for failure in found.failures}
+            explained = iter(found)
+            lot = [failed[i] if i in failed else next(explained) for i in range(len(found) + len(failed))]
         if out:
             write_text(out, "".join(e.to_json() + "\n" for e in lot), append=True)
         yield from lot
@@ -177,16 +192,17 @@ def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
 
     A last line that was cut off is taken away, once it is clear that the file is ours.
     """
-    from slalom import Explanation  # noqa: PLC0415
+    from slalom.explanation import restored  # noqa: PLC0415
 
     whole, rest = begun_lines(out)
     other = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
     try:
-        found = [Explanation.from_dict(json.loads(line)) for line in whole]
+        found = [restored(json.loads(line)) for line in whole]
     except (ValueError, TypeError) as error:
         raise other from error
-    opening = b'{"format": "slalom explanation"'
-    if [e.text for e in found] != list(texts[: len(found)]) or not (rest.startswith(opening) or opening.startswith(rest)):
+    openings = [f'{{"format": "slalom {kind}"'.encode() for kind in ("explanation", "failure")]
+    cut = any(rest.startswith(opening) or opening.startswith(rest) for opening in openings)
+    if [e.text for e in found] != list(texts[: len(found)]) or not cut:
         raise other
     drop_rest(out, rest)
     return found

@@ -30,10 +30,11 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     effect = e.scores("removal")
     column = e.column()
     about = e.target if column is None else e.labels[column]
-    kind = "log odds" if column is None else "centred logit"
+    kind = e.score_name
     line = Text()
     if e.prediction is not None:
-        line.append(e.prediction[0], style="bold").append(f" {e.prediction[1]:.1%}   ")
+        label, share = e.prediction
+        line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
     line.append(f"{kind} of {about}: {float(np.max(np.asarray(e.score))):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
     for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
@@ -42,6 +43,10 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
     sure = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
     screen.print(Text(f"{many}removal: how much of the {kind} of {about} goes with it{sure}", "dim"), soft_wrap=wide)
+    if e.length_effect is not None:
+        own = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
+        what = "one token fewer, whichever it is"
+        screen.print(Text(f"of which the mere length: {_signed(own, 1.0)} for {what}", "dim"), soft_wrap=wide)
     screen.print(Text(said(e)), soft_wrap=wide)
     for remark in e.remarks:
         screen.print(Text(f"note: {remark}"), soft_wrap=wide)
@@ -118,4 +123,5 @@ def said(e: Explanation) -> str:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
-    return f"fits what the model answers with R2 = {e.fit_r2:.3f}; no query was left to test it; {took}"
+    why = e.fidelity_said if e.merged_from else "no query was left to test it"
+    return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

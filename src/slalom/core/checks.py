@@ -53,3 +53,12 @@ def count_vector(counts: ArrayLike | None, n_units: int) -> Floats:
         return np.ones(n_units)
     row = real_array("counts", counts, (1,))
     return count_matrix(row[None, :], n_units).reshape(n_units)
+
+
+def whole_number(name: str, given: object, least: int) -> int:
+    """Return a whole number of at least `least`, below 2**63."""
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
+    if given >= 2**63:
+        raise InputError(f"{name} must be below 2**63; got {given!r}")
+    return int(given)

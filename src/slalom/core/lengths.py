@@ -30,6 +30,12 @@ class Lengths:
 
     offsets: Floats
 
+    def __post_init__(self) -> None:
+        """Make the offsets read-only."""
+        fixed = np.asarray(self.offsets).view()
+        fixed.flags.writeable = False
+        object.__setattr__(self, "offsets", fixed)
+
     def __call__(self, lengths: NDArray[np.int64]) -> Floats:
         """Return the offsets of inputs with these numbers of atoms (m,)."""
         return self.offsets[lengths]

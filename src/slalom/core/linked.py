@@ -8,9 +8,9 @@ z = m + i a c_k each term is a ratio of sums over the units, like S:
 
     1 / (S - z) = (w_0 + sum_j w_j) / (w_0 (v_0 - z) + sum_j w_j (v_j - z))
 
-that is, the evidence of a SLALOM with the complex weights omega_j = i w_j (v_j - z), whose real parts a c_k w_j are positive, and
-the values 1 / (v_j - z), up to the factor i. The integrals of `shapley` hold for such weights word for word. Only the rule in t
-needs more nodes: 1 / Z = int exp(-t Z) dt with |arg Z| <= pi / 2 - theta, theta = atan(c_k / X), errs by exp(-2 pi theta / h).
+that is, the evidence of a SLALOM with the values 1 / (v_j - z) and the complex weights omega_j = i w_j (v_j - z), whose real
+parts a c_k w_j are positive. The integrals of `shapley` hold for such weights as they stand. Only the rule in t needs more
+nodes: 1 / Z = int exp(-t Z) dt with |arg Z| <= pi / 2 - theta, theta = atan(c_k / X), errs by exp(-2 pi theta / h).
 """
 
 from functools import lru_cache

@@ -16,8 +16,8 @@ by parts gives
 
 e_i is 0 with a background and v_i int (1 - q)^(n - 1) dmu(q) without one (w_0 = 0; u is v less any constant).
 
-The empty input has S = v_0, the background's value; without a background it has S = 0. A player is a unit with all its c_i copies, so its weight is
-c_i w_i; a unit with c_i = 0 is no player and gets 0.
+The empty input has S = v_0, the background's value; without a background it has S = 0. A player is a unit with all its c_i
+copies, so its weight is c_i w_i; a unit with c_i = 0 is no player and gets 0.
 
 The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the weights):
 

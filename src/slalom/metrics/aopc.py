@@ -119,6 +119,8 @@ def perturbation(
     as the code of the SLALOM paper does (5). A fraction of 1 asks about no unit at all, which not every model can answer.
     """
     given = several(explanations)
+    if not explainer.model.head.probabilistic:
+        raise InputError(f"{explainer.model.name} has no probabilities, which this measure is about; use a model that has them")
     exclusive = explainer.model.head.kind == "classes"
     long = [one for one in given if len(one) > 1]
     plans: list[tuple[NDArray[np.int64], Keep]] = []

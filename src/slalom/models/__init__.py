@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 from slalom.errors import MissingExtra
 from slalom.models.adapt import EMBEDDED, EMBEDDED_NAME, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
-from slalom.models.function import Function, Output, scikit_learn
+from slalom.models.function import Function, Output
 from slalom.models.inside import Attribution, Querying, Questions
-from slalom.models.model import Group, Head, Model, Reading, Target
+from slalom.models.model import Decision, Group, Head, Model, Reading, Target, class_index
+from slalom.models.sklearn import scikit_learn
 
 if TYPE_CHECKING:
     from slalom.models.transformer import slalom_transformer
@@ -17,6 +18,7 @@ __all__ = [
     "EMBEDDED_NAME",
     "Answer",
     "Attribution",
+    "Decision",
     "Engine",
     "Function",
     "Group",
@@ -29,6 +31,7 @@ __all__ = [
     "Reading",
     "Spent",
     "Target",
+    "class_index",
     "model_of",
     "scikit_learn",
     "slalom_transformer",

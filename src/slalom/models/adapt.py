@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slalom.errors import InputError, MissingExtra
-from slalom.models.function import Function, Output, scikit_learn
+from slalom.models.function import OUTPUTS, Function, Output
 from slalom.models.model import Model
+from slalom.models.sklearn import scikit_learn
 
 EMBEDDED = Path(__file__).parent / "sentiment"  # the classifier that ships with the package
 EMBEDDED_NAME = "slalom-sentiment"
@@ -27,14 +28,16 @@ def model_of(
     labels: Any = None,
     precision: Literal["bfloat16"] | None = None,
     device: str | None = None,
+    batch_size: int | None = None,
 ) -> Model:
     """Return the adapter of a model.
 
     output, labels: for callables. precision: for Hugging Face models. device: where a model given by its path is put.
+    batch_size: strings in one call, for callables and scikit-learn models.
     """
     if isinstance(model, Model):
         return model
-    _refuse_what_is_for_others(model, output, labels, device)
+    _refuse_what_is_for_others(model, output, labels, device, batch_size)
     if model is None or isinstance(model, (str, Path)):
         if tokenizer is not None:
             raise InputError("a tokenizer is for a torch model; a model given by its path brings its own")
@@ -55,24 +58,26 @@ def model_of(
     if tokenizer is not None:
         raise InputError(f"a tokenizer is for torch models; a {type(model).__name__} reads strings")
     if _is(model, "sklearn", "BaseEstimator"):
-        return scikit_learn(model)
+        return scikit_learn(model, batch_size)
     if callable(model):
         if output is None:
-            raise InputError('a callable needs output=, what it returns: "logits", "probabilities" or "log_odds"')
-        return Function(model, output, labels)
+            raise InputError(f"a callable needs output=, what it returns: {', '.join(map(repr, OUTPUTS))}")
+        return Function(model, output, labels, batch_size)
     raise InputError(
         "model must be a Hugging Face classifier with its tokenizer, a pipeline, a path, a scikit-learn classifier or a"
         f" callable; got {type(model).__name__}"
     )
 
 
-def _refuse_what_is_for_others(model: Any, output: Any, labels: Any, device: Any) -> None:
+def _refuse_what_is_for_others(model: Any, output: Any, labels: Any, device: Any, batch_size: Any) -> None:
     """Raise where an option was given that this kind of model would ignore."""
     path = model is None or isinstance(model, (str, Path))
     kinds = (("transformers", "Pipeline"), ("torch", "Module"), ("sklearn", "BaseEstimator"))
     if (path or any(_is(model, *kind) for kind in kinds)) and (output is not None or labels is not None):
         own = "the classifier that ships with slalom" if model is None else type(model).__name__
         raise InputError(f"output and labels are for callables; {own} brings its own")
+    if batch_size is not None and (path or any(_is(model, *kind) for kind in kinds[:2])):
+        raise InputError("batch_size is for callables and scikit-learn models; a Hugging Face model is batched by its tokens")
     if device is not None and not path:
         raise InputError("device is for a model given by its path; move the model itself before explaining it")
 

@@ -1,34 +1,36 @@
-"""Any callable that turns a list of strings into scores, and scikit-learn classifiers.
+"""Any callable that turns a list of strings into scores.
 
-    output              what a row of the answer holds                                  becomes
-    "logits"            one logit a class                                               itself
-    "probabilities"     one probability a class (or, a single column, that of class 1)  its logarithm
-    "log_odds"          the log odds of class 1                                         itself
+    output              what a row of the answer holds                                    becomes
+    "logits"            one logit per class                                               itself
+    "probabilities"     one probability per class (or, a single column, that of class 1)  its logarithm
+    "log_odds"          the log odds of class 1                                           itself
+    "scores"            any number, or one per class: no probability is made of it        itself
 
 An atom is a piece of the string; taking it away takes the white space after it along, and where that would make one word of
 two, a blank is put between them. The whole text is asked as it is.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.model import Group, Head, Model, Reading, label_names
+from slalom.models.model import Decision, Group, Head, Model, Reading, label_names
 
-Output = Literal["logits", "probabilities", "log_odds"]
-OUTPUTS = ("logits", "probabilities", "log_odds")
+Output = Literal["logits", "probabilities", "log_odds", "scores"]
+OUTPUTS: tuple[str, ...] = get_args(Output)
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _OPEN = regex.compile(rf"(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{M}}_]")  # two of these side by side make one word
 _LEAST = 1e-9  # probabilities are clipped to this
+_BATCH = 256  # strings in one call
 
 
 @final
@@ -64,38 +66,51 @@ class StringReading(Reading):
 class Function(Model):
     """A callable list[str] -> (n, classes).
 
-    labels: names of the classes. batch: strings in one call. empty: whether the callable may be asked about an empty string;
-    None tries. independent: the columns are labels that exclude nothing.
+    Args:
+        function: The callable.
+        output: What it returns, one of `OUTPUTS`.
+        labels: Names of the classes, as `label_names` takes them. Default: their numbers.
+        batch_size: Strings in one call. Default: 256.
+        empty: Whether the callable may be asked about an empty string. Default: it is tried.
+        independent: Whether the columns are labels that exclude nothing.
+        name: What to call the model. Default: the callable's own name.
+        fingerprint: Gives a name that changes whenever the answers may. It is called only where a cache needs it.
+        decide: Gives the labels and probabilities of whole texts. Default: they follow from the scores.
     """
+
+    costly_identity = True
 
     def __init__(
         self,
         function: Callable[[list[str]], Any],
         output: Output,
-        labels: Sequence[object] | None = None,
-        batch: int = 256,
+        labels: Iterable[object] | Mapping[Any, object] | None = None,
+        batch_size: int | None = None,
         empty: bool | None = None,
         independent: bool = False,
         name: str | None = None,
         fingerprint: Callable[[], str | None] | None = None,
+        decide: Callable[[Sequence[str]], list[Decision]] | None = None,
     ) -> None:
         if output not in OUTPUTS:
             raise InputError(f"output must say what the callable returns, one of {', '.join(OUTPUTS)}; got {output!r}")
-        self.function, self.output, self.batch, self.independent = function, output, batch, independent
+        self.function, self.output, self.independent = function, output, independent
+        self.batch_size = _BATCH if batch_size is None else whole_number("batch_size", batch_size, 1)
         self.form = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self.fingerprint = fingerprint
+        self.fingerprint, self.decide = fingerprint, decide
+        given = None if labels is None else label_names(labels)
         self.head = Head("classes", ("0", "1"))  # until the first answer tells the number of columns
         n = self.finish(self.start(["a"])).shape[1]
         self.empty = self._takes_empty() if empty is None else empty
-        given = None if labels is None else label_names(labels)
-        expected = 2 if n == 1 else n
+        probabilistic = output != "scores"
+        expected = n if n > 1 else 2 if probabilistic or (given is not None and len(given) == 2) else 1
         if given is not None and len(given) != expected:
             raise InputError(f"labels must name the {expected} classes of {self.name}; got {len(given)}")
         if given is not None and len(set(given)) != len(given):
             raise InputError(f"labels must differ from each other; got {', '.join(given)}")
-        named = given or tuple(str(i) for i in range(expected))
-        self.head = Head("labels" if independent else "score" if n == 1 else "classes", named)
+        named = given or (tuple(str(i) for i in range(expected)) if expected > 1 else ("output",))
+        self.head = Head("labels" if independent else "score" if n == 1 else "classes", named, probabilistic)
 
     def _takes_empty(self) -> bool:
         """Whether an empty string gets an answer."""
@@ -114,6 +129,10 @@ class Function(Model):
         """Return a fingerprint where there is one."""
         return None if self.fingerprint is None else self.fingerprint()
 
+    def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
+        """Return what the model decides about whole texts."""
+        return self.head.decide(outputs) if self.decide is None else self.decide(texts)
+
     @contextmanager
     def session(self) -> Iterator[None]:
         """Change nothing."""
@@ -121,11 +140,11 @@ class Function(Model):
 
     def rows(self, length: int) -> int:
         """Return how many strings go into one call."""
-        return self.batch
+        return self.batch_size
 
     def shrink(self) -> None:
         """Halve the batches."""
-        self.batch = max(self.batch // 2, 1)
+        self.batch_size = max(self.batch_size // 2, 1)
 
     def start(self, inputs: list[str]) -> tuple[int, Any]:
         """Call the function."""
@@ -134,8 +153,10 @@ class Function(Model):
         except (SlalomError, MemoryError):
             raise
         except Exception as error:
+            reason = " ".join(str(error).split())[:300]
+            advice = "; it must take a list of strings" if isinstance(error, (TypeError, AttributeError)) else ""
             raise ModelError(
-                f"{self.name} failed on {len(inputs)} strings: {type(error).__name__}: {error}; it must take a list of strings"
+                f"{self.name} failed on {len(inputs)} strings: {type(error).__name__}: {reason}{advice}"
             ) from error
 
     def finish(self, started: tuple[int, Any]) -> Floats:
@@ -153,9 +174,9 @@ class Function(Model):
             if answer.shape[1] != 1:
                 raise ModelError(f'{self.name} must return one log odds a string for output="log_odds"; got {answer.shape}')
             return answer
-        if self.output == "logits":
-            if answer.shape[1] == 1:
-                raise ModelError(f'{self.name} returned one column: for one log odds a string say output="log_odds"')
+        if self.output == "logits" and answer.shape[1] == 1:
+            raise ModelError(f'{self.name} returned one column: for one log odds a string say output="log_odds"')
+        if self.output in ("logits", "scores"):
             return answer
         return self._log_probabilities(answer)
 
@@ -185,47 +206,3 @@ class Function(Model):
             )
         logs = np.log(np.clip(answer, _LEAST, None))
         return np.asarray(logs[:, 1:] - logs[:, :1]) if single else logs
-
-
-def scikit_learn(estimator: Any) -> Function:
-    """Return the model of a fitted scikit-learn classifier or pipeline that takes strings.
-
-    Its decision function where it has one (the log odds of a logistic regression, the margin of a linear SVM), else the
-    logarithm of its probabilities.
-    """
-    import joblib  # noqa: PLC0415
-    from sklearn.base import is_classifier  # noqa: PLC0415
-    from sklearn.exceptions import NotFittedError  # noqa: PLC0415
-    from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415
-
-    name = type(estimator).__name__
-    if not is_classifier(estimator):
-        raise InputError(f"{name} is no classifier; give a scikit-learn classifier or a pipeline that ends with one")
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError as error:
-        raise InputError(f"{name} is not fitted; call fit before explaining it") from error
-    labels = label_names(estimator.classes_)
-    decides = getattr(estimator, "decision_function", None)
-    independent = np.ndim(_asked(name, estimator.predict)) == 2
-    if any(key.endswith("decision_function_shape") and value == "ovo" for key, value in estimator.get_params().items()):
-        decides = None  # its columns are pairs of classes
-        if getattr(estimator, "predict_proba", None) is None:
-            raise InputError(f'{name} decides between pairs of classes; set decision_function_shape="ovr"')
-    width = 0 if decides is None else np.asarray(_asked(name, decides)).size  # columns for one string
-    output: Output
-    if decides is not None and width in (1, len(labels)):
-        function, output = decides, "log_odds" if width == 1 else "logits"
-    else:
-        function, output = estimator.predict_proba, "probabilities"
-    return Function(function, output, labels, 1024, None, independent, name, fingerprint=lambda: str(joblib.hash(estimator)))
-
-
-def _asked(name: str, function: Callable[[list[str]], Any]) -> Any:
-    """Ask about one word, to see the shape of the answer."""
-    try:
-        return function(["a"])
-    except Exception as error:
-        raise ModelError(
-            f"{name} does not take strings ({type(error).__name__}: {error}); put it into a pipeline after a vectorizer"
-        ) from error

@@ -18,10 +18,10 @@ their mean.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,13 @@ from slalom.core.surrogate import centred
 from slalom.errors import InputError, ModelError
 
 Target: TypeAlias = int | str | None
+
+
+class Decision(NamedTuple):
+    """The label that it gives, and the probabilities (n_labels,) of all; None where there is none."""
+
+    label: str | None
+    probabilities: Floats | None
 
 
 @dataclass(frozen=True)
@@ -57,23 +64,35 @@ class Head:
         """
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
-        if not isinstance(target, (int, str, np.integer)):
-            raise InputError(f"target must be an index or a label; got {type(target).__name__}; {self._choices()}")
-        if target == "all":
+        if isinstance(target, str) and target == "all" and "all" not in self.labels:
             if self.kind == "labels":
-                raise InputError(f'target="all" needs exclusive classes, these labels are independent; {self._choices()}')
+                raise InputError(
+                    f'target="all" needs exclusive classes, these labels are independent; {_choices(self.labels, "")}'
+                )
             return "all" if len(self.labels) > 2 else len(self.labels) - 1
-        if isinstance(target, str) and target in self.labels:
-            return self.labels.index(target)
-        if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and 0 <= target < len(self.labels):
-            return int(target)
-        raise InputError(f"target {target!r} is no class of this model; {self._choices()}")
+        every = self.kind == "classes" and len(self.labels) > 2 and "all" not in self.labels
+        return class_index(self.labels, target, also=', or "all"' if every else "")
 
-    def _choices(self) -> str:
-        shown = [f"{i} ({label})" for i, label in enumerate(self.labels[:20])]
-        more = f" and {len(self.labels) - 20} more" if len(self.labels) > 20 else ""
-        every = ', or "all"' if self.kind == "classes" and len(self.labels) > 2 else ""
-        return f"choose one of {', '.join(shown)}{more}{every}"
+    @property
+    def scale(self) -> str:
+        """What the score of one target is called."""
+        return "log odds" if self.probabilistic else "decision value" if len(self.labels) > 1 else "output"
+
+    def decide(self, outputs: Floats) -> list[Decision]:
+        """Return what the outputs (n, n_outputs) decide: the label with the highest, and all probabilities.
+
+        A model with one number and one label decides nothing unless the number stands for a probability.
+        """
+        shares = self.probabilities(outputs)
+        if self.kind == "score":
+            best = (outputs[:, 0] > 0.0).astype(int) if len(self.labels) == 2 else np.zeros(len(outputs), dtype=int)
+        else:
+            best = outputs.argmax(axis=1)
+        decided = len(self.labels) > 1 or self.probabilistic
+        return [
+            Decision(self.labels[k] if decided else None, None if shares is None else shares[row])
+            for row, k in enumerate(best.tolist())
+        ]
 
     def scores(self, outputs: Floats, target: int | Literal["all"]) -> Floats:
         """Return the scores (n,) of one target, or (n, n_classes) of all, for outputs (n, n_outputs)."""
@@ -153,6 +172,10 @@ class Model(ABC):
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
         """Return a text as atoms; `spans` (n, 2) are those of the units, for a model that reads strings."""
 
+    def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
+        """Return what the model decides about whole texts, given its outputs for them (n, n_outputs)."""
+        return self.head.decide(outputs)
+
     @abstractmethod
     def identity(self) -> str | None:
         """Return a name that changes whenever the answers may; None where nothing is known about that."""
@@ -198,6 +221,50 @@ class Model(ABC):
         return answers
 
 
-def label_names(given: Sequence[object]) -> tuple[str, ...]:
-    """Return class labels as strings."""
+def label_names(given: Iterable[object] | Mapping[Any, object]) -> tuple[str, ...]:
+    """Return class labels as strings, in the order of the model's columns.
+
+    given: a list, tuple or array of labels, or a mapping from column to label, such as ``id2label`` of a Hugging Face model.
+
+    >>> label_names({1: "pos", 0: "neg"}), label_names([-1, 1])
+    (('neg', 'pos'), ('-1', '1'))
+    """
+    if isinstance(given, Mapping):
+        columns = {str(column): str(label) for column, label in given.items()}
+        order = [str(i) for i in range(len(columns))]
+        if sorted(columns) != sorted(order):
+            raise InputError(
+                f"labels given as a mapping must go from the columns 0 to {len(columns) - 1} to names; got the keys"
+                f" {', '.join(map(repr, list(given)[:5]))}; pass a list of names in the order of the columns"
+            )
+        return tuple(columns[column] for column in order)
+    if isinstance(given, (str, bytes, set, frozenset)) or not isinstance(given, Iterable):
+        why = "a set has no order" if isinstance(given, (set, frozenset)) else f"got {type(given).__name__}"
+        raise InputError(f"labels must be a list of names in the order of the model's columns; {why}")
     return tuple(str(label) for label in given)
+
+
+def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
+    """Return the position of a class that is named by its label or by its index.
+
+    A label comes first: of the classes -1 and 1, the target 1 is the second. Where all labels are whole numbers, a number is
+    always a label. also: further choices, for the message.
+
+    >>> class_index(("-1", "1"), 1), class_index(("neg", "pos"), 1)
+    (1, 1)
+    """
+    if not isinstance(target, (str, int, float, np.generic)):
+        raise InputError(f"target must be a label or an index; got {type(target).__name__}; {_choices(labels, also)}")
+    if str(target) in labels:
+        return labels.index(str(target))
+    numbered = all(label.removeprefix("-").isdecimal() for label in labels)
+    if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and not numbered and 0 <= target < len(labels):
+        return int(target)
+    raise InputError(f"target {target!r} is no class of this model; {_choices(labels, also)}")
+
+
+def _choices(labels: Sequence[str], also: str) -> str:
+    numbered = all(label.removeprefix("-").isdecimal() for label in labels)
+    shown = [label if numbered else f"{i} ({label})" for i, label in enumerate(labels[:20])]
+    more = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
+    return f"choose one of {', '.join(shown)}{more}{also}"

@@ -17,7 +17,7 @@ MEANING = {
     "removal": "removal: by how much the score falls without it",
     "linear": "linear: value times exp(importance)",
     "gradient": "gradient of the score by its presence",
-    "shapley": "Shapley value of the evidence",
+    "shapley": "Shapley value: its share of the score",
     "value": "value: what it says",
     "importance": "importance: how loudly it says it",
 }

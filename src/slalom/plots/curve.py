@@ -111,7 +111,7 @@ def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Any, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
     ax.set_xlabel(f"{view.of.unit}s taken away (of {len(view.of)})")
-    ax.set_ylabel("log odds" if view.column is None else "centred logit")
+    ax.set_ylabel(view.of.score_name)
     return figure, ax
 
 
@@ -140,7 +140,7 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) ->
         Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
     ]
     key(ax, handles, [words[name] for name in names], theme)
-    if view.column is None:
+    if view.of.score_name == "log odds":
         right = ax.secondary_yaxis("right")
         dress(right, theme)
         right.spines["right"].set_visible(False)

@@ -84,13 +84,13 @@ class View:
         found = self.of.prediction
         if found is None:
             return f"What speaks for “{self.target}”"
-        return f"The model says “{shorten(found[0], 32)}” ({percent(found[1])})"
+        share = "" if found[1] is None else f" ({percent(found[1])})"
+        return f"The model says “{shorten(found[0], 32)}”{share}"
 
     def subtitle(self) -> str:
         """Say what the numbers belong to."""
-        kind = "log odds" if self.column is None else "centred logit"
         plural = "" if len(self.of) == 1 else "s"
-        return f"{kind} of “{self.target}” {signed(self.score)}, {len(self.of)} {self.of.unit}{plural}"
+        return f"{self.of.score_name} of “{self.target}” {signed(self.score)}, {len(self.of)} {self.of.unit}{plural}"
 
 
 def signed(number: float, beside: float | None = None) -> str:

@@ -66,6 +66,9 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "importances_se": None if e.importances_se is None else _digits(e.importances_se),
         "background_se": None if e.background_se is None else [_plain(part) for part in e.background_se],
         "score": _plain(e.score),
+        "score_name": e.score_name,
+        "told_apart": not e.additive,
+        "length_effect": _plain(e.length_effect),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),
         "prediction": e.prediction,
         "target": e.target,
@@ -78,8 +81,11 @@ def content(explanation: Explanation) -> dict[str, Any]:
 def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation came about and how far to trust it, as names and values."""
     return [
-        ("Fidelity near the text", _quality(e.fidelity.near)),
-        ("Fidelity, all sizes", _quality(e.fidelity.far)),
+        *(
+            [("Fidelity", e.fidelity_said)]
+            if e.merged_from and not e.fidelity.known
+            else [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
+        ),
         ("Fit", f"R² {e.fit_r2:.3f} on the queries that were fitted"),
         ("Method", e.method),
         ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}"),
@@ -95,7 +101,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
 
 def _quality(quality: Quality | None) -> str:
     if quality is None:
-        return "not known"
+        return "not tested (no query was left)"
     return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
 
 

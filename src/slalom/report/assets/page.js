@@ -4,7 +4,7 @@ const SCORES = [
   ["removal", "Removal", "by how much the score falls when the unit is taken away"],
   ["linear", "Linear", "value times weight, the linearised score"],
   ["gradient", "Gradient", "the slope of the score in the unit's presence"],
-  ["shapley", "Shapley", "the unit's fair share of the evidence"],
+  ["shapley", "Shapley", "the unit's fair share of the score"],
   ["value", "Value", "what the unit says, however quietly"],
   ["importance", "Importance", "how loudly the unit speaks, whatever it says"],
 ];
@@ -26,8 +26,10 @@ const target = () => (several() ? state.text.labels[state.class] : state.text.ta
 const column = (part) => (part && Array.isArray(part[0]) ? part.map((row) => row[state.class]) : part);
 const numbersOf = (key) => {
   const { surrogate, scores } = state.text;
+  if (["value", "importance", "linear"].includes(key) && !state.text.told_apart) return null;
   return key === "value" ? column(surrogate.values) : key === "importance" ? surrogate.importances : column(scores[key]);
 };
+const probable = () => ["log odds", "centred logit"].includes(state.text.score_name); // whether scores are probabilities
 const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
 const gone = () => state.keep.map((kept) => !kept);
 
@@ -52,6 +54,7 @@ function show(at) {
   state.keep = taken.get(at);
   state.class = several() ? text.score.indexOf(Math.max(...text.score)) : 0;
   if (numbersOf(state.score) === null) state.score = "removal";
+  byId("main").classList.toggle("effects-only", !text.told_apart);
   tip.hide();
   drawChoices();
   drawText();
@@ -80,10 +83,10 @@ function drawHead() {
   const own = several() ? score[state.class] : score;
   byId("head").replaceChildren(
     prediction
-      ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, percent(prediction[1])))
+      ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
       : tile("The model predicts", make("span", { class: "soft" }, "not known")),
     tile("Explained here", make("b", { dir: "auto" }, target())),
-    tile(several() ? "Score (centred logit)" : "Score (log odds)", make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
+    tile(`Score (${state.text.score_name})`, make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
   );
   for (const spot of document.querySelectorAll(".noun")) spot.textContent = noun();
   for (const spot of document.querySelectorAll(".target")) spot.textContent = target();
@@ -98,7 +101,7 @@ function drawChoices() {
     const input = make("input", { type: "radio", name: "score", value: key });
     input.checked = key === state.score;
     input.disabled = numbersOf(key) === null;
-    return make("label", { title: input.disabled ? "not defined for this text: it overflows" : title }, input, make("span", {}, label));
+    return make("label", { title: input.disabled ? "not defined for this text" : title }, input, make("span", {}, label));
   }));
 }
 
@@ -150,13 +153,20 @@ function recolour(moved = false) {
   const background = surrogate.background && [asRow(surrogate.background[0])[several() ? state.class : 0], surrogate.background[1]];
   const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
   const look = { strengths: shares, loud, order };
+  byId("scatter-card").hidden = !state.text.told_apart;
+  if (!state.text.told_apart) return;
   if (moved) scatter.show({ names: units, x: numbersOf("value"), y: surrogate.importances, weights, background, gone: gone(), ...look });
   else scatter.paint(look);
 }
 
 function drawTable() {
   const { units, weights, values_se: valueErrors, importances_se: importanceErrors } = state.text;
-  byId("table-se").hidden = !valueErrors && !importanceErrors;
+  byId("table-se").hidden = !state.text.told_apart || (!valueErrors && !importanceErrors);
+  byId("table-length").hidden = state.text.length_effect === null;
+  if (state.text.length_effect !== null) {
+    const own = several() ? state.text.length_effect[state.class] : state.text.length_effect;
+    byId("table-length").textContent = ` One token fewer, whichever it is, takes ${signed(own, 3)} of the score; removal, gradient and Shapley value include that.`;
+  }
   const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
   const add = (key, label, title, numbers, more = {}) => {
     if (numbers === null) return;
@@ -166,7 +176,7 @@ function drawTable() {
   const titled = Object.fromEntries(SCORES.map(([key, label, title]) => [key, [label, title]]));
   add("value", ...titled.value, numbersOf("value"), { errors: column(valueErrors) });
   add("importance", ...titled.importance, numbersOf("importance"), { errors: importanceErrors, signed: false });
-  add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
+  if (state.text.told_apart) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
   for (const key of ["removal", "linear", "gradient", "shapley"]) add(key, ...titled[key], numbersOf(key));
   table.show({ columns, names: units, gone: gone() });
 }
@@ -191,14 +201,15 @@ function drawLive() {
   } else {
     said.append(
       make("b", { id: "now", class: now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
-      make("span", { class: "soft" }, several() ? "centred logit" : "log odds"),
-      make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c])),
+      make("span", { class: "soft" }, text.score_name),
+      ...(probable() ? [make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c]))] : []),
     );
     const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : "click a word to see what it does";
     said.append(make("span", { class: away ? "soft" : "help", id: "change" }, change.replace("word", noun())));
   }
   byId("live-said").replaceChildren(said);
-  const labels = several() ? text.labels : [text.target];
+  byId("bars-help").hidden = !probable();
+  const labels = !probable() ? [] : several() ? text.labels : [text.target];
   const [before, after] = [probabilities(whole), now && probabilities(now)];
   const rows = labels.map((label, k) => {
     const fill = make("span", { class: "fill" });
@@ -232,7 +243,7 @@ function toggle(unit) {
 
 function afterChange() {
   markGone();
-  scatter.mark(gone());
+  if (state.text.told_apart) scatter.mark(gone());
   table.mark(gone());
   drawLive();
 }
@@ -242,7 +253,7 @@ function look(unit, element) {
   if (state.on !== undefined && state.on !== null) state.spans[state.on]?.classList.remove("on");
   state.on = unit;
   state.beside = element;
-  scatter.highlight(unit);
+  if (state.text.told_apart) scatter.highlight(unit);
   table.highlight(unit, Boolean(element));
   if (unit === null) {
     tip.hide();
@@ -263,7 +274,7 @@ function said(unit) {
     const errors = key === "value" ? column(valueErrors) : key === "importance" ? importanceErrors : null;
     rows.push([label, signed(numbers[unit]) + within(errors), key === state.score ? "chosen" : ""]);
   }
-  rows.push(["Weight", percent(weights[unit]), ""]);
+  if (state.text.told_apart) rows.push(["Weight", percent(weights[unit]), ""]);
   if (!state.keep[unit]) rows.push(["Now", "taken away", ""]);
   return rows;
 }
@@ -360,7 +371,7 @@ function drawIndex() {
   byId("index-list").replaceChildren(...entries.map((entry, k) => {
     const label = entry.prediction ? entry.prediction[0] : entry.target;
     const line = make("span", { class: "line" }, make("b", { dir: "auto" }, label));
-    if (entry.prediction) line.append(make("span", { class: "soft" }, percent(entry.prediction[1])));
+    if (entry.prediction && entry.prediction[1] !== null) line.append(make("span", { class: "soft" }, percent(entry.prediction[1])));
     const about = `score of ${entry.target}`;
     line.append(make("span", { class: `score ${entry.score < 0 ? "minus" : "plus"}`, title: about }, signed(entry.score, 2)));
     return make("li", {}, make("a", { href: `#text-${k + 1}` }, line, make("span", { class: "opening", dir: "auto" }, entry.opening)));

@@ -1,0 +1,190 @@
+"""Fitted scikit-learn classifiers and pipelines that take strings.
+
+Label and probability are always those of `predict` and `predict_proba`. The score that is explained is
+
+    decision_function      where predict_proba is its sigmoid or softmax (logistic regression): exact log odds
+    predict_proba          else, as log odds
+    decision_function      where there is no predict_proba (linear SVM, perceptron): decision values, no probability
+
+Several binary outputs (MultiOutputClassifier, ClassifierChain, OneVsRestClassifier on indicators) are independent labels.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models.function import Function, Output
+from slalom.models.model import Decision, label_names
+
+_BATCH = 1024  # strings in one call
+_PROBES = 200  # words of the vocabulary that show whether two functions agree
+_AGREE = 1e-6  # in probability
+
+
+def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
+    """Return the model of a fitted scikit-learn classifier or pipeline that takes strings.
+
+    Args:
+        estimator: The classifier.
+        batch_size: Strings in one call. Default: 1024.
+
+    Raises:
+        InputError: It is no classifier, is not fitted, or gives neither probabilities nor decision values.
+    """
+    from sklearn.base import is_classifier  # noqa: PLC0415
+    from sklearn.exceptions import NotFittedError  # noqa: PLC0415
+    from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415
+
+    name = type(estimator).__name__
+    if not is_classifier(estimator):
+        raise InputError(f"{name} is no classifier; give a scikit-learn classifier or a pipeline that ends with one")
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise InputError(f"{name} is not fitted; call fit before explaining it") from error
+    labels, several = _labels(name, estimator)
+    function, output = _scores(name, estimator, len(labels), several)
+    return Function(
+        function,
+        output,
+        labels,
+        _BATCH if batch_size is None else batch_size,
+        independent=several,
+        name=name,
+        fingerprint=lambda: _fingerprint(name, estimator),
+        decide=lambda texts: _decisions(name, estimator, labels, several, texts),
+    )
+
+
+def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
+    """Return the labels, and whether they are several binary outputs rather than exclusive classes."""
+    classes = estimator.classes_
+    answer = np.asarray(_asked(name, estimator.predict, ["a"]))
+    if answer.ndim == 1:
+        return label_names(classes), False
+    outputs = answer.shape[1]
+    own = list(classes) if isinstance(classes, (list, tuple)) or np.ndim(classes) == 2 else None
+    if own is None:  # indicators: one class is one output
+        return label_names(classes), True
+    wrong = [i for i, values in enumerate(own) if len(values) != 2]
+    if wrong:
+        raise InputError(
+            f"{name} has {outputs} outputs, and output {wrong[0]} has {len(own[wrong[0]])} classes: only binary outputs can be"
+            f" explained together; explain one at a time, estimators_[{wrong[0]}] after the vectorizer"
+        )
+    return tuple(f"output {i}" for i in range(outputs)), True
+
+
+def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[[list[str]], Any], Output]:
+    """Return the function that is explained, and what it returns."""
+    chance, decide = (getattr(estimator, method, None) for method in ("predict_proba", "decision_function"))
+    if chance is not None:
+        decided = None if decide is None or several or _pairwise(estimator) else _same(name, estimator, decide, chance)
+        if decide is not None and decided is not None:
+            return decide, decided
+        return (lambda texts: _probabilities(chance(texts), several)), "probabilities"
+    if decide is None:
+        raise InputError(
+            f"{name} has neither predict_proba nor decision_function, only labels: nothing changes by degrees; use one that"
+            ' gives probabilities (for a VotingClassifier voting="soft")'
+        )
+    width = np.asarray(_asked(name, decide, ["a"])).reshape(1, -1).shape[1]
+    if width not in (1, n) or _pairwise(estimator):
+        raise InputError(
+            f"{name} decides between pairs of classes, not for or against one;"
+            ' set decision_function_shape="ovr", or use one with predict_proba'
+        )
+    return decide, "scores"
+
+
+def _same(name: str, estimator: Any, decide: Callable[[list[str]], Any], chance: Callable[[list[str]], Any]) -> Output | None:
+    """Return what decision values are, where the probabilities are their sigmoid or softmax on words of the vocabulary."""
+    texts = ["a", *_vocabulary(estimator)]
+    texts += [" ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
+    values, shares = np.asarray(_asked(name, decide, texts)), np.asarray(_asked(name, chance, texts))
+    output: Output
+    if values.ndim == 1 and shares.shape[1] == 2:
+        made, output = np.stack([expit(-values), expit(values)], axis=1), "log_odds"
+    elif values.shape == shares.shape:
+        made, output = softmax(values, axis=1), "logits"
+    else:
+        return None
+    return output if np.abs(made - shares).max() <= _AGREE else None
+
+
+def _pairwise(estimator: Any) -> bool:
+    """Whether the columns of the decision function are pairs of classes."""
+    return any(key.endswith("decision_function_shape") and value == "ovo" for key, value in estimator.get_params().items())
+
+
+def _vocabulary(estimator: Any) -> list[str]:
+    """Return words that the vectorizers of a pipeline know, spread over their vocabularies; none where they are not found."""
+    found: list[str] = []
+    for part in _parts(estimator):
+        known = getattr(part, "vocabulary_", None)
+        if isinstance(known, dict) and known:
+            words = sorted(word for word in known if isinstance(word, str))
+            found += words[:: max(len(words) // _PROBES, 1)][:_PROBES]
+    return found
+
+
+def _parts(estimator: Any) -> list[Any]:
+    """Return an estimator and what it is made of."""
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    fitted = [getattr(estimator, name) for name in ("best_estimator_", "estimator_") if hasattr(estimator, name)]
+    inner = [part for model in fitted for part in _parts(model)]
+    return [estimator, *params.values(), *inner]
+
+
+def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Sequence[str]) -> list[Decision]:
+    """Return the labels of `predict` and the probabilities of `predict_proba`; of several outputs, the most probable one."""
+    chance = getattr(estimator, "predict_proba", None)
+    shares = None if chance is None else _probabilities(_asked(name, chance, list(texts)), several)
+    if several:
+        if shares is None:
+            return [Decision(None, None) for _ in texts]
+        return [Decision(labels[int(row.argmax())], row) for row in shares]
+    decided = label_names(np.asarray(_asked(name, estimator.predict, list(texts))).tolist())
+    return [Decision(label, None if shares is None else shares[row]) for row, label in enumerate(decided)]
+
+
+def _probabilities(given: Any, several: bool) -> Floats:
+    """Return probabilities (n, labels); of several binary outputs that of the second class of each."""
+    if several and isinstance(given, list):
+        return np.stack([np.asarray(part, dtype=np.float64)[:, -1] for part in given], axis=1)
+    shares = np.asarray(given, dtype=np.float64)
+    return shares[:, :, -1].T if several and shares.ndim == 3 else shares
+
+
+def _fingerprint(name: str, estimator: Any) -> str:
+    """Return a digest of everything in an estimator."""
+    import joblib  # noqa: PLC0415
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return str(joblib.hash(estimator))
+    except Exception as error:  # it pickles, and what is inside may raise what it likes
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{name} has no identity that a cache could know it by ({type(error).__name__}: {reason});"
+            " pass identity=, a name that you change whenever the model changes"
+        ) from error
+
+
+def _asked(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
+    """Ask about texts; one line where the estimator does not take them."""
+    try:
+        return function(texts)
+    except SlalomError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(
+            f"{name} does not take strings ({type(error).__name__}: {reason}); put it into a pipeline after a vectorizer"
+        ) from error

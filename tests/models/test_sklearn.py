@@ -1,0 +1,221 @@
+"""A contract over scikit-learn estimators: what is reported is what `predict` and `predict_proba` say."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    PassiveAggressiveClassifier,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.naive_bayes import ComplementNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from slalom import Explainer
+from slalom.errors import InputError, ModelError
+
+WORDS = ["good", "great", "fine", "bad", "awful", "dull", "film", "plot", "cast", "the", "was", "very"]
+RNG = np.random.default_rng(0)
+TEXTS = [" ".join(RNG.choice(WORDS, 6)) for _ in range(90)]
+SIGNS = [sum(w in t.split() for w in WORDS[:3]) - sum(w in t.split() for w in WORDS[3:6]) for t in TEXTS]
+TWO = np.array(["neg" if s < 0 else "pos" for s in SIGNS])
+THREE = np.array(["neg" if s < 0 else "mid" if s == 0 else "pos" for s in SIGNS])
+ASKED = ["the film was very good", "awful plot and dull cast", "fine but bad", "the cast"]
+
+
+def dense():
+    return FunctionTransformer(lambda table: table.toarray(), accept_sparse=True)
+
+
+def fitted(classifier, labels, *steps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_pipeline(TfidfVectorizer(token_pattern=r"\w+"), *steps, classifier).fit(TEXTS, labels)
+
+
+def searched(search):
+    pipeline = make_pipeline(
+        TfidfVectorizer(lowercase=True, tokenizer=lambda text: text.split(), token_pattern=None), LogisticRegression()
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search(pipeline, {"logisticregression__C": [0.5, 5.0]}, cv=3).fit(TEXTS, TWO)
+
+
+KINDS = {
+    "LogisticRegression": lambda y: fitted(LogisticRegression(), y),
+    "LogisticRegressionCV": lambda y: fitted(LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0,), use_legacy_attributes=False), y),
+    "SGD log loss": lambda y: fitted(SGDClassifier(loss="log_loss", random_state=0), y),
+    "SGD hinge": lambda y: fitted(SGDClassifier(random_state=0), y),
+    "SVC probability": lambda y: fitted(CalibratedClassifierCV(SVC(), ensemble=False, cv=3), y),
+    "SVC": lambda y: fitted(SVC(), y),
+    "NuSVC": lambda y: fitted(NuSVC(nu=0.2), y),
+    "LinearSVC": lambda y: fitted(LinearSVC(), y),
+    "Perceptron": lambda y: fitted(Perceptron(), y),
+    "RidgeClassifier": lambda y: fitted(RidgeClassifier(), y),
+    "OneVsRest": lambda y: fitted(OneVsRestClassifier(LogisticRegression()), y),
+    "MultinomialNB": lambda y: fitted(MultinomialNB(), y),
+    "ComplementNB": lambda y: fitted(ComplementNB(), y),
+    "KNeighbors": lambda y: fitted(KNeighborsClassifier(15), y),
+    "RandomForest": lambda y: fitted(RandomForestClassifier(20, max_depth=3, random_state=0), y),
+    "DecisionTree": lambda y: fitted(DecisionTreeClassifier(max_depth=2), y),
+    "GradientBoosting": lambda y: fitted(GradientBoostingClassifier(n_estimators=10), y),
+    "AdaBoost": lambda y: fitted(AdaBoostClassifier(n_estimators=5), y),
+    "Bagging": lambda y: fitted(BaggingClassifier(LogisticRegression(), n_estimators=3, random_state=0), y),
+    "MLP": lambda y: fitted(MLPClassifier(8, max_iter=30, random_state=0), y),
+    "LDA": lambda y: fitted(LinearDiscriminantAnalysis(), y, dense()),
+    "Calibrated": lambda y: fitted(CalibratedClassifierCV(LinearSVC(), cv=2), y),
+    "Voting soft": lambda y: fitted(VotingClassifier([("a", LogisticRegression()), ("b", MultinomialNB())], voting="soft"), y),
+    "Stacking": lambda y: fitted(StackingClassifier([("a", LinearSVC()), ("b", MultinomialNB())], cv=2), y),
+}
+ONLY_TWO = {
+    "FixedThreshold": lambda y: fitted(FixedThresholdClassifier(LogisticRegression(), threshold=0.8), y),
+    "TunedThreshold": lambda y: fitted(TunedThresholdClassifierCV(LogisticRegression(), cv=2, random_state=0), y),
+    "GridSearch": lambda y: searched(GridSearchCV),
+    "RandomizedSearch": lambda y: searched(lambda *a, **k: RandomizedSearchCV(*a, n_iter=2, random_state=0, **k)),
+}
+CASES = [(name, make, TWO) for name, make in {**KINDS, **ONLY_TWO}.items()] + [
+    (name, make, THREE) for name, make in KINDS.items()
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*returned probabilities below")
+@pytest.mark.parametrize(
+    ("make", "labels"), [case[1:] for case in CASES], ids=[f"{case[0]}-{len(set(case[2]))}" for case in CASES]
+)
+def test_label_probability_and_score_are_the_models_own(make, labels):
+    model = make(labels)
+    explainer = Explainer(model, queries=60, unit="word")
+    chance = getattr(model, "predict_proba", None)
+    for text, e in zip(ASKED, explainer(ASKED), strict=True):
+        assert e.prediction[0] == str(model.predict([text])[0])
+        assert e.labels == tuple(map(str, model.classes_))
+        column = e.labels.index(e.target)
+        if chance is None:
+            assert e.prediction[1] is None
+            assert e.probabilities is None
+            assert e.scale == "decision value"
+            values = np.ravel(model.decision_function([text]))
+            expected = values[column] if len(values) > 1 else values[0] if column else -values[0]
+        else:
+            own = chance([text])[0]
+            assert np.allclose(e.probabilities, own, rtol=0, atol=1e-12)
+            assert e.prediction[1] == pytest.approx(own[e.labels.index(e.prediction[0])], abs=1e-12)
+            assert e.scale == "log odds"
+            expected = logit(np.clip(own[column], 1e-9, 1 - 1e-9))
+        assert e.score == pytest.approx(expected, abs=1e-5)
+        keep = np.ones((1, len(e)), dtype=bool)
+        assert explainer.ask(e, keep)[0] == pytest.approx(e.score, abs=1e-9)
+
+
+def test_exact_log_odds_are_taken_where_the_model_has_them():
+    model = fitted(LogisticRegression(C=1e12, max_iter=10_000), TWO)
+    e = Explainer(model, queries=40, unit="word")("good great fine")
+    assert abs(e.score) > 25  # a probability of 1 - 1e-11, which its logarithm would not tell
+    assert e.score == pytest.approx(float(model.decision_function(["good great fine"])[0]), rel=1e-12)
+
+
+def test_one_that_decides_pairs_is_refused_without_probabilities():
+    with pytest.raises(InputError, match="decides between pairs of classes"):
+        Explainer(fitted(SVC(decision_function_shape="ovo"), THREE))
+    model = fitted(OneVsOneClassifier(LinearSVC()), THREE)  # its votes are one column a class
+    e = Explainer(model, queries=40)(ASKED[0])
+    assert e.prediction == (str(model.predict(ASKED[:1])[0]), None)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "message"),
+    [
+        (VotingClassifier([("a", LogisticRegression()), ("b", MultinomialNB())]), 'only labels.*voting="soft"'),
+        (OutputCodeClassifier(LogisticRegression(), random_state=0), "only labels"),
+    ],
+)
+def test_labels_alone_are_refused(classifier, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Explainer(fitted(classifier, THREE))
+    assert "\n" not in str(caught.value)
+
+
+INDICATORS = np.stack([TWO == "pos", THREE == "mid"], axis=1).astype(int)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        MultiOutputClassifier(LogisticRegression()),
+        ClassifierChain(LogisticRegression()),
+        OneVsRestClassifier(LogisticRegression()),
+        KNeighborsClassifier(9),
+        RandomForestClassifier(10, random_state=0),
+    ],
+    ids=lambda classifier: type(classifier).__name__,
+)
+@pytest.mark.filterwarnings("ignore:.*returned probabilities below")
+def test_several_binary_outputs_are_independent_labels(classifier):
+    model = fitted(classifier, INDICATORS)
+    e = Explainer(model, queries=60, unit="word", target=0)(ASKED[0])
+    shares = model.predict_proba(ASKED[:1])
+    own = [part[0, -1] for part in shares] if isinstance(shares, list) else shares[0]
+    assert np.allclose(e.probabilities, own, rtol=0, atol=1e-12)
+    assert expit(e.score) == pytest.approx(own[0], abs=1e-8)
+    assert e.prediction == (e.labels[int(np.argmax(own))], pytest.approx(max(own)))
+
+
+def test_outputs_with_more_classes_are_refused_in_one_line():
+    both = np.stack([TWO, THREE], axis=1)
+    with pytest.raises(InputError, match=r"output 1 has 3 classes.*one at a time"):
+        Explainer(fitted(MultiOutputClassifier(MultinomialNB()), both))
+
+
+def test_what_cannot_be_pickled_is_explained_and_has_no_cache_without_a_name(tmp_path):
+    model = searched(GridSearchCV)  # with a lambda inside
+    assert Explainer(model, queries=20)(ASKED[0]).prediction[0] == model.predict(ASKED[:1])[0]
+    with pytest.raises(InputError, match="pass identity="):
+        Explainer(model, cache=tmp_path / "a.sqlite")(ASKED[0])
+    Explainer(model, cache=tmp_path / "a.sqlite", identity="mine", queries=20)(ASKED[0])
+
+
+def test_one_that_takes_no_strings_is_refused():
+    table = CountVectorizer().fit_transform(TEXTS)
+    with pytest.raises(ModelError, match="put it into a pipeline after a vectorizer"):
+        Explainer(LogisticRegression().fit(table, TWO))
+
+
+def test_passive_aggressive_and_batch_size():
+    asked = []
+
+    def counting(texts):
+        asked.append(len(texts))
+        return texts
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated in newer versions
+        model = make_pipeline(FunctionTransformer(counting), TfidfVectorizer(), PassiveAggressiveClassifier()).fit(TEXTS, TWO)
+        asked.clear()
+        e = Explainer(model, queries=60, batch_size=7)(ASKED[0])
+    assert max(asked) == 7
+    assert e.prediction == (model.predict(ASKED[:1])[0], None)
