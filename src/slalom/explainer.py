@@ -43,7 +43,7 @@ from slalom.models import (
     Target,
     model_of,
 )
-from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, texts_of, units, words
+from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, as_texts, units, words
 from slalom.text.samplers import spread
 
 _LOG = logging.getLogger("slalom")
@@ -266,7 +266,7 @@ class Explainer:
         self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
         if isinstance(text, str):
             return Explanations(self._explained([text], options))[0]
-        return Explanations(self._explained(texts_of(text), options, first))
+        return Explanations(self._explained(as_texts(text), options, first))
 
     def tokens(self, text: str) -> list[int] | list[str]:
         """Return the units of a text as they can be counted: token ids where units are tokens of the model, else names."""
@@ -494,7 +494,6 @@ class Explainer:
             seconds=asking + perf_counter() - began,
             values_se=None if found.values_se is None else found.values_se[own],
             importances_se=None if found.importances_se is None else found.importances_se[own],
-            background_se=found.background_se,
             lengths=length,
             label=decision.label,
             probabilities=decision.probabilities,

@@ -55,9 +55,14 @@ class Quality(NamedTuple):
         return "undefined" if self.r2 is None else f"{self.r2:.3f}" if self.r2 > _ABSURD else f"below {_ABSURD}"
 
     @property
+    def below_zero(self) -> bool:
+        """Whether a constant predicts better."""
+        return self.r2 is not None and self.r2 < 0.0
+
+    @property
     def useless(self) -> bool:
         """Whether a constant predicts better, and not only by a trifle."""
-        return self.r2 is not None and self.r2 < 0.0 and self.mse > _TRIFLE**2
+        return self.below_zero and self.mse > _TRIFLE**2
 
 
 class Fidelity(NamedTuple):
@@ -117,7 +122,9 @@ class Explanation:
     lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing. It is
     part of `predict`, and of every score that is a change of the prediction.
     sizes (n,): tokens of each unit.
-    values_se, importances_se, background_se: standard errors, None where the fitter gives none. score: the model's own score of
+    values_se, importances_se: standard errors, None where the fitter gives none: how far the estimate may be from that of very
+    many queries with the same method. They say nothing of whether the model is a SLALOM, which `fidelity` does. background_se:
+    only in old files, as it did not hold. score: the model's own score of
     the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
     label, probabilities (n_labels,): what the model itself decides about the whole text; None where it does not say.
     scale: what the score is called: "log odds", or "decision value" and "output" where it stands for no probability.
@@ -278,7 +285,7 @@ class Explanation:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers.
 
-        Tokens cut, a diagnosis, effects that merely add up, predictions that a constant would beat.
+        Tokens cut, a diagnosis, effects that merely add up, predictions that a constant would beat (wherever R2 is negative).
         """
         ahead = self.cut and len(self.spans) and not self.text[: self.spans[0, 0]].strip()
         end = "last" if ahead else "first"
@@ -290,9 +297,15 @@ class Explanation:
                 f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
                 " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
             )
-        where = " and ".join(where for quality, where in self.fidelity.known if quality.useless)
-        wrong = where and f"What this explanation predicts {where} is further from the model's answers than their mean is."
-        return tuple(remark for remark in (cut, self.diagnosis, adds, wrong) if remark)
+        wrong, even = (
+            " and ".join(where for quality, where in self.fidelity.known if quality.below_zero and quality.useless is useless)
+            for useless in (True, False)
+        )
+        if wrong:
+            wrong = f"What this explanation predicts {wrong} is further from the model's answers than their mean is."
+        if even:
+            even = f"The model's answers {even} hardly vary, so that R2 says little there; the error is below {_TRIFLE}."
+        return tuple(remark for remark in (cut, self.diagnosis, adds, wrong, even) if remark)
 
     def shapley(self) -> Floats:
         """Return the Shapley values of the predicted score, on the scale of the score, link and length included.

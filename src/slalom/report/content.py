@@ -64,7 +64,6 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "weights": _digits(e.weights),
         "values_se": None if e.values_se is None else _digits(e.values_se),
         "importances_se": None if e.importances_se is None else _digits(e.importances_se),
-        "background_se": None if e.background_se is None else [_plain(part) for part in e.background_se],
         "score": _plain(e.score),
         "score_name": e.score_name,
         "told_apart": not e.additive,

@@ -1,6 +1,6 @@
 """What a unit of a text is, and which parts of a text to ask a model about."""
 
-from slalom.text.inputs import texts_of
+from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales, Whole
 from slalom.text.segment import sentences, words
@@ -20,7 +20,7 @@ __all__ = [
     "pieces",
     "printable",
     "sentences",
-    "texts_of",
+    "as_texts",
     "units",
     "words",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from slalom.errors import InputError
 
 
-def texts_of(given: Any) -> list[Any]:
+def as_texts(given: Any) -> list[Any]:
     """Return the items of a container of texts; each is checked where it is explained.
 
     Args:

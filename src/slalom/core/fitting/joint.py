@@ -19,7 +19,7 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.ascent import Ascent, Candidate, Hyper, hopeless
 from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
-from slalom.core.fitting.errors import standard_errors
+from slalom.core.fitting.errors import standard_errors, widened
 from slalom.core.fitting.mixture import mixed, mixed_errors
 from slalom.core.fitting.problem import Fit, Fitter, Problem
 from slalom.core.fitting.ridge import Ridge, ridge
@@ -269,6 +269,7 @@ class _Search:
             best = replace(best, point=point, factors=self.factors(best))
             with self.at_home.on.session():
                 errors = mixed_errors(self.at_home, best, self.basis)
+        errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
         return self.problem.fitted(
             self.model(point),
             converged=best.converged,

@@ -184,8 +184,8 @@ class Fit:
 
     loss: weighted mean squared error on the data. r2: share of the scores' variance explained on the data.
     values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
-    background_se: the same for the pair (value, importance). With a background and noisy rows those of the values come out too
-    small where there are more than 64 units or 50,000 counts (docs/results/core.md has the figures).
+    background_se: the same for the pair (value, importance); on real classifiers they are far too small (docs/results/core.md
+    has the figures), so no explanation shows them.
     diagnosis: plain words where the data cannot determine the parameters or the fit did not converge; empty otherwise.
     """
 
