@@ -258,14 +258,6 @@ def test_a_cache_needs_a_name_for_the_model(tmp_path):
         Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite")
 
 
-def test_a_cache_that_is_no_sqlite_file_is_refused(tmp_path):
-    file = tmp_path / "notes.txt"
-    file.write_text("these are my notes, and they are long enough to be no database" * 20)
-    with pytest.raises(InputError, match="must be an SQLite file"):
-        Engine(Function(oracle(), "log_odds"), cache=file, identity="x")([question()])
-    assert file.read_text().startswith("these are my notes")
-
-
 def test_progress_is_shown_when_asked_for_and_only_then(capsys):
     for progress, shown in ((True, True), (False, False), (None, False)):
         Engine(Summing(), progress=progress)([Question(Atoms([1, 2, 3]), subsets(3, 8))])
