@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.model import Group, Model, Reading
 from slalom.models.store import AnswerStore
 
@@ -76,8 +76,8 @@ class Engine:
     Args:
         model: The model that answers.
         cache: An SQLite file for the answers.
-        identity: A name for what answers, where the model has none of its own. Change it whenever the model
-            changes.
+        identity: A name for what answers, where the model has none of its own or one that is slow to compute. Change it
+            whenever the model changes.
         progress: Whether to show a bar. Default: in a terminal or notebook, when it takes more than two seconds.
     """
 
@@ -266,11 +266,33 @@ class Engine:
             self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
     def name(self) -> str | None:
-        """Return the name of what answers now; None where nothing is known about that."""
-        own, head = self.model.identity(), self.model.head
+        """Return the name of what answers now; None where nothing is known about that.
+
+        Raises:
+            InputError: Where a cache file needs the identity of the model and it cannot be had.
+        """
+        own, head = self._own_identity(), self.model.head
         if own is None and self._given is None:
             return None
         return f"{self._given or ''} {own or ''} {head.kind} {head.n_outputs} {self.model.form}".strip()
+
+    def _own_identity(self) -> str | None:
+        """Return the model's own identity; None where it has none, or it is costly or fails and no cache file needs it."""
+        needed = self._file is not None and self._given is None
+        if not needed and getattr(self.model, "costly_identity", False):
+            return None
+        try:
+            return self.model.identity()
+        except SlalomError:
+            raise
+        except Exception as error:  # it may hash whatever the user's model is made of
+            if not needed:
+                return None
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(
+                f"cache needs to know whose answers it holds, and the identity of {self.model.name} could not be computed"
+                f" ({said}); pass identity=, a name that you change whenever the model changes"
+            ) from error
 
 
 def _some(work: Iterator[_Batch]) -> Iterator[_Batch]:
