@@ -1,7 +1,6 @@
 """The cache file: shared by processes, never a wrong number, never a traceback, and no answer lost in memory."""
 
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -269,6 +268,7 @@ def test_a_full_disk_costs_the_file_not_the_answers(tmp_path, monkeypatch):
 
 
 def test_a_write_that_fails_costs_the_file_not_the_answers(tmp_path):
+    resource = pytest.importorskip("resource", reason="the system has no limits of file sizes")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     file = filled(tmp_path / "answers.sqlite")
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
