@@ -3,7 +3,7 @@
 import pytest
 
 from slalom.errors import InputError
-from slalom.files import begun_lines, drop_rest, has_rows, write_text
+from slalom.files import begun_lines, drop_rest, has_rows, json_rows, read_rows, texts_of, write_text
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"a"', "naïve".encode()[:3]])  # the last one ends within a character
@@ -29,3 +29,59 @@ def test_rows_are_known_by_the_name_of_the_file(tmp_path):
     assert [has_rows(tmp_path / name) for name in ("a.CSV", "a.jsonl.gz", "a.b.json", "a.txt", "a.gz", "csv")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}\r\n\n{"a": 2}', '[{"a": 1}, {"a": 2}]', '\n [\n{"a": 1},\n{"a": 2}\n]\n'])
+def test_rows_of_json_are_one_a_line_or_one_list(content):
+    assert list(json_rows(content, "it")) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"a": 1}\n{"a"', "line 2 of it must be a JSON object"),
+        ('{"a": 1}\n3', "line 2 of it must be a JSON object; got 3"),
+        ('[{"a": 1}, 3]', "it must be a JSON list of objects"),
+        ("[spoiler] He dies.", "it must be a JSON list of objects"),
+    ],
+)
+def test_what_is_no_row_of_json_is_named(content, said):
+    with pytest.raises(InputError, match=said):
+        list(json_rows(content, "it"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "id,my review,text\n1,good,no\n2,bad,no\n"),
+        ("t.tsv", "id\tmy review\n1\tgood\n2\tbad\n"),
+        ("t.jsonl", '{"my review": "good"}\n{"my review": "bad", "text": 3}\n'),
+        ("t.json", '[{"my review": "good"}, {"my review": "bad"}]'),
+    ],
+)
+def test_a_column_holds_the_texts(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert texts_of(read_rows(tmp_path / name), "my review", name) == ["good", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("id,review\n1,good\n", "row 1 of it must have a field \"text\"; it has 'id', 'review'; .* texts: --column review$"),
+        ("id,my review\n1,good\n", "texts: --column 'my review'$"),
+        ("id,title,body\n1,a,b\n", "it has 'id', 'title', 'body'; name the one with the texts: --column NAME$"),
+        ("id,score\n1,2.5\n", "texts: --column NAME$"),
+        ("review\ngood,and more\n", "it has 'review'; .* --column review$"),  # a cell without a name
+        ("id,text\n1\n", 'row 1 of it must have a text in its field "text"; it has None'),
+        ("id,text\n", "it must have at least one row with a text; it is empty"),
+    ],
+)
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path, content, said):
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InputError, match=said):
+        texts_of(read_rows(tmp_path / "t.csv"), "text", "it")
+
+
+def test_a_field_that_is_no_text_is_refused():
+    with pytest.raises(InputError, match='row 2 of it must have a text in its field "text"; it has 17'):
+        texts_of([{"text": "good"}, {"text": 17}], "text", "it")

@@ -43,7 +43,7 @@ from slalom.models import (
     Target,
     model_of,
 )
-from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, sentences, as_texts, units, words
+from slalom.text import KINDS, Asked, Deletions, Pairs, Sampler, Scales, Units, as_texts, sentences, units, words
 from slalom.text.samplers import spread
 
 _LOG = logging.getLogger("slalom")

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import shlex
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,12 +62,12 @@ def read_text(path: Path) -> str:
 def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """Give the rows of a CSV, TSV or JSON file, by the name of the file."""
     kind = _kind(path)
-    lines = io.StringIO(read_text(path), newline="")
+    content = read_text(path)
     if kind not in _TABLES:
-        yield from _objects(lines, path)
+        yield from json_rows(content, repr(str(path)))
         return
     try:
-        yield from _table(lines, kind)
+        yield from _table(io.StringIO(content, newline=""), kind)
     except csv.Error as error:
         raise InputError(f"{str(path)!r} must be a table of texts; {error}") from error
 
@@ -82,31 +83,71 @@ def _kind(path: Path) -> str:
 
 def _table(lines: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be long
-    yield from csv.DictReader(lines, delimiter=_TABLES[kind])
+    yield from csv.DictReader(lines, delimiter=_TABLES[kind], restkey="")  # cells without a name
 
 
-def _objects(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
-    """Give the objects of a file that has one a line, or one list of them."""
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        if number == 1 and line.lstrip().startswith("["):
-            yield from _listed(line + "".join(lines), path)
-            return
+def json_rows(content: str, where: str) -> Iterator[Mapping[str, Any]]:
+    """Give the objects of a text that has one a line, or one list of them; `where` names it in errors."""
+    if content.lstrip().startswith("["):
+        yield from _listed(content, where)
+        return
+    for number, line in enumerate(io.StringIO(content, newline=""), start=1):
         if line.strip():
             try:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise InputError(f"line {number} of {str(path)!r} must be a JSON object; {error}") from error
+                raise InputError(f"line {number} of {where} must be a JSON object; {error}") from error
             if not isinstance(row, dict):
-                raise InputError(f"line {number} of {str(path)!r} must be a JSON object; got {line.strip()[:40]}")
+                raise InputError(f"line {number} of {where} must be a JSON object; got {line.strip()[:40]}")
             yield row
 
 
-def _listed(content: str, path: Path) -> Iterator[Mapping[str, Any]]:
+def _listed(content: str, where: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(content)
     except json.JSONDecodeError as error:
-        raise InputError(f"{str(path)!r} must be a JSON list of objects; {error}") from error
+        raise InputError(f"{where} must be a JSON list of objects; {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{str(path)!r} must be a JSON list of objects")
+        raise InputError(f"{where} must be a JSON list of objects")
     yield from rows
+
+
+def texts_of(rows: Iterable[Mapping[str, Any]], column: str, where: str, option: str = "--column") -> list[str]:
+    """Return the texts in one column of rows.
+
+    Args:
+        rows: The rows, as `read_rows` gives them.
+        column: The name of the column.
+        where: The name of the file, for errors.
+        option: What names another column, for errors.
+
+    Raises:
+        InputError: Where a row has no such column or no text in it, or there is no row.
+    """
+    texts = []
+    for number, row in enumerate(rows, start=1):
+        if column not in row:
+            names = [name for name in row if name]
+            likely = [name for name in names if _is_words(row[name])]
+            advice = f"{option} {shlex.quote(likely[0]) if len(likely) == 1 else 'NAME'}"
+            raise InputError(
+                f'row {number} of {where} must have a field "{column}"; it has {", ".join(map(repr, names)) or "none"};'
+                f" name the one with the texts: {advice}"
+            )
+        if not isinstance(row[column], str):
+            raise InputError(f'row {number} of {where} must have a text in its field "{column}"; it has {row[column]!r:.40}')
+        texts.append(row[column])
+    if not texts:
+        raise InputError(f"{where} must have at least one row with a text; it is empty")
+    return texts
+
+
+def _is_words(value: Any) -> bool:
+    """Whether a value is a string other than a number."""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False

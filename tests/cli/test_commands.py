@@ -188,7 +188,18 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "--file", "d.csv", "--html", "d.csv"], 1, "is the file with the texts"),
         (["explain", "--file", "broken.jsonl"], 1, "line 1 of 'broken.jsonl' must be a JSON object"),
         (["explain", "--file", "broken.gz"], 1, "must be text in UTF-8, plain or compressed with gzip"),
-        (["explain", "--file", "other.jsonl"], 1, "row 2 of other.jsonl must have a field \"text\"; it has 'words'"),
+        (
+            ["explain", "--file", "other.jsonl"],
+            1,
+            "row 2 of other.jsonl must have a field \"text\"; it has 'words'; .* --column words",
+        ),
+        (
+            ["explain", "--file", "d.csv", "--column", "review"],
+            1,
+            "have a field \"review\"; it has 'text', 'label'; .*--column text",
+        ),
+        (["explain", "--file", "n.txt", "--column", "review"], 1, "--column is for rows .*; n.txt has one text a line"),
+        (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
         (["explain", "good", "--model", "d.csv"], 1, "a saved classifier is a folder; 'd.csv' is a file"),
         (["train", "d.csv", "--out", "d.csv"], 1, "could not write into 'd.csv'"),
@@ -212,6 +223,7 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
     (tmp_path / "d.csv").write_text("text,label\ngood,1\nbad,0\n")
     (tmp_path / "t.csv").write_text("text,label\ngood,1\nbad,7\n")
     (tmp_path / "broken.jsonl").write_text('{"text": \n{"text": "good"}\n')
+    (tmp_path / "n.txt").write_text("good\n")
     (tmp_path / "broken.gz").write_bytes(b"\x1f\x8b\x08\x00 no gzip")
     (tmp_path / "other.jsonl").write_text('{"text": "good"}\n{"words": "bad"}\n')
     found, out, err = run(*arguments)
@@ -287,6 +299,29 @@ def test_a_table_may_hold_the_texts(run, tmp_path):
     (tmp_path / "t.csv").write_text('id,text\n1,"A good film, really."\n2,Bad.\n')
     _, out, _ = run("explain", "--file", "t.csv", "--json", "--queries", 20)
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film, really.", "Bad."]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "stdin jsonl", "stdin json"])
+def test_a_column_names_the_texts(run, tmp_path, kind):
+    rows = [{"text": "no", "review": "A good film."}, {"text": "no", "review": "A bad film."}]
+    mark = {"csv": ",", "tsv": "\t"}.get(kind)
+    if mark:
+        content = "\n".join([mark.join(rows[0]), *(mark.join(row.values()) for row in rows)])
+    else:
+        content = json.dumps(rows, indent=1) if kind.endswith("json") else "\n".join(map(json.dumps, rows))
+    (tmp_path / f"t.{kind}").write_text(content)
+    given = ["-"] if kind.startswith("stdin") else ["--file", f"t.{kind}"]
+    code, out, err = run("explain", *given, "--column", "review", "--json", "--queries", 20, given=content)
+    assert code == 0, err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film.", "A bad film."]
+
+
+def test_lines_of_standard_input_have_no_column(run):
+    code, out, err = run("explain", "-", "--column", "review", given="[spoiler] He dies.\n")
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: --column is for rows (.jsonl, .json, .csv, .tsv); standard input has one text a line and no columns\n"
+    )
 
 
 def test_test_labels_are_those_of_the_training_data(run, tmp_path):

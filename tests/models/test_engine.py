@@ -190,6 +190,64 @@ def test_answers_of_a_nameless_model_are_not_kept_between_calls():
     assert engine.spent.inputs == 2
 
 
+class Costly(Summing):
+    """Counts how often its identity is asked for, which may raise an error."""
+
+    costly_identity = True
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.error, self.identities = error, 0
+
+    def identity(self):
+        self.identities += 1
+        if self.error is not None:
+            raise self.error
+        return self.who
+
+
+def test_a_costly_identity_is_asked_for_only_where_a_file_needs_it(tmp_path):
+    one = Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    model = Costly()
+    engine = Engine(model)
+    engine([one])
+    engine([one])
+    assert (engine.name(), engine.whose, engine.spent.inputs) == (None, None, 2), "as for a nameless model"
+    named = Engine(model, identity="mine")
+    named([one])
+    named([one])
+    assert named.spent.inputs == 1
+    assert "mine" in named.whose
+    Engine(model, tmp_path / "given.sqlite", identity="mine")([one])
+    assert model.identities == 0
+    kept = Engine(model, tmp_path / "own.sqlite")
+    kept([one])
+    assert "summing" in kept.whose
+    model.who = "another"
+    kept([one])
+    assert kept.spent.inputs == 2, "a changed model is asked again"
+
+
+@pytest.mark.parametrize("costly", [True, False])
+def test_an_identity_that_fails_matters_only_to_a_file_and_can_be_given(tmp_path, costly):
+    one = Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    model = Costly(TypeError("cannot pickle\na generator"))
+    model.costly_identity = costly
+    said = r"the identity of Summing could not be computed \(TypeError: cannot pickle a generator\); pass identity="
+    with pytest.raises(InputError, match=said):
+        Engine(model, tmp_path / "answers.sqlite")
+    Engine(model)([one])
+    Engine(model, tmp_path / "answers.sqlite", identity="mine")([one])
+    again = Engine(model, tmp_path / "answers.sqlite", identity="mine")
+    again([one])
+    assert again.spent.inputs == 0
+
+
+def test_what_a_model_says_about_its_identity_is_passed_on(tmp_path):
+    with pytest.raises(ModelError, match="the weights are gone"):
+        Engine(Costly(ModelError("the weights are gone")), tmp_path / "answers.sqlite")
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_answers_that_are_no_numbers_are_refused(bad):
     class Bad(Summing):
@@ -256,14 +314,6 @@ def test_the_file_answers_in_the_next_process(tmp_path):
 def test_a_cache_needs_a_name_for_the_model(tmp_path):
     with pytest.raises(InputError, match="pass identity="):
         Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite")
-
-
-def test_a_cache_that_is_no_sqlite_file_is_refused(tmp_path):
-    file = tmp_path / "notes.txt"
-    file.write_text("these are my notes, and they are long enough to be no database" * 20)
-    with pytest.raises(InputError, match="must be an SQLite file"):
-        Engine(Function(oracle(), "log_odds"), cache=file, identity="x")([question()])
-    assert file.read_text().startswith("these are my notes")
 
 
 def test_progress_is_shown_when_asked_for_and_only_then(capsys):

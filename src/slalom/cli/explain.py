@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 
 from slalom.cli.printing import check_places, complain, console
 from slalom.errors import InputError, MissingExtra
-from slalom.files import begun_lines, drop_rest, has_rows, read_rows, read_text, write_text
+from slalom.files import begun_lines, drop_rest, has_rows, json_rows, read_rows, read_text, texts_of, write_text
 
 _AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
 
@@ -24,8 +24,11 @@ def explain(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="A file with one text a line, or rows with a field `text` (.jsonl, .json, .csv, .tsv); also .gz."),
+        typer.Option(
+            help="A file with one text a line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
+        ),
     ] = None,
+    column: Annotated[str | None, typer.Option(help="The field of the rows that holds the texts.", show_default="text")] = None,
     model: Annotated[
         str | None,
         typer.Option(help="The folder or hub name of a Hugging Face classifier; the sentiment model of slalom unless told."),
@@ -65,7 +68,7 @@ def explain(
     from slalom.cli.terminal import show  # noqa: PLC0415
     from slalom.explanation import Failure  # noqa: PLC0415
 
-    texts = _texts(text, file)
+    texts = _texts(text, file, column)
     _check_places(file, html, png, out)
     done = _begun(out, texts) if out else []
     explainer = Explainer(
@@ -128,43 +131,35 @@ def _explained(
         yield from lot
 
 
-def _texts(text: str | None, file: Path | None) -> list[str]:
+def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]:
     if (text is None) == (file is None):
         got = "both" if text is not None else "neither"
         raise typer.BadParameter(f"give a TEXT, - for standard input, or --file FILE; got {got}")
     if text is not None and text != "-":
+        if column is not None:
+            raise typer.BadParameter("--column is for the rows of a file or of standard input; got a TEXT")
         return [text]
     if file is not None and str(file) != "-":
         if has_rows(file):
-            return _fields(read_rows(file), str(file))
-        return _lines(read_text(file), str(file))
+            return texts_of(read_rows(file), "text" if column is None else column, str(file))
+        return _lines(read_text(file), str(file), column)
     try:
         content = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"standard input must be text in UTF-8; {error}") from error
     first = next((line for line in content.split("\n") if line.strip()), "")
-    if _object(first) is None:
-        return _lines(content, "standard input")
-    return _fields((_object(line) or {} for line in content.split("\n") if line.strip()), "standard input")
+    if _object(first) is None and not re.match(r"\s*\[\s*\{", content):
+        return _lines(content, "standard input", column)
+    return texts_of(json_rows(content, "standard input"), "text" if column is None else column, "standard input")
 
 
-def _lines(content: str, where: str) -> list[str]:
+def _lines(content: str, where: str, column: str | None) -> list[str]:
     """Return the texts of a file with one a line."""
+    if column is not None:
+        raise InputError(f"--column is for rows (.jsonl, .json, .csv, .tsv); {where} has one text a line and no columns")
     texts = [line for line in re.split(r"\r\n|\r|\n", content) if line.strip()]
     if not texts:
         raise InputError(f"{where} must have at least one line with a text; it is empty")
-    return texts
-
-
-def _fields(rows: Iterable[Mapping[str, Any]], where: str) -> list[str]:
-    """Return the field `text` of rows."""
-    texts = []
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row.get("text"), str):
-            raise InputError(f'row {number} of {where} must have a field "text"; it has {", ".join(map(repr, row)) or "none"}')
-        texts.append(row["text"])
-    if not texts:
-        raise InputError(f"{where} must have at least one row with a text; it is empty")
     return texts
 
 

@@ -2,13 +2,13 @@
 
 Duplicates are asked once, across texts too. Inputs are sorted by their exact length, so that nothing is ever padded, and packed
 into batches; while a GPU computes some the next are prepared. Where memory runs out the batches are halved. Answers are
-remembered, and kept in an SQLite file if one is named, batch by batch: an interruption loses at most the batches under way.
+remembered, and kept in an SQLite file (slalom.models.store) if one is named, batch by batch: an interruption loses at most the
+batches under way.
 """
 
-import sqlite3
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.model import Group, Model, Reading
+from slalom.models.store import AnswerStore
 
 _REMEMBERED = 500_000  # answers kept in memory
 _TOGETHER = 16_384  # tokens of small batches that are made in one go
@@ -72,15 +73,19 @@ class _Batch(NamedTuple):
 class Engine:
     """Asks one model.
 
-    cache: an SQLite file for the answers. identity: a name for what answers, where the model has none of its own.
-    progress: whether to show a bar; None shows one in a terminal or notebook when it takes more than two seconds.
+    Args:
+        model: The model that answers.
+        cache: An SQLite file for the answers.
+        identity: A name for what answers, where the model has none of its own or one that is slow to compute. Change it
+            whenever the model changes.
+        progress: Whether to show a bar. Default: in a terminal or notebook, when it takes more than two seconds.
     """
 
     def __init__(
         self, model: Model, cache: str | Path | None = None, identity: str | None = None, progress: bool | None = None
     ) -> None:
         self.model, self.progress, self._given = model, progress, identity
-        self._file = None if cache is None else Path(cache)
+        self._file, self._file_failed = None if cache is None else Path(cache), False
         if self._file is not None and self.name() is None:
             raise InputError(
                 f"cache needs to know whose answers it holds, and {model.name} has no identity of its own;"
@@ -143,15 +148,17 @@ class Engine:
             for group in (group for groups in question.reading.parts(question.keep) for group in groups):
                 plan.setdefault(group.length, []).append((number, group))
         asked = [_Asked(len(question.keep), []) for question in questions]
+        store = AnswerStore(None if self._file_failed else self._file, whose)
         try:
-            with _Store(self._file, whose) as store:
+            with store:
                 self._run(plan, asked, store)
         finally:
+            self._file_failed |= store.failed
             self._drop_unanswered()
             self._seconds += perf_counter() - began
         return [one.answer(self._table) for one in asked]
 
-    def _work(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> Iterator[_Batch]:
+    def _work(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: AnswerStore) -> Iterator[_Batch]:
         """Make the inputs; give those that nobody has answered yet, one batch a length.
 
         What takes longest comes first: the last batch, during which there is nothing left to prepare, is small.
@@ -188,7 +195,7 @@ class Engine:
             if len(where):
                 yield _Batch(joined, names, where, length)
 
-    def _run(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: "_Store") -> None:
+    def _run(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: AnswerStore) -> None:
         """Ask the model: while it answers as many batches as it takes at a time, the next is made."""
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
@@ -259,11 +266,33 @@ class Engine:
             self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
     def name(self) -> str | None:
-        """Return the name of what answers now; None where nothing is known about that."""
-        own, head = self.model.identity(), self.model.head
+        """Return the name of what answers now; None where nothing is known about that.
+
+        Raises:
+            InputError: Where a cache file needs the identity of the model and it cannot be had.
+        """
+        own, head = self._own_identity(), self.model.head
         if own is None and self._given is None:
             return None
         return f"{self._given or ''} {own or ''} {head.kind} {head.n_outputs} {self.model.form}".strip()
+
+    def _own_identity(self) -> str | None:
+        """Return the model's own identity; None where it has none, or it is costly or fails and no cache file needs it."""
+        needed = self._file is not None and self._given is None
+        if not needed and getattr(self.model, "costly_identity", False):
+            return None
+        try:
+            return self.model.identity()
+        except SlalomError:
+            raise
+        except Exception as error:  # it may hash whatever the user's model is made of
+            if not needed:
+                return None
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(
+                f"cache needs to know whose answers it holds, and the identity of {self.model.name} could not be computed"
+                f" ({said}); pass identity=, a name that you change whenever the model changes"
+            ) from error
 
 
 def _some(work: Iterator[_Batch]) -> Iterator[_Batch]:
@@ -290,51 +319,3 @@ class _Asked(NamedTuple):
         slots = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in self.groups)])
         different, first = np.unique(slots, return_index=True)
         return Answer(outputs / times[:, None], len(different), int(lengths[first].sum()))
-
-
-class _Store:
-    """Answers of one model in an SQLite file; does nothing where there is no file."""
-
-    def __init__(self, file: Path | None, whose: str | None) -> None:
-        self.file, self.whose = file, whose
-        self.base: sqlite3.Connection | None = None
-
-    def __enter__(self) -> "_Store":
-        if self.file is not None:
-            try:
-                self.base = sqlite3.connect(self.file, timeout=60.0)
-                self.base.execute("PRAGMA journal_mode=WAL")
-                self.base.execute(
-                    "CREATE TABLE IF NOT EXISTS answers"
-                    " (model TEXT, key BLOB, outputs BLOB, PRIMARY KEY (model, key)) WITHOUT ROWID"
-                )
-            except sqlite3.Error as error:
-                raise InputError(f"cache must be an SQLite file that can be written; {self.file}: {error}") from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.base is not None:
-            self.base.close()
-
-    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> bool:
-        """Fill in the rows of the table that the file has; return whether it has any."""
-        if self.base is None:
-            return False
-        some_found = False
-        slots = dict(zip(keys, where.tolist(), strict=True))
-        for start in range(0, len(keys), 500):
-            some = keys[start : start + 500]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
-            with closing(self.base.execute(query, [self.whose, *some])) as found:
-                for key, outputs in found:
-                    if len(row := np.frombuffer(outputs)) == table.shape[1]:
-                        table[slots[key]], some_found = row, True
-        return some_found
-
-    def save(self, keys: list[bytes], outputs: Floats) -> None:
-        """Keep the answers of one batch; all of them or, if interrupted, none."""
-        if self.base is not None:
-            with self.base:
-                rows = [(self.whose, key, row.tobytes()) for key, row in zip(keys, outputs, strict=True)]
-                self.base.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)

@@ -17,10 +17,10 @@ __all__ = [
     "Unit",
     "Units",
     "Whole",
+    "as_texts",
     "pieces",
     "printable",
     "sentences",
-    "as_texts",
     "units",
     "words",
 ]

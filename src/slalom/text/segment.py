@@ -2,15 +2,30 @@
 
 A word is an HTML tag, a run of letters, digits and marks (with inner apostrophes), one character of a script that is written
 without spaces, or one grapheme of anything else (punctuation, emoji with all their modifiers). White space belongs to
-no word. A sentence ends after a full stop, question or exclamation mark (and closing quotes) that is followed by white space or
-written in an East Asian script, at a line break, and at an HTML break.
+no word.
+
+A sentence ends at a line break, at an HTML break, and after a full stop, question or exclamation mark with the closing quotes,
+brackets and emoji that follow it:
+
+    mark                          ends the sentence
+    of one script (。 । ؟)        always, except before the と after a quotation
+    ! ?                           before white space, or before a script without spaces
+    ... …                         before white space and anything but a lower-case letter
+    .                             before white space, unless it belongs to an abbreviation, an initial or a list number
+
+After a closing quote or bracket a lower-case letter continues the sentence ("Why?" she asked). The language is not known:
+slalom.text.abbreviations is one table for all. docs/decisions/0001-sentences.md has the accuracy and the alternatives.
 
 All spans are character offsets [start, end) into the text, in order, without overlaps.
 """
 
+from typing import Any
+
 import numpy as np
 import regex
 from numpy.typing import NDArray
+
+from slalom.text.abbreviations import ABBREVIATIONS, COUNTED, STARTERS, Before
 
 Spans = NDArray[np.int64]  # (n, 2)
 
@@ -21,14 +36,24 @@ _WORD = regex.compile(
     rf"|(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}_]\p{{M}}*)+(?:['’](?:\p{{L}}\p{{M}}*)+)*"
     r"|(?!\s)\X"
 )
+_BREAKS = r"(?:<br\s*/?>\s*)+"
 _STOP = regex.compile(
-    r"(?:<br\s*/?>\s*)+"
-    r"|[\r\n]+\s*"
-    r"|[.!?…]+[\"'”’»)\]]*(?=\s+[\p{Lu}\p{Lt}\p{Lo}\p{N}\"'“‘«(\[¿¡<]|\s*$)\s*"
-    r"|[。！？]+[」』”’）]*\s*"
+    r"(?V1)"
+    r"(?P<marks>[\p{STerm}…]+(?:[ \u00a0]\.)*)"
+    r"(?P<closing>(?:[\"'”’»›)\]」』）】》〉]|[“«](?=\s|$)|[\s--[\r\n]]?»)*)"
+    r"(?P<emoji>(?:[\s--[\r\n]]*+(?:(?=\p{Extended_Pictographic})\X|[:;=][-'^]?[)(DPpOo/|]+(?!\S)))*)"
+    rf"(?P<space>\s*(?:{_BREAKS})?)"
+    rf"|(?P<line>{_BREAKS}|[\r\n]+\s*)"
 )
-# A single full stop after these ends no sentence.
-_SHORT = regex.compile(r"(?:^|\W)(?:\p{Lu}|Mr|Mrs|Ms|Dr|Prof|St|vs|etc|e\.g|i\.e|No|Vol|cf|Jr|Sr)$")
+_CLEAR = regex.compile(r"(?V1)[\p{STerm}--[.!?．]]")
+_NEXT_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*+")
+_LAST = regex.compile(
+    r"(?r)(?:(?<![\p{L}\p{N}])\p{L}\.\s)*(?P<word>[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:\.-?[\p{L}\p{M}\p{N}]+)*)$"
+)
+_INITIALS = regex.compile(r"(?:\p{Lu}\.-?)*\p{Lu}|(?:\p{Ll}\.)+\p{Ll}")  # J, U.S, J.-C; t.v
+_BEGINS = regex.compile(r"[\p{Lu}\p{Lt}\p{Lo}\"'“‘„«¿¡]")
+_REACH = 40  # characters before a full stop that are looked at
 
 
 def words(text: str) -> Spans:
@@ -50,13 +75,65 @@ def sentences(text: str) -> Spans:
     """
     cuts, start = [], 0
     for stop in _STOP.finditer(text):
-        single = stop.group().strip() == "."
-        if single and _SHORT.search(text, start, stop.start()):
-            continue
-        cuts.append((start, stop.end()))
-        start = stop.end()
+        if stop["line"] or _ends(text, start, stop):
+            cuts.append((start, stop.end()))
+            start = stop.end()
     cuts.append((start, len(text)))
     return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+
+
+def _ends(text: str, start: int, stop: Any) -> bool:
+    """Whether these marks end the sentence that begins at `start`."""
+    marks, closing, emoji, space = stop["marks"], stop["closing"], stop["emoji"], stop["space"]
+    after = text[stop.end() : stop.end() + 1]
+    if not after or any(sign in space for sign in "<\r\n"):
+        return True
+    if _CLEAR.search(marks):
+        return not (closing and text.startswith(("と", "って"), stop.end()))
+    if not space and not emoji:
+        return "." not in marks and _NEXT_UNSPACED.match(after) is not None
+    if after in ",;:)]" or (closing and after.islower()):
+        return False
+    if marks == ".":
+        return bool(closing or emoji) or not _abbreviated(text, start, stop.start(), stop.end())
+    return "!" in marks or "?" in marks or not after.islower()
+
+
+def _abbreviated(text: str, start: int, end: int, after: int) -> bool:
+    """Whether the full stop at `end` is part of the word before it; the sentence begins at `start`, more text at `after`."""
+    last = _LAST.search(text, max(start, end - _REACH), end)
+    if last is None:
+        return False
+    word, first, found = last["word"], text[after], _LETTERS.match(text, after)
+    following = found.group() if found else ""
+    kind = _kind("".join(last.group().split())) or _kind(word)  # "z. B" as "z.B"
+    number = kind is not None or word.endswith("str")  # Goethestr. 5
+    half = following and _kind(f"{word}.{following}")  # the first half of "z. B."
+    if half or kind == "anything" or (number and first.isdecimal()) or (kind == "lower" and not _BEGINS.match(first)):
+        return True
+    before = text[max(start, last.start("word") - _REACH) : last.start("word")].split()
+    if word.isdecimal():
+        return following in COUNTED or not before
+    return kind != "lower" and _initial(word, before, following, text.startswith(".", after + len(following)))
+
+
+def _initial(word: str, before: list[str], following: str, dotted: bool) -> bool:
+    """Whether a word is an initial, or several, of the name or word that follows; dotted: a full stop is next."""
+    if not following or not _INITIALS.fullmatch(word):
+        return False
+    if following[0].islower():
+        return word != "I"
+    if word.islower() or (following in STARTERS and not (dotted and len(following) == 1)):
+        return False
+    return word != "I" or not before or before[-1][0].isupper()
+
+
+def _kind(word: str) -> Before | None:
+    """Return what an abbreviation must precede to end no sentence; a single capital is an initial, not an abbreviation."""
+    if word in ABBREVIATIONS or len(word) == 1:
+        return ABBREVIATIONS.get(word)
+    lower = word.lower() if word.isupper() else word[0].lower() + word[1:]
+    return ABBREVIATIONS.get(lower) or (ABBREVIATIONS.get(word.capitalize()) if word.isupper() else None)
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,0 +1,192 @@
+"""The cache file: answers of models in an SQLite file that several processes may share.
+
+    answers (model TEXT, key BLOB, outputs BLOB)     outputs: float64, then the CRC-32 of key and outputs
+
+A file that cannot be opened or read is an InputError. An answer that is damaged counts as missing. An answer that cannot be
+written (full disk, a lock that is held too long) is a warning: the caller has it in memory and goes on without the file.
+"""
+
+import sqlite3
+import time
+import warnings
+from contextlib import closing, suppress
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+
+_COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
+_AT_ONCE = 500  # keys in one SELECT
+_ADVICE = {  # by what SQLite says
+    "locked": "wait for the other process that uses it, or name another file",
+    "readonly": "make the file and its folder writable, or name another file",
+    "full": "free some space, or name a file on another disk",
+    "malformed": "delete the file, or name another one",
+    "not a database": "name another file",
+    "unable to open": "name a file in a folder that exists and can be written",
+}
+
+
+class AnswerStore:
+    """The answers of one model in a cache file; a context manager that does nothing where there is no file.
+
+    Args:
+        file: The SQLite file, made where there is none. None: nothing is found and nothing is kept.
+        model_id: Whose answers are looked up and written.
+
+    Attributes:
+        timeout: How many seconds to wait for a lock of another process.
+        failed: Whether an answer could not be written; the file is no longer used then.
+
+    Raises:
+        InputError: Where the file cannot be opened or read, or belongs to another program.
+    """
+
+    timeout = 60.0
+
+    def __init__(self, file: Path | None, model_id: str | None) -> None:
+        self.file, self.model_id, self.failed = file, model_id, False
+        self._base: sqlite3.Connection | None = None
+
+    def __enter__(self) -> "AnswerStore":
+        """Open the file."""
+        if self.file is not None:
+            try:
+                self._base = self._opened(self.file)
+            except (sqlite3.Error, OSError) as error:
+                raise self._unusable(error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._close()
+
+    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> bool:
+        """Fill rows of a table with the answers in the file.
+
+        Args:
+            table: One row of outputs per answer; NaN where there is none yet.
+            keys: The names of the inputs.
+            where: The rows of the table (n_keys,) that belong to them.
+
+        Returns:
+            Whether any answer was found.
+        """
+        if self._base is None:
+            return False
+        slots = dict(zip(keys, where.tolist(), strict=True))
+        any_found = False
+        try:
+            for start in range(0, len(keys), _AT_ONCE):
+                some = keys[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
+                with closing(self._base.execute(query, [self.model_id, *some])) as rows:
+                    for key, packed in rows:
+                        outputs = _unpacked(key, packed, table.shape[1])
+                        if outputs is not None:
+                            table[slots[key]], any_found = outputs, True
+        except sqlite3.Error as error:
+            self._close()
+            raise self._unusable(error) from error
+        return any_found
+
+    def save(self, keys: list[bytes], outputs: Floats) -> None:
+        """Write the answers of one batch: all of them or, if interrupted, none. Warns once where that fails."""
+        if self._base is None:
+            return
+        rows = [(self.model_id, key, _packed(key, row)) for key, row in zip(keys, outputs, strict=True)]
+        try:
+            with self._base:
+                self._base.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            self._close()
+            self.failed = True
+            warnings.warn(
+                f"answers can no longer be written to the cache {str(self.file)!r}: {error}; they are kept in memory only;"
+                f" {_advice(error)}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _opened(self, file: Path) -> sqlite3.Connection:
+        """Open the file; it is not changed before it is known to be empty or ours."""
+        if file.is_dir():
+            raise InputError(f"cache must be a file; {str(file)!r} is a folder; name a file in it")
+        give_up = time.monotonic() + self.timeout
+        base = sqlite3.connect(file, timeout=self.timeout)
+        try:
+            base.text_factory = bytes  # what is damaged need not be UTF-8
+            self._check_schema(base)
+            while True:
+                try:
+                    base.execute("PRAGMA journal_mode=WAL")
+                    base.execute(
+                        "CREATE TABLE IF NOT EXISTS answers"
+                        " (model TEXT, key BLOB, outputs BLOB, PRIMARY KEY (model, key)) WITHOUT ROWID"
+                    )
+                    break
+                except sqlite3.OperationalError as error:  # SQLite does not wait where two processes make one file
+                    if "locked" not in str(error) or time.monotonic() > give_up:
+                        raise
+                    time.sleep(0.01)
+            self._check_writable(base)
+        except BaseException:
+            base.close()
+            raise
+        return base
+
+    def _check_schema(self, base: sqlite3.Connection) -> None:
+        (n_tables,) = base.execute("SELECT count(*) FROM sqlite_master").fetchone()  # first: another process may make ours now
+        columns = [(name.decode(errors="replace"), key) for _, name, _, _, _, key in base.execute("PRAGMA table_info(answers)")]
+        if n_tables and columns != _COLUMNS:
+            raise InputError(
+                f"cache must be a file that slalom made; {str(self.file)!r} is the SQLite file of another program; name another"
+            )
+
+    def _check_writable(self, base: sqlite3.Connection) -> None:
+        """Raise where nobody may write; a lock of another process is no obstacle yet."""
+        base.execute("PRAGMA busy_timeout=0")
+        try:
+            base.execute("DELETE FROM answers WHERE 0")  # BEGIN IMMEDIATE passes on a file that may only be read
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+        base.rollback()
+        base.execute(f"PRAGMA busy_timeout={int(1000 * self.timeout)}")
+
+    def _close(self) -> None:
+        base, self._base = self._base, None
+        if base is not None:
+            with suppress(sqlite3.Error):
+                base.close()
+
+    def _unusable(self, error: Exception) -> InputError:
+        return InputError(
+            f"cache must be an SQLite file that can be read and written; {str(self.file)!r}: {error}; {_advice(error)}"
+        )
+
+
+def _advice(error: Exception) -> str:
+    return next((advice for said, advice in _ADVICE.items() if said in str(error)), "name another file")
+
+
+def _packed(key: bytes, outputs: Floats) -> bytes:
+    """Return an answer as it is written."""
+    content = outputs.tobytes()
+    return content + crc32(key + content).to_bytes(4, "little")
+
+
+def _unpacked(key: bytes, packed: object, n_outputs: int) -> Floats | None:
+    """Return an answer (n_outputs,) as it was before it was written; None where it is damaged."""
+    if not isinstance(packed, bytes) or len(packed) != 8 * n_outputs + 4:
+        return None
+    content, check = packed[:-4], packed[-4:]
+    if crc32(key + content).to_bytes(4, "little") != check:
+        return None
+    outputs = np.frombuffer(content)
+    return outputs if np.isfinite(outputs).all() else None

@@ -1,0 +1,309 @@
+"""The cache file: shared by processes, never a wrong number, never a traceback, and no answer lost in memory."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slalom.errors import InputError
+from slalom.models import Engine, Function, Question
+from slalom.models.function import StringReading
+from slalom.models.oracle import Oracle
+from slalom.models.store import AnswerStore
+from slalom.text import words
+
+TEXT = "a good film with a bad end and no more than ten words"
+KEYS = [bytes([i]) * 16 for i in range(6)]
+OUTPUTS = np.arange(12.0).reshape(6, 2) - 5.5
+
+
+def question(m=300):
+    keep = np.random.default_rng(3).random((m, 12)) < 0.5
+    return Question(StringReading(TEXT, words(TEXT), True), keep)
+
+
+def oracle():
+    return Oracle({"good": 3.0, "bad": -4.0}, {"good": 1.0, "bad": 0.5}, background=(0.2, 0.0))
+
+
+def engine(file=None, batch=256):
+    return Engine(Function(oracle(), "log_odds", batch=batch), cache=file, identity="oracle", progress=False)
+
+
+def right():
+    return engine()([question()])[0].outputs
+
+
+def filled(file):
+    """Write six answers and return the file."""
+    with AnswerStore(file, "me") as store:
+        store.save(KEYS, OUTPUTS)
+    return file
+
+
+def loaded(file):
+    """Return the six answers of a file, NaN where there is none."""
+    table = np.full((6, 2), np.nan)
+    with AnswerStore(file, "me") as store:
+        store.load(table, KEYS, np.arange(6))
+    return table
+
+
+def refused(file, said):
+    """Check that a file is refused in one line that names it."""
+    with pytest.raises(InputError, match=said) as info, AnswerStore(file, "me") as store:
+        store.load(np.full((6, 2), np.nan), KEYS, np.arange(6))
+    assert "\n" not in str(info.value)
+    assert str(file) in str(info.value)
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    file = filled(tmp_path / "answers.sqlite")
+    assert (loaded(file) == OUTPUTS).all()
+    with AnswerStore(file, "somebody else") as store:
+        assert not store.load(np.full((6, 2), np.nan), KEYS, np.arange(6))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "substr(outputs, 1, 7)",
+        "substr(outputs, 1, 8)",
+        "outputs || x'00'",
+        "x''",
+        "NULL",
+        "'no numbers at all'",
+        "CAST(x'fffefdfcfbfafff0fff1fff2fff3fff4fff5fff6' AS TEXT)",  # not UTF-8
+        "17",
+        "zeroblob(20)",
+        "x'01' || substr(outputs, 2)",  # one byte is wrong
+    ],
+)
+def test_a_damaged_answer_counts_as_missing(tmp_path, damaged):
+    file = filled(tmp_path / "answers.sqlite")
+    with closing(sqlite3.connect(file)) as base, base:
+        base.execute(f"UPDATE answers SET outputs = {damaged} WHERE key = ?", [KEYS[2]])
+    table = loaded(file)
+    assert np.isnan(table[2]).all()
+    assert (np.delete(table, 2, axis=0) == np.delete(OUTPUTS, 2, axis=0)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_answer_that_is_no_number_counts_as_missing(tmp_path, bad):
+    with AnswerStore(tmp_path / "answers.sqlite", "me") as store:
+        store.save(KEYS, np.where(np.arange(6)[:, None] == 2, bad, OUTPUTS))
+    assert np.isnan(loaded(tmp_path / "answers.sqlite")).all(axis=1).tolist() == [False, False, True, False, False, False]
+
+
+def test_a_damaged_answer_is_asked_and_written_again(tmp_path):
+    file = tmp_path / "answers.sqlite"
+    engine(file)([question()])
+    with closing(sqlite3.connect(file)) as base, base:
+        (key,) = base.execute("SELECT key FROM answers").fetchone()
+        base.execute("UPDATE answers SET outputs = substr(outputs, 3) WHERE key = ?", [key])
+    for asked in (1, 0):
+        again = engine(file)
+        assert (again([question()])[0].outputs == right()).all()
+        assert again.spent.inputs == asked
+
+
+def notes(file):
+    file.write_text("these are my notes, and they are long enough to be no database" * 20)
+
+
+def other_columns(file):
+    with closing(sqlite3.connect(file)) as base, base:
+        base.execute("CREATE TABLE answers (question TEXT, answer TEXT)")
+
+
+def other_program(file):
+    with closing(sqlite3.connect(file)) as base, base:
+        base.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (notes, "must be an SQLite file .*: file is not a database; name another file"),
+        (other_columns, "is the SQLite file of another program; name another"),
+        (other_program, "is the SQLite file of another program; name another"),
+    ],
+)
+def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(tmp_path, make, said):
+    file = tmp_path / "file"
+    make(file)
+    before = file.read_bytes()
+    refused(file, said)
+    assert file.read_bytes() == before
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path):
+    refused(tmp_path, "must be a file; .* is a folder; name a file in it")
+    refused(tmp_path / "none" / "answers.sqlite", "unable to open database file; name a file in a folder that exists")
+
+
+def test_a_file_with_malformed_pages_is_refused(tmp_path):
+    file = tmp_path / "answers.sqlite"
+    engine(file)([question(2000)])
+    size = file.stat().st_size
+    assert size > 8 * 4096
+    with file.open("r+b") as raw:
+        raw.seek(4096)
+        raw.write(b"\xff" * (size - 8192))
+    with pytest.raises(InputError, match="malformed; delete the file, or name another one") as info:
+        engine(file)([question(2000)])
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"A"])
+def test_bytes_that_were_overwritten_never_become_numbers(tmp_path, byte):
+    whole, file = tmp_path / "whole", tmp_path / "answers.sqlite"
+    engine(whole)([question()])
+    expected, size, refusals = right(), whole.stat().st_size, 0
+    for place in range(4096, size, size // 25):
+        shutil.copy(whole, file)
+        with file.open("r+b") as raw:
+            raw.seek(place)
+            raw.write(byte * 40)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a malformed page may also be met in writing
+                assert (engine(file)([question()])[0].outputs == expected).all()
+        except InputError:
+            refusals += 1
+    assert refusals < 25
+
+
+@contextmanager
+def unprivileged():
+    """Give a folder of a user who is not root, and be that user: root may write everywhere."""
+    root = os.geteuid() == 0
+    folder = Path(tempfile.mkdtemp())
+    try:
+        if root:
+            os.chown(folder, 65534, -1)
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no such permissions")
+@pytest.mark.parametrize("closed", ["file", "folder", "both", "empty folder", "unreadable"])
+def test_a_file_that_may_not_be_written_is_refused(closed):
+    with unprivileged() as folder:
+        file = folder / "answers.sqlite"
+        if closed != "empty folder":
+            filled(file)
+        if closed in ("file", "both"):
+            file.chmod(0o400)
+        if closed == "unreadable":
+            file.chmod(0o000)
+        if closed in ("folder", "both", "empty folder"):
+            folder.chmod(0o500)
+        refused(
+            file, "readonly database; make the file and its folder writable|unable to open .*; name a file in a folder that"
+        )
+
+
+def test_a_file_that_is_locked_for_good_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(AnswerStore, "timeout", 0.2)
+    file = filled(tmp_path / "answers.sqlite")
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        with other:
+            other.execute("DELETE FROM answers")
+        refused(file, "database is locked; wait for the other process that uses it, or name another file")
+
+
+def cannot_be_written(file, said):
+    """Check that there is one warning, and that the answers stay in memory."""
+    run = engine(file, batch=10)
+    with pytest.warns(UserWarning, match=said) as caught:
+        found = run([question()])[0]
+    assert len(caught) == 1
+    assert "\n" not in str(caught[0].message)
+    assert str(file) in str(caught[0].message)
+    assert (found.outputs == right()).all()
+    asked = run.spent.inputs
+    assert (run([question()])[0].outputs == right()).all()  # without a further warning: warnings are errors
+    assert run.spent.inputs == asked
+
+
+def test_a_lock_of_another_process_costs_the_file_not_the_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(AnswerStore, "timeout", 0.2)
+    file = filled(tmp_path / "answers.sqlite")
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        cannot_be_written(file, "database is locked; they are kept in memory only; wait for the other process")
+    assert (loaded(file) == OUTPUTS).all()
+
+
+def test_a_full_disk_costs_the_file_not_the_answers(tmp_path, monkeypatch):
+    file, connect = tmp_path / "answers.sqlite", sqlite3.connect
+
+    def small(*given, **options):
+        base = connect(*given, **options)
+        base.execute("PRAGMA max_page_count=4")
+        return base
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    cannot_be_written(file, "database or disk is full; they are kept in memory only; free some space")
+    monkeypatch.undo()
+    later = engine(file)
+    assert (later([question()])[0].outputs == right()).all()
+    assert 0 < later.spent.inputs < len(np.unique(question().keep, axis=0)), "the batches before are in the file"
+
+
+def test_a_write_that_fails_costs_the_file_not_the_answers(tmp_path):
+    resource = pytest.importorskip("resource", reason="the system has no limits of file sizes")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    file = filled(tmp_path / "answers.sqlite")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
+    try:
+        cannot_be_written(file, "disk I/O error; they are kept in memory only; name another file")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (loaded(file) == OUTPUTS).all()
+
+
+PROCESS = """
+import sys, time
+from pathlib import Path
+from tests.models.test_store import engine, question
+me, folder = int(sys.argv[1]), Path(sys.argv[2])
+for i in range(10):
+    (folder / f"{i} ready {me}").touch()
+    while not (folder / f"{i} ready {1 - me}").exists():
+        time.sleep(0.0001)
+    engine(folder / f"{i}.sqlite", batch=4)([question(40)])
+"""
+
+
+def test_two_processes_make_and_share_a_file(tmp_path):
+    command = [sys.executable, "-W", "error", "-c", PROCESS]
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(root)])}
+    running = [
+        subprocess.Popen([*command, str(me), str(tmp_path)], env=environment, stderr=subprocess.PIPE, text=True)
+        for me in (0, 1)
+    ]
+    said = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    expected = engine()([question(40)])[0]
+    for i in range(10):
+        again = engine(tmp_path / f"{i}.sqlite")
+        assert (again([question(40)])[0].outputs == expected.outputs).all()
+        assert again.spent.inputs == 0, "all answers of both are in the file"
