@@ -330,7 +330,8 @@ class Explainer:
         """Explain texts, as many at a time as fit into memory."""
         tasks: list[_Task | Failure] = []
         for number, text in enumerate(texts):
-            where = "" if len(texts) == 1 and not first else f" (text {first + number})"
+            alone = len(texts) == 1 and not first
+            where = "" if alone or options.errors == "keep" else f" (text {first + number})"  # a failure has its number
             try:
                 tasks.append(self._task(text, options, where, number))
             except Exception as error:

@@ -36,6 +36,8 @@ _ABSURD = -10  # values of R2 below that are not written out
 _TRIFLE = 0.05  # log odds that nobody minds
 _COMPETING = 0.05  # the share of attention that the units must have to compete for it
 
+NORMAL_95 = 1.96  # standard errors in half of a 95% interval
+
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 
 

@@ -272,13 +272,13 @@ def test_texts_that_fail_are_named_and_the_others_explained(run, tmp_path):
     for _ in range(2):  # the second run takes everything from the file, and says the same
         code, out, err = run("explain", "--file", "t.txt", "--out", "out.jsonl", "--html", "page.html")
         assert code == 1
-        assert out.count("log odds of positive") == 19
+        assert out.count("log odds of positive: ") == 19
         assert "text 17 of 20" in out
         assert "text 18 of 20 ─" not in out
         assert "text 19 of 20" in out
         lines = err.splitlines()
-        assert lines[0].startswith("error: text 18 of 20 failed: a text must have at least one token")
-        assert lines[1] == "error: 1 of 20 texts failed: 18; the others were explained"
+        assert lines[0] == "text 18 of 20 failed: a text must have at least one token; got '\\u200b'"
+        assert lines[1] == "1 of 20 texts failed: 18; the others were explained"
     found = slalom.load(tmp_path / "out.jsonl")
     assert len(found) == 19
     assert [(one.number, one.text) for one in found.failures] == [(17, "\u200b")]

@@ -282,7 +282,7 @@ def oracle():
 def test_an_interruption_loses_nothing(tmp_path, error):
     asked = oracle()
     failing = Failing(asked, after=22, error=error)
-    engine = Engine(Function(failing, "log_odds", batch=10), cache=tmp_path / "answers.sqlite", identity="oracle")
+    engine = Engine(Function(failing, "log_odds", batch_size=10), cache=tmp_path / "answers.sqlite", identity="oracle")
     with pytest.raises((KeyboardInterrupt, ModelError)):
         engine([question()])
     failing.after = 10**9

@@ -34,8 +34,8 @@ def oracle():
     return Oracle({"good": 3.0, "bad": -4.0}, {"good": 1.0, "bad": 0.5}, background=(0.2, 0.0))
 
 
-def engine(file=None, batch=256):
-    return Engine(Function(oracle(), "log_odds", batch=batch), cache=file, identity="oracle", progress=False)
+def engine(file=None, batch_size=256):
+    return Engine(Function(oracle(), "log_odds", batch_size=batch_size), cache=file, identity="oracle", progress=False)
 
 
 def right():
@@ -230,7 +230,7 @@ def test_a_file_that_is_locked_for_good_is_refused(tmp_path, monkeypatch):
 
 def cannot_be_written(file, said):
     """Check that there is one warning, and that the answers stay in memory."""
-    run = engine(file, batch=10)
+    run = engine(file, batch_size=10)
     with pytest.warns(UserWarning, match=said) as caught:
         found = run([question()])[0]
     assert len(caught) == 1
@@ -288,7 +288,7 @@ for i in range(10):
     (folder / f"{i} ready {me}").touch()
     while not (folder / f"{i} ready {1 - me}").exists():
         time.sleep(0.0001)
-    engine(folder / f"{i}.sqlite", batch=4)([question(40)])
+    engine(folder / f"{i}.sqlite", batch_size=4)([question(40)])
 """
 
 

@@ -101,7 +101,7 @@ def test_what_is_not_known_is_said_so_or_left_out():
     bare = replace(fitted(), probabilities=None, held_out=None, values_se=None, importances_se=None).merge("sentence")
     (index, shown) = Reader(page([bare])).data()
     assert index[0]["prediction"] is None
-    assert shown["values_se"] is None
+    assert shown["values_within"] is None
     assert ["Fidelity near the text", "not tested (no query was left)"] in shown["facts"]
     huge = replace(made(), surrogate=Slalom([1.0, 2.0], [800.0, -800.0]), units=("a", "b"), spans=np.array([[0, 1], [1, 2]]))
     (_, shown) = Reader(page([replace(huge, sizes=np.ones(2, dtype=np.int64))])).data()

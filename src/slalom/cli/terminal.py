@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slalom.colours import strengths
 from slalom.core.checks import Floats
-from slalom.explanation import Explanation
+from slalom.explanation import NORMAL_95, Explanation
 from slalom.text import printable
 
 # From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
@@ -95,7 +95,7 @@ def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
 
 
 def _interval(centre: float, error: float | None) -> str:
-    return f"{centre:+.2f}" if error is None or not np.isfinite(error) else f"{centre:+.2f} ± {1.96 * error:.2f}"
+    return f"{centre:+.2f}" if error is None or not np.isfinite(error) else f"{centre:+.2f} ± {NORMAL_95 * error:.2f}"
 
 
 def _signed(number: float, beside: float) -> str:

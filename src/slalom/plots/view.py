@@ -8,10 +8,9 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.explanation import Explanation
+from slalom.explanation import NORMAL_95, Explanation
 from slalom.plots.canvas import shorten
 
-NORMAL_95 = 1.96
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 

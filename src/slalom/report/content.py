@@ -12,7 +12,7 @@ import numpy as np
 from slalom.core import Additive
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.explanation import Explanation, Quality
+from slalom.explanation import NORMAL_95, Explanation, Quality
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -62,8 +62,8 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "shapley": _column(e.shapley),
         },
         "weights": _digits(e.weights),
-        "values_se": None if e.values_se is None else _digits(e.values_se),
-        "importances_se": None if e.importances_se is None else _digits(e.importances_se),
+        "values_within": None if e.values_se is None else _digits(NORMAL_95 * e.values_se),
+        "importances_within": None if e.importances_se is None else _digits(NORMAL_95 * e.importances_se),
         "score": _plain(e.score),
         "score_name": e.score_name,
         "told_apart": not e.additive,

@@ -160,7 +160,7 @@ function recolour(moved = false) {
 }
 
 function drawTable() {
-  const { units, weights, values_se: valueErrors, importances_se: importanceErrors } = state.text;
+  const { units, weights, values_within: valueErrors, importances_within: importanceErrors } = state.text;
   byId("table-se").hidden = !state.text.told_apart || (!valueErrors && !importanceErrors);
   byId("table-length").hidden = state.text.length_effect === null;
   if (state.text.length_effect !== null) {
@@ -265,7 +265,7 @@ function look(unit, element) {
 }
 
 function said(unit) {
-  const { weights, values_se: valueErrors, importances_se: importanceErrors } = state.text;
+  const { weights, values_within: valueErrors, importances_within: importanceErrors } = state.text;
   const within = (errors) => (errors ? ` ± ${plain(errors[unit])}` : "");
   const rows = [];
   for (const [key, label] of SCORES) {
