@@ -3,8 +3,8 @@
 Run: python benchmarks/coverage.py [--device cuda] [--reviews 6] [--seeds 10] [--queries 500] [--reference 20000]
 
 For the bundled classifier and imdb-bert-2: IMDB reviews of 20 to 400 tokens are explained with `joint` at --queries under
-several seeds, and once at --reference. A 95% interval of a value or importance should hold the reference estimate for about 95% of the
-units; the ten with the largest removal effect are counted apart, as they are what people quote.
+several seeds, and once at --reference. A 95% interval of a value or importance should hold the reference estimate for about 95%
+of the units; the ten with the largest removal effect are counted apart, as they are what people quote.
 """
 
 import argparse
