@@ -13,9 +13,7 @@ import argparse
 from pathlib import Path
 
 import slalom
-from slalom.baselines import KernelShap
-from slalom.explainer import Method
-from slalom.text import Whole
+from slalom.methods import KernelShap
 
 from reviews import rows
 from side_by_side import show
@@ -27,7 +25,7 @@ METHODS = [
     "ridge-scales",
     "lime",
     "kernel-shap",
-    Method("kernel-shap-all", Whole(), KernelShap(False)),
+    KernelShap(False, name="kernel-shap-all"),
 ]
 METHODS += ["partition-shap", "captum-kernel-shap"]
 

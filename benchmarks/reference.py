@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from slalom.core import Fitter, Slalom
-from slalom.explainer import Method
+from slalom.methods import SurrogateMethod
 from slalom.text import Asked, Deletions, Sampler
 from slalom.text.samplers import distinct
 
@@ -49,8 +49,8 @@ class Triples(Sampler):
 
 
 REFERENCE = {
-    "reference-eff": Method("reference-eff", Triples(), Reference(), unit="type"),
-    "reference-fidel": Method("reference-fidel", Deletions(most=5, repeats=True), Reference(None), unit="type"),
+    "reference-eff": SurrogateMethod("reference-eff", Triples(), Reference(), unit="type"),
+    "reference-fidel": SurrogateMethod("reference-fidel", Deletions(most=5, repeats=True), Reference(None), unit="type"),
 }
 
 

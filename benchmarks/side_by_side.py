@@ -21,13 +21,10 @@ from typing import final
 import numpy as np
 import torch
 
-from slalom.baselines import KernelShap
 from slalom.comparison import Compared, compare
 from slalom.errors import SlalomError
-from slalom.explainer import Method
+from slalom.methods import BlackBoxMethod, KernelShap
 from slalom.metrics import yelp_hat
-from slalom.models import Querying
-from slalom.text import Whole
 
 from reference import REFERENCE
 from reviews import classifier, reviews, rows
@@ -40,11 +37,14 @@ MEASURES = {"imdb": ["near", "far", "deletion", "insertion", "naive_bayes"], "ye
 
 @final
 @dataclass(frozen=True)
-class AutoShap(Querying):
+class AutoShap(BlackBoxMethod):
     """KernelSHAP with as many samples as shap takes by itself, 2 n + 2048, whatever the budget."""
 
-    def __call__(self, questions):
-        return KernelShap()(questions._replace(budget=2 * len(questions.units) + 2050))
+    name: str = "kernel-shap-auto"
+    summary: str = "KernelSHAP with the samples that shap takes by itself"
+
+    def attribute(self, context):
+        return KernelShap().attribute(context._replace(budget=2 * len(context.units) + 2050))
 
 
 def marked(number):
@@ -56,7 +56,7 @@ def marked(number):
 def methods(budget, budgets):
     """Return the methods of a budget; those that take none come with the first."""
     known = [*SAMPLING, *(REFERENCE.values() if find_spec("slalom_explanations") else ())]
-    once = [*LOOKING, Method("kernel-shap-auto", Whole(), AutoShap())] if budget == budgets[0] else []
+    once = [*LOOKING, AutoShap()] if budget == budgets[0] else []
     return [*known, *once]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import network, networks, texts
 from slalom import attention
-from slalom.plots.theme import theme_of
+from slalom.render.figures.theme import theme_of
 
 _SHORTCUTS = ("lime-bernoulli", "lime-printed")
 

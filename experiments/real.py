@@ -20,12 +20,10 @@ from experiments.classifiers import TITLES, about, classifiers, explainer
 from experiments.harness import Cell, Claim, Lab, Table, lots, mean
 from experiments.reviews import reviews
 from slalom import Explainer
-from slalom.baselines import KernelShap, method
 from slalom.errors import MissingExtra
-from slalom.explainer import Method
-from slalom.explanation import Explanation
+from slalom.methods import KernelShap, Method, method
 from slalom.metrics import NaiveBayes, fidelity, human_attention, naive_bayes_correlation, perturbation
-from slalom.text import Whole
+from slalom.result import Explanation
 
 # Methods with the scores that are looked at; those of one number a token have "removal", which is that number.
 SCORES: Mapping[str, tuple[str, ...]] = {
@@ -61,7 +59,7 @@ CALLED = {
 # The package shap keeps ten tokens at most, as it comes; the same with all of them; captum's, where shap is not installed.
 SHAP = ("kernel-shap", "kernel-shap-all", "captum-kernel-shap")
 Row = tuple[str, str]  # a method and one of its scores
-_ALL = Method("kernel-shap-all", Whole(), KernelShap(l1_reg=False))
+_ALL = KernelShap(l1_reg=False, name="kernel-shap-all")
 _LOT = 5  # texts in a part
 _CORPUS = 5000  # texts that Naive Bayes counts
 

@@ -9,10 +9,9 @@ import pytest
 
 import slalom
 from slalom import Explainer, compare
-from slalom.baselines import method
 from slalom.comparison import MEASURES
 from slalom.errors import InputError
-from slalom.explainer import Method
+from slalom.methods import SurrogateMethod, method
 from slalom.metrics import fidelity, perturbation, summarize
 from slalom.models.oracle import Oracle
 
@@ -51,7 +50,7 @@ def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():
     one, two = model(), model()
     options = {"output": "log_odds", "measures": ["near"], "progress": False, "identity": "oracle", "queries": (100,)}
     compare(one, TEXTS[:1], methods=("ridge",), **options)
-    twin = Method("ridge again", method("ridge").sampler, method("ridge").fitter)
+    twin = SurrogateMethod("ridge again", method("ridge").sampler, method("ridge").fitter)
     compare(two, TEXTS[:1], methods=("ridge", twin), **options)
     alone = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=100, check=0).queries
     warm_up = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=20, check=0).queries
@@ -169,6 +168,6 @@ def test_texts_and_methods_are_checked():
             compared(texts=texts)
     with pytest.raises(InputError, match="must differ in their names"):
         compared(methods=("ridge", "ridge"))
-    with pytest.raises(InputError, match="a method must be one of joint"):
+    with pytest.raises(InputError, match="method must be one of 'joint'"):
         compared(methods=("magic",))
     assert slalom.compare is compare

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom import Explainer, Explanations, Method
+from slalom import Explainer, Explanations, SurrogateMethod
 from slalom.core import Joint, Sgd
 from slalom.errors import InputError
-from slalom.models import Attribution
+from slalom.methods import WhiteBoxMethod
 from slalom.models.oracle import Failing, Oracle
-from slalom.text import Deletions, Pairs, Scales, Whole
+from slalom.text import Deletions, Pairs, Scales
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
@@ -53,7 +53,7 @@ def test_the_papers_presets_find_a_slalom_without_background(method):
 
 
 def test_presets_are_the_papers_samplers_and_fitters():
-    eff, fidel = slalom.METHODS["eff"], slalom.METHODS["fidel"]
+    eff, fidel = slalom.methods()["eff"], slalom.methods()["fidel"]
     assert eff.sampler == Pairs()
     assert isinstance(eff.fitter, Sgd)
     assert fidel.sampler == Deletions(most=5, repeats=True)
@@ -90,7 +90,7 @@ def test_words_and_sentences():
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not():
-    for method in slalom.METHODS:
+    for method in ("joint", "local", "eff", "fidel"):
         one, two = (explainer(method=method, queries=100, seed=3)(TEXT) for _ in range(2))
         assert (one.values == two.values).all()
         assert (one.importances == two.importances).all()
@@ -146,7 +146,7 @@ def test_options_of_a_call_replace_those_of_the_explainer():
     assert (e.method, e.seed, e.unit) == ("eff", 7, "word")
     assert explainer()(TEXT, method="eff").unit == "type"
     assert base(TEXT).method == "joint"
-    mine = Method("mine", Scales(levels=4), Joint(link=False))
+    mine = SurrogateMethod("mine", Scales(levels=4), Joint(link=False))
     assert base(TEXT, method=mine).method == "mine"
 
 
@@ -292,15 +292,15 @@ def test_questions_about_many_texts_are_split_where_memory_asks_for_it(monkeypat
 
 
 def test_an_explanation_knows_whether_its_signs_mean_something():
-    class Attention(Attribution):
+    class Attention(WhiteBoxMethod):
         signed = False
 
-        def __call__(self, model, reading, target, seed):
+        def attribute(self, model, reading, target, seed):
             return np.full(len(reading.names), 0.5)
 
     explainer = Explainer(oracle(), output="log_odds", queries=50)
     assert explainer(TEXT).signed
-    e = explainer(TEXT, method=Method("attention", Whole(), Attention()))
+    e = explainer(TEXT, method=Attention())
     assert not e.signed
     assert not slalom.Explanation.from_dict(e.to_dict()).signed
     old = e.to_dict()
@@ -314,7 +314,7 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     e = Explainer(lambda texts: np.array([[0.0, len(t) + t.count("good")] for t in texts]), output="logits", method=method)
     text = "a good film with a good end but not such a good start at all"
     explained = e(text, queries=80, check=0)
-    made = slalom.METHODS[method]
+    made = slalom.methods()[method]
     _, units = e._read(text, replace(e.options, unit=made.unit))
     asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
     scores = e.ask(explained, asked.keep)

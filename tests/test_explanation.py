@@ -8,8 +8,8 @@ import slalom
 from slalom import Explainer, Explanation, Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError, MissingExtra
-from slalom.explanation import SCORES, Fidelity, Quality
 from slalom.models.oracle import Oracle
+from slalom.result import SCORES, Fidelity, Quality
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
 

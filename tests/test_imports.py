@@ -39,7 +39,7 @@ def python(code):
     return run.stdout.splitlines()
 
 
-_LIGHT = ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.baselines", "slalom.attention"]
+_LIGHT = ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.methods", "slalom.attention"]
 
 
 @pytest.mark.parametrize("module", _LIGHT)

@@ -8,7 +8,7 @@ import pytest
 
 from slalom import Explanation
 from slalom.core import Additive, Lengths, Slalom
-from slalom.explanation import Fidelity
+from slalom.result import Fidelity
 
 TEXT = "ab cd ef. Gh ij kl"
 SPANS = np.array([[0, 1], [1, 2], [3, 5], [6, 8], [8, 9], [10, 12], [13, 15], [16, 18]])  # the first word has two

@@ -6,16 +6,20 @@
 [1]
 """
 
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from slalom.views import connect
 
 if TYPE_CHECKING:
     from slalom.comparison import Compared, compare
-    from slalom.explainer import METHODS, Explainer, Method
-    from slalom.explanation import Explanation, Explanations, Fidelity, Quality, load
+    from slalom.explainer import Explainer
+    from slalom.methods import Method, SurrogateMethod, methods
+    from slalom.result import Explanation, Explanations, Fidelity, Quality, load
 
 __version__ = "0.1.0"
 __all__ = [
-    "METHODS",
     "Compared",
     "Explainer",
     "Explanation",
@@ -23,22 +27,43 @@ __all__ = [
     "Fidelity",
     "Method",
     "Quality",
+    "SurrogateMethod",
     "compare",
     "load",
+    "methods",
 ]
 
-_HOME = {"METHODS": "explainer", "Explainer": "explainer", "Method": "explainer"} | dict.fromkeys(
-    ("Compared", "compare"), "comparison"
-)
+_HOMES = {
+    "explainer": ("Explainer",),
+    "methods": ("Method", "SurrogateMethod"),
+    "comparison": ("Compared", "compare"),
+    "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def _drawn(module: str, draw: str, result: Any) -> Any:
+    return getattr(import_module(f"slalom.render.{module}"), draw)(result)
+
+
+# Results are drawn by the floor above them, which is loaded when somebody looks.
+for _name, _module, _draw in (
+    ("plot", "figures", "Plots"),
+    ("page", "page", "page"),
+    ("notebook", "notebook", "notebook"),
+    ("compared plot", "figures", "ComparedPlots"),
+    ("compared page", "page", "comparison_page"),
+):
+    connect(_name, partial(_drawn, _module, _draw))
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that importing the package is quick."""
-    if name not in __all__:
+    if name == "methods":
+        return import_module("slalom.methods")
+    if name not in _HOME:
         raise AttributeError(f"module 'slalom' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"slalom.{_HOME.get(name, 'explanation')}"), name)
+    return getattr(import_module(f"slalom.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

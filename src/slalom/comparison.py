@@ -14,15 +14,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import Any, cast, final
 
 from tqdm.auto import tqdm
 
-from slalom.baselines import LeaveOneOut, NaiveBayes, method
 from slalom.errors import InputError, MissingExtra
-from slalom.explainer import Explainer, Method
-from slalom.explanation import Explanation, floor_above
+from slalom.explainer import Explainer
 from slalom.files import begun_lines, drop_rest, write_text
+from slalom.methods import Method, NaiveBayes, method
 from slalom.metrics import (
     Comparison,
     Summary,
@@ -36,11 +35,10 @@ from slalom.metrics import (
 )
 from slalom.metrics import NaiveBayes as Ratios
 from slalom.metrics import compare as paired
-from slalom.models import Attribution, Target
-from slalom.text import Whole
-
-if TYPE_CHECKING:
-    from slalom.plots import ComparedPlots
+from slalom.models import Target
+from slalom.result import Explanation
+from slalom.result.plain import written
+from slalom.views import view
 
 # Every measure: whether more is better (None: neither), and what it says.
 MEASURES: Mapping[str, tuple[bool | None, str]] = {
@@ -115,16 +113,13 @@ class Compared:
         return {other: (one, p) for (other, one), p in zip(found.items(), corrected, strict=True)}
 
     @property
-    def plot(self) -> "ComparedPlots":
+    def plot(self) -> Any:
         """The pictures: `plot.profile()`, `plot.against_queries(measure)`, `plot.against_seconds(measure)`."""
-        return cast("ComparedPlots", floor_above("plots").ComparedPlots(self))
+        return view("compared plot")(self)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return a self-contained page with tables and pictures, and write it to a file where one is named."""
-        page = cast(str, floor_above("report").comparison_page(self))
-        if path is not None:
-            write_text(path, page)
-        return page
+        return written(view("compared page")(self), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return records and summaries as lists, numbers and strings."""
@@ -190,17 +185,17 @@ def compare(
     if human is not None and [" ".join(words) for words, _ in human] != every:
         raise InputError("human must have the words and maps of each text, and each text must be its words joined by blanks")
     explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **options)
-    chosen = [method(one) if isinstance(one, str) else one for one in methods]
+    chosen = [method(one) for one in methods]
     bayes = None
     if corpus is not None:
         bayes = Ratios.fit(*corpus, explainer.tokens)
         if explainer.tokens(every[0]) and unit in (None, "token", "type"):
             weights = {cast(int | str, token): (-ratio, ratio) for token, ratio in bayes.ratios.items()}
-            chosen.append(Method("naive-bayes", Whole(), NaiveBayes(weights)))
+            chosen.append(NaiveBayes(weights))
     if len({one.name for one in chosen}) != len(chosen):
         raise InputError(f"methods must differ in their names; got {', '.join(one.name for one in chosen)}")
     wanted = _measures(measures, bayes is not None, human is not None)
-    plan = [(one, budget) for one in chosen for budget in (queries if _takes_budget(one) else (None,))]
+    plan = [(one, budget) for one in chosen for budget in (queries if one.takes_budget else (None,))]
     about = {
         "model": explainer.model.name,
         "identity": explainer.engine.name(),
@@ -262,10 +257,6 @@ def _measures(given: Sequence[str] | None, bayes: bool, human: bool) -> tuple[st
         if not there:
             raise InputError(f"the measure {name!r} needs {what}")
     return tuple(name for name in MEASURES if name in given or name in ("queries", "tokens", "seconds"))
-
-
-def _takes_budget(one: Method) -> bool:
-    return not isinstance(one.fitter, (Attribution, LeaveOneOut))
 
 
 @final

@@ -9,8 +9,6 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import slalom
 from slalom import attention
 from slalom.errors import InputError
-from slalom.explainer import Method
-from slalom.text import Whole
 from tests.attention.made import TEXT, WORDS, long_text, quiet, trained, untrained
 
 
@@ -28,7 +26,7 @@ def test_every_closed_form_is_an_explanation(name, tmp_path):
 
 
 def test_words_that_go_together_share_their_number():
-    method = Method("together", Whole(), attention.ClosedForm("exact-shapley", players="word"))
+    method = attention.ClosedForm("exact-shapley", players="word")
     e = slalom.Explainer(trained())(TEXT, method=method)
     assert e.values[e.units.index("The")] == e.values[e.units.index("the")]
     assert e.values.sum() == pytest.approx(attention.shapley(attention.seen(trained(), TEXT)).sum())

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from slalom.baselines import AttentionMean, AttentionRollout
-from slalom.baselines.attention import attention
 from slalom.errors import InputError
+from slalom.methods import AttentionMean, AttentionRollout
+from slalom.methods.white_box.attention import attention
 from slalom.models import model_of
 from tests.models.tiny import ARCHITECTURES, classifier
 
@@ -36,7 +36,7 @@ def test_mean_and_rollout_by_hand(name):
     was = made.config._attn_implementation
     model = model_of(made, words)
     reading = model.read(TEXT, "cut", None)
-    mean, rollout = (look(model, reading, 1, 0) for look in (AttentionMean(), AttentionRollout()))
+    mean, rollout = (look.attribute(model, reading, 1, 0) for look in (AttentionMean(), AttentionRollout()))
     assert made.config._attn_implementation == was
     assert all(module.training for module in made.modules())
     every = maps(made, words)
@@ -66,7 +66,7 @@ def test_models_without_one_stack_of_attention_are_refused(name):
     reading = model.read(TEXT, "cut", None)
     for look in (AttentionMean(), AttentionRollout()):
         with pytest.raises(InputError, match="needs a transformers classifier with one stack of attention layers; got"):
-            look(model, reading, 1, 0)
+            look.attribute(model, reading, 1, 0)
 
 
 @pytest.mark.parametrize("was", ["sdpa", "eager"])
@@ -85,7 +85,7 @@ def test_a_model_that_was_asked_for_attention_before_keeps_its_hooks():
     reading = model.read(TEXT, "cut", None)
     by_hand = maps(made, words)
     hooks = [len(module._forward_hooks) for module in made.modules()]
-    first, second = (AttentionMean()(model, reading, 1, 0) for _ in range(2))
+    first, second = (AttentionMean().attribute(model, reading, 1, 0) for _ in range(2))
     assert [len(module._forward_hooks) for module in made.modules()] == hooks
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(by_hand, maps(made, words))

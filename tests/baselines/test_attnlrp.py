@@ -5,9 +5,10 @@ import pytest
 import torch
 from scipy.special import erf, softmax
 
-from slalom.baselines import AttnLRP, relevance
-from slalom.baselines.door import opened
 from slalom.errors import InputError
+from slalom.methods import AttnLRP
+from slalom.methods.white_box import relevance
+from slalom.methods.white_box.access import open_for_gradients
 from slalom.models import model_of
 from tests.models.tiny import ARCHITECTURES, classifier
 
@@ -35,7 +36,7 @@ def network(name, layers, biases, n=2):
 def everywhere(net, words, target=1, epsilon=0.0, constant=False):
     """The relevances of all positions and the score."""
     model = model_of(net, words)
-    with opened(model, model.read(TEXT, "cut", None), "attnlrp") as run:
+    with open_for_gradients(model, model.read(TEXT, "cut", None), "attnlrp") as run:
         found = relevance.relevance(run, target, epsilon, constant).numpy()
         return found, model.head.scores(run.logits().detach().numpy(), target)[0]
 
@@ -239,7 +240,7 @@ def test_the_strategy_gives_the_text_its_share():
     for constant in (False, True):
         look = AttnLRP(epsilon=0.0, softmax="constant" if constant else "taylor")
         all_of_them, _ = everywhere(net, words, constant=constant)
-        np.testing.assert_allclose(look(model, reading, 1, 0), all_of_them[1:-1], rtol=1e-12)
+        np.testing.assert_allclose(look.attribute(model, reading, 1, 0), all_of_them[1:-1], rtol=1e-12)
     assert look.signed
 
 
@@ -248,7 +249,7 @@ def test_other_architectures_are_refused():
         made, words = classifier(name)
         model = model_of(made, words)
         with pytest.raises(InputError, match="attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got"):
-            AttnLRP()(model, model.read(TEXT, "cut", None), 1, 0)
+            AttnLRP().attribute(model, model.read(TEXT, "cut", None), 1, 0)
 
 
 def test_a_layer_without_a_rule_is_refused():
@@ -258,7 +259,7 @@ def test_a_layer_without_a_rule_is_refused():
     model = model_of(made, words)
     made.forward = forward
     with pytest.raises(InputError, match="attnlrp knows"):
-        AttnLRP()(model, model.read(TEXT, "cut", None), 1, 0)
+        AttnLRP().attribute(model, model.read(TEXT, "cut", None), 1, 0)
 
 
 def test_arguments_are_checked():

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from slalom import Explainer, Method
-from slalom.baselines import INSIDE, Gradient, InputXGradient, IntegratedGradients
-from slalom.baselines.passes import scores
+from slalom import Explainer
 from slalom.errors import InputError, MissingExtra
+from slalom.methods import Gradient, InputXGradient, IntegratedGradients
+from slalom.methods.white_box.passes import scores
 from slalom.models import Head, model_of
-from slalom.text import Whole
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXT = "a good film with a good end"
@@ -25,7 +24,9 @@ def looked(name, look, n=3, target=1, text=TEXT):
     made, words = classifier(name, n)
     model = model_of(made.double(), words)
     reading = model.read(text, "cut", None)
-    return look(model, reading, target, 0), SimpleNamespace(net=made.eval(), words=words, model=model, reading=reading)
+    return look.attribute(model, reading, target, 0), SimpleNamespace(
+        net=made.eval(), words=words, model=model, reading=reading
+    )
 
 
 def score(model, reading, target, ids=None):
@@ -114,7 +115,7 @@ def test_the_mean_gradient_is_what_a_shifted_row_of_the_table_does(name):
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_captum_finds_the_same_gradients(name):
     lengths, found = looked(name, Gradient())
-    products = InputXGradient()(found.model, found.reading, 1, 0)
+    products = InputXGradient().attribute(found.model, found.reading, 1, 0)
     vectors, own = embedded(found)
 
     def forward(embeds):
@@ -163,8 +164,10 @@ def test_without_a_padding_token_the_way_begins_at_zero():
 def test_the_size_of_batches_does_not_matter(monkeypatch):
     effects, found = looked("gpt2", IntegratedGradients(steps=10))
     for batch in (1, 30):
-        monkeypatch.setattr("slalom.baselines.gradients._TOKENS", batch)
-        np.testing.assert_allclose(IntegratedGradients(steps=10)(found.model, found.reading, 1, 0), effects, rtol=1e-9)
+        monkeypatch.setattr("slalom.methods.white_box.gradients._TOKENS", batch)
+        np.testing.assert_allclose(
+            IntegratedGradients(steps=10).attribute(found.model, found.reading, 1, 0), effects, rtol=1e-9
+        )
 
 
 class Bag(torch.nn.Module):
@@ -194,8 +197,8 @@ def test_a_linear_model_has_known_answers():
         IntegratedGradients(steps=2): own - e[words.pad_token_id] @ w,
     }
     for look, answer in answers.items():
-        np.testing.assert_allclose(look(model, reading, 0, 0), answer, rtol=1e-9)
-    found = Explainer(net, words)(TEXT, method=INSIDE["input-x-gradient"], check=30)
+        np.testing.assert_allclose(look.attribute(model, reading, 0, 0), answer, rtol=1e-9)
+    found = Explainer(net, words)(TEXT, method="input-x-gradient", check=30)
     np.testing.assert_allclose(found.surrogate.effects, own, rtol=1e-5)
     assert found.fidelity.far.mse < 1e-9  # special tokens and bias are the base
 
@@ -214,7 +217,7 @@ def test_every_kind_of_head_is_explained():
             made, words = classifier("distilbert", n, problem_type=kind)
             model = model_of(made.double(), words)
             reading, step = model.read(TEXT, "cut", None), 1e-5
-            effects, last, answers = InputXGradient()(model, reading, target, 0), reading.types[-1], []
+            effects, last, answers = InputXGradient().attribute(model, reading, target, 0), reading.types[-1], []
             weight = made.get_input_embeddings().weight
             row = weight[last].detach().clone()
             for sign in (1, -1):
@@ -233,7 +236,7 @@ def test_arguments_are_checked():
             IntegratedGradients(steps=steps)
     assert not Gradient().signed
     assert Gradient(reduce="mean").signed
-    assert not Method("l2", Whole(), Gradient()).signed
+    assert not Gradient().signed
 
 
 def test_without_captum_the_extra_is_named(monkeypatch):

@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from slalom import Explainer
-from slalom.baselines import KernelShap, method
-from slalom.explainer import Method
-from slalom.text import Whole
+from slalom.methods import KernelShap, method
 
 TEXT = "The plot is thin but its cast saves this film with warm and very funny scenes"  # no word comes twice
 SEED, BUDGET = 3, 400
@@ -55,7 +53,7 @@ def test_kernel_shap(explainer, names, l1_reg):
     options = {} if l1_reg is None else {"l1_reg": l1_reg}
     peer = shap.KernelExplainer(lambda keep: log_odds(explainer, keep > 0.5), np.zeros((1, len(names))))
     theirs = peer.shap_values(np.ones((1, len(names))), nsamples=BUDGET - 2, silent=True, **options)
-    assert np.allclose(ours(explainer, Method("kernel-shap", Whole(), KernelShap(l1_reg))), theirs[0], atol=1e-9)
+    assert np.allclose(ours(explainer, KernelShap(l1_reg)), theirs[0], atol=1e-9)
 
 
 def test_partition_shap_as_it_explains_texts(explainer, names):

@@ -4,7 +4,7 @@ import numpy as np
 
 from slalom import Explainer
 from slalom.core import Additive
-from slalom.explanation import Explanation, Fidelity
+from slalom.result import Explanation, Fidelity
 from slalom.text import words
 
 

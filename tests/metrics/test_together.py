@@ -9,6 +9,7 @@ from scipy.special import expit
 
 import slalom
 from slalom.core import Joint
+from slalom.methods import WhiteBoxMethod
 from slalom.metrics import (
     NaiveBayes,
     compare,
@@ -20,8 +21,7 @@ from slalom.metrics import (
     seed_instability,
     summarize,
 )
-from slalom.models import Attribution
-from slalom.text import Whole
+from slalom.text import Scales
 
 TEXTS = [
     "A wonderful film with a great cast , and the story is moving .",
@@ -29,12 +29,12 @@ TEXTS = [
 ]
 
 
-class Even(Attribution):
+class Even(WhiteBoxMethod):
     """Says the same of every token, without a sign."""
 
     signed = False
 
-    def __call__(self, model, reading, target, seed):
+    def attribute(self, model, reading, target, seed):
         return np.full(len(reading.names), 0.1)
 
 
@@ -46,12 +46,12 @@ def explainer():
 
 @pytest.fixture(scope="module")
 def found(explainer):
-    even = slalom.Method("even", Whole(), Even())
+    even = Even()
     return {
         "joint": explainer(TEXTS),
         "local": explainer(TEXTS, method="local"),
         "words": explainer(TEXTS, unit="word"),
-        "few": explainer(TEXTS, method=slalom.Method("few", slalom.METHODS["joint"].sampler, Joint()), queries=8),
+        "few": explainer(TEXTS, method=slalom.SurrogateMethod("few", Scales(), Joint()), queries=8),
         "even": explainer(TEXTS, method=even),
     }
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from slalom.core import Slalom
-from slalom.explanation import Explanation, Fidelity
+from slalom.result import Explanation, Fidelity
 
 ODD = ["$5_{x}$", "a_b", "C:\\temp\\x", "שלום", "مرحبا", "👍🏽", "映画", "<b>", "$", "\x00bad", "\ud83d", "very " * 30, "naïve"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.plots.theme import THEMES
+from slalom.render.figures.theme import THEMES
 from tests.plots.made import drawn, found, made, named, several
 
 

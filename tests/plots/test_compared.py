@@ -7,9 +7,9 @@ import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.figure import Figure
 
-from slalom import colours
-from slalom.curves import profile_chart, spread, tick_label, ticks
 from slalom.errors import InputError
+from slalom.render import palette as colours
+from slalom.render.charts import profile_chart, spread, tick_label, ticks
 from tests.plots.made import found
 from tests.side_by_side import compared, realistic, record
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from slalom import Explainer
-from slalom.plots import Plots
+from slalom.render.figures import Plots
 from tests.plots.made import ODD, found, made
 
 KINDS = ("scatter", "text", "bar", "removal_curve")

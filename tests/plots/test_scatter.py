@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
-from slalom.plots.theme import THEMES
+from slalom.render.figures.theme import THEMES
 from tests.plots.made import ODD, drawn, found, made, named, several
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.plots.canvas import Words
-from slalom.plots.theme import THEMES, contrast
+from slalom.render.figures.canvas import Words
+from slalom.render.figures.theme import THEMES, contrast
 from tests.plots.made import drawn, made, named, several
 
 

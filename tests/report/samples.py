@@ -6,8 +6,8 @@ import numpy as np
 
 from slalom import Explainer
 from slalom.core import Lengths, Link, Slalom
-from slalom.explanation import Explanation, Fidelity, Quality
 from slalom.models.oracle import Oracle
+from slalom.result import Explanation, Fidelity, Quality
 
 TEXT = "A good film, not bad at all.\n\nThe end   is dull, and the music good."
 NASTY = "</script><script>window.hacked=1</script> <img src=x onerror=window.hacked=2> a\u2028b & \"c\" 'd' <!-- ]]>"

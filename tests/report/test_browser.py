@@ -16,7 +16,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from slalom import Explainer, Explanations
 from slalom.core import Slalom
-from slalom.report import page
+from slalom.render.page import page
 from tests.report.samples import NASTY, fitted, made, nasty, three
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -318,7 +318,7 @@ def test_several_classes_have_a_selector_and_all_probabilities(view):
 
 def test_no_text_can_run(view):
     view.open([nasty(), fitted()])
-    for name in ("importance", "removal"):
+    for name in ("shapley", "removal"):
         view.score(name)
     view.hover(view.unit(1))
     view.unit(1).click()
@@ -379,7 +379,18 @@ def test_odd_texts_are_shown_whole(view):
     assert all(unit.size["width"] > 0 for unit in view.all(".unit"))
     assert view.js("return document.getElementById('text').textContent") == e.text
     view.open(
-        [replace(fitted(), values_se=None, importances_se=None, held_out=None, probabilities=None, diagnosis="Odd.", cut=3)]
+        [
+            replace(
+                fitted(),
+                values_se=None,
+                importances_se=None,
+                held_out=None,
+                label=None,
+                probabilities=None,
+                diagnosis="Odd.",
+                cut=3,
+            )
+        ]
     )
     assert "not known" in view.one("#head").text
     assert "Odd." in view.one("#warnings").text

@@ -14,10 +14,10 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from slalom.comparison import MEASURES
-from slalom.curves import profile_chart, seconds_chart
 from slalom.errors import InputError
-from slalom.report import comparison_page
-from slalom.report.charts import svg
+from slalom.render.charts import profile_chart, seconds_chart
+from slalom.render.page import comparison_page
+from slalom.render.page.charts import svg
 from tests.side_by_side import compared, realistic, record
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>"

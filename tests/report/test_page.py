@@ -13,7 +13,7 @@ import pytest
 from slalom import Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError
-from slalom.report import page
+from slalom.render.page import page
 from tests.report.samples import LABELS, NASTY, fitted, made, nasty, three
 
 
@@ -98,11 +98,12 @@ def test_the_surrogate_is_in_the_page_bit_by_bit(make):
 
 
 def test_what_is_not_known_is_said_so_or_left_out():
-    bare = replace(fitted(), probabilities=None, held_out=None, values_se=None, importances_se=None).merge("sentence")
+    bare = replace(fitted(), label=None, probabilities=None, held_out=None, values_se=None, importances_se=None)
+    bare = bare.merge("sentence")
     (index, shown) = Reader(page([bare])).data()
     assert index[0]["prediction"] is None
     assert shown["values_within"] is None
-    assert ["Fidelity near the text", "not tested (no query was left)"] in shown["facts"]
+    assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
     huge = replace(made(), surrogate=Slalom([1.0, 2.0], [800.0, -800.0]), units=("a", "b"), spans=np.array([[0, 1], [1, 2]]))
     (_, shown) = Reader(page([replace(huge, sizes=np.ones(2, dtype=np.int64))])).data()
     assert shown["scores"]["linear"] is None

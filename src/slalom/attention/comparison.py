@@ -19,10 +19,10 @@ from slalom.attention.methods import FORMS, form
 from slalom.attention.reference import Reference
 from slalom.attention.relation import correlation
 from slalom.attention.sight import Output, Players, Seen, seen
-from slalom.baselines import Lime
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.models import Model, Questions, Target
+from slalom.methods import Lime, QueryContext
+from slalom.models import Model, Target
 
 
 class Distance(NamedTuple):
@@ -110,5 +110,7 @@ def lime_package(look: Seen, samples: int, players: Players = "position", seed: 
         raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
     names = tuple(f"u{i}" for i in range(game.n))
     spans = np.zeros((game.n, 2), dtype=np.int64)
-    found = Lime()(Questions(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed))
+    found = Lime().attribute(
+        QueryContext(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed)
+    )
     return np.asarray(found.effects[group] / np.bincount(group)[group])

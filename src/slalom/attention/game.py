@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from slalom.core.checks import Floats, real_array
 from slalom.core.measures import Beta, Measure, Point
 from slalom.errors import InputError
-from slalom.explanation import presence
+from slalom.result import presence
 
 _STEP = 0.25  # of the trapezoid rule: exp(-pi^2 / 0.25) is 7e-18
 _START = -3.6  # where it starts: t times the largest denominator is exp(-40) there

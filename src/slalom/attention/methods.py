@@ -12,9 +12,8 @@ from slalom.attention import forms
 from slalom.attention.sight import Output, Players, Seen, seen_reading
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.explainer import Method
-from slalom.models import Attribution, Model, Reading
-from slalom.text import Whole
+from slalom.methods import Method, WhiteBoxMethod
+from slalom.models import Model, Reading
 
 _GAMES: dict[str, Callable[[Seen, Players], Floats]] = {
     "lime-limit": forms.lime_limit,
@@ -45,13 +44,14 @@ def form(name: str, seen: Seen, players: Players = "position") -> Floats:
 
 @final
 @dataclass(frozen=True)
-class ClosedForm(Attribution):
+class ClosedForm(WhiteBoxMethod):
     """A closed form by its name (one of FORMS). output: "log_odds", or "logit" of the class alone, as in the paper."""
 
     name: str
     players: Players = "position"
     output: Output = "log_odds"
     signed: bool = field(init=False, default=True)
+    summary: str = "closed form of one layer of attention"
 
     def __post_init__(self) -> None:
         """Check the name, and say whether signs mean anything."""
@@ -59,9 +59,9 @@ class ClosedForm(Attribution):
             raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {self.name!r}")
         object.__setattr__(self, "signed", _PLAIN[self.name][1] if self.name in _PLAIN else True)
 
-    def __call__(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
+    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         """Return the effects (n_atoms,)."""
         return form(self.name, seen_reading(model, reading, target, self.output), self.players)
 
 
-METHODS = {name: Method(name, Whole(), ClosedForm(name), check=20) for name in FORMS}
+METHODS: dict[str, Method] = {name: ClosedForm(name) for name in FORMS}

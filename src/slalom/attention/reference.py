@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from slalom.attention.sight import Output, check_output, opened, read
 from slalom.core.checks import Floats
-from slalom.explanation import presence
 from slalom.models import Model, Target
+from slalom.result import presence
 
 
 @final

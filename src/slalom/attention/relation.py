@@ -18,9 +18,10 @@ from slalom.core import Slalom
 from slalom.core.checks import Floats
 from slalom.core.measures import Point
 from slalom.errors import InputError
-from slalom.explainer import Explainer, Method
-from slalom.explanation import Explanation
+from slalom.explainer import Explainer
+from slalom.methods import Method
 from slalom.models import Model, Target
+from slalom.result import Explanation
 
 
 class Relation(NamedTuple):

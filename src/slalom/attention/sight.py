@@ -190,7 +190,7 @@ def opened(model: Model, reading: Reading) -> "tuple[HuggingFace, TokenReading]"
     ):
         raise InputError(
             f"closed forms are of one layer of attention (slalom.attention.AttentionClassifier); got {model.name};"
-            " slalom.baselines has methods for any model"
+            " slalom.methods has methods for any model"
         )
     if len(reading.windows) > 1:
         raise InputError(f'a closed form is of one pass, this text is read in {len(reading.windows)} windows; use long="cut"')

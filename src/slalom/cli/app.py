@@ -16,6 +16,7 @@ import slalom
 from slalom.cli.compare import compare
 from slalom.cli.explain import explain
 from slalom.cli.info import info
+from slalom.cli.methods import methods
 from slalom.cli.printing import complain
 from slalom.cli.train import train
 from slalom.errors import SlalomError
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(compare)
 app.command()(train)
+app.command()(methods)
 app.command()(info)
 
 

@@ -33,7 +33,9 @@ def explain(
         str | None,
         typer.Option(help="The folder or hub name of a Hugging Face classifier; the sentiment model of slalom unless told."),
     ] = None,
-    method: Annotated[Literal["joint", "local", "eff", "fidel"], typer.Option(help="How to ask and to fit.")] = "joint",
+    method: Annotated[
+        str, typer.Option(help="How to ask and to fit; `slalom methods` lists them.", show_default=True)
+    ] = "joint",
     queries: Annotated[int | None, typer.Option(help="How many parts of a text the model is asked about, at most.")] = None,
     unit: Annotated[
         Literal["token", "type", "word", "sentence"] | None,
@@ -65,8 +67,8 @@ def explain(
     predict what the model answers when parts of the text are taken away.
     """
     from slalom import Explainer, Explanation, Explanations  # noqa: PLC0415
-    from slalom.cli.terminal import show  # noqa: PLC0415
-    from slalom.explanation import Failure  # noqa: PLC0415
+    from slalom.render.terminal import show  # noqa: PLC0415
+    from slalom.result import Failure  # noqa: PLC0415
 
     texts = _texts(text, file, column)
     _check_places(file, html, png, out)
@@ -111,7 +113,7 @@ def _explained(
     explainer: Any, texts: Sequence[str], target: str | int | None, done: Sequence[Any], out: Path | None
 ) -> Iterator[Any]:
     """Give the explanations of all texts, lot by lot, and the failures of several; what the file has already comes first."""
-    from slalom.explanation import Failure  # noqa: PLC0415
+    from slalom.result import Failure  # noqa: PLC0415
 
     if not all(isinstance(e, Failure) or explainer.made(e, target) for e in done):
         raise InputError(
@@ -187,7 +189,7 @@ def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
 
     A last line that was cut off is taken away, once it is clear that the file is ours.
     """
-    from slalom.explanation import restored  # noqa: PLC0415
+    from slalom.result import restored  # noqa: PLC0415
 
     whole, rest = begun_lines(out)
     other = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")

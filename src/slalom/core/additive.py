@@ -54,6 +54,10 @@ class Additive:
         """Return the scores (m,) or (m, n_classes) of counts (m, n_units)."""
         return np.asarray(self.base + count_matrix(counts, self.n_units) @ self.effects)
 
+    def repeated(self, own: NDArray[np.int64]) -> "Additive":
+        """Return the model of units that take the parameters of these units (m,)."""
+        return Additive(self.effects[own], self.base)
+
     def merged(self, groups: NDArray[np.int64]) -> "Additive":
         """Return the model of groups of units (n_units,), numbers 0..g-1: their effects add up."""
         effects = np.zeros((int(groups.max()) + 1, *self.effects.shape[1:]))

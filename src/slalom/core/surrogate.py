@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from slalom.core.checks import Counts, Floats, count_matrix, real_array
@@ -155,6 +155,10 @@ class Slalom:
         if scores.ndim == 2:
             return np.asarray(softmax(scores, axis=1))
         return np.stack([expit(-scores), expit(scores)], axis=1)
+
+    def repeated(self, own: NDArray[np.int64]) -> "Slalom":
+        """Return the model of units that take the parameters of these units (m,)."""
+        return Slalom(self.values[own], self.importances[own], self.background, self.link)
 
     def _attention(self, counts: Counts) -> tuple[Floats, Floats]:
         """Return the weights of the units (n_samples, n_units) and of the background (n_samples,)."""

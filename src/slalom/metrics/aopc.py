@@ -22,8 +22,8 @@ from scipy.special import expit, softmax
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.explainer import Explainer
-from slalom.explanation import Explanation
 from slalom.metrics.checks import magnitude, several, unsigned, whole
+from slalom.result import Explanation
 
 ERASER = (0.01, 0.05, 0.1, 0.2, 0.5)
 

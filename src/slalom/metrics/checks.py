@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
-from slalom.explanation import Explanation
+from slalom.result import Explanation
 
 
 def whole(name: str, number: object, least: int) -> int:

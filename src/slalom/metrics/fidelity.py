@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explainer import Explainer
-from slalom.explanation import Explanation
 from slalom.metrics.checks import paired, several, whole
+from slalom.result import Explanation
 from slalom.text.samplers import removed
 
 Keep = NDArray[np.bool_]

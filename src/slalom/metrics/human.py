@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.errors import InputError
-from slalom.explanation import Explanation
 from slalom.metrics.checks import magnitude, whole
 from slalom.metrics.ranks import auroc
+from slalom.result import Explanation
 
 Marks = NDArray[np.bool_]
 

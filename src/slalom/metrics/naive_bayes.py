@@ -17,9 +17,9 @@ import numpy as np
 
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
-from slalom.explanation import Explanation
 from slalom.metrics.checks import unsigned
 from slalom.metrics.ranks import rank_correlation
+from slalom.result import Explanation
 
 
 @final

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from slalom.core.checks import real_array
 from slalom.errors import InputError
-from slalom.explanation import Explanation
 from slalom.metrics.checks import several
 from slalom.metrics.ranks import rank_correlation
+from slalom.result import Explanation
 
 
 class Instability(NamedTuple):

@@ -6,7 +6,6 @@ from slalom.errors import MissingExtra
 from slalom.models.adapt import EMBEDDED, EMBEDDED_NAME, model_of
 from slalom.models.engine import Answer, Engine, Question, Spent
 from slalom.models.function import Function, Output
-from slalom.models.inside import Attribution, Querying, Questions
 from slalom.models.model import Decision, Group, Head, Model, Reading, Target, class_index
 from slalom.models.sklearn import scikit_learn
 
@@ -17,7 +16,6 @@ __all__ = [
     "EMBEDDED",
     "EMBEDDED_NAME",
     "Answer",
-    "Attribution",
     "Decision",
     "Engine",
     "Function",
@@ -25,9 +23,7 @@ __all__ = [
     "Head",
     "Model",
     "Output",
-    "Querying",
     "Question",
-    "Questions",
     "Reading",
     "Spent",
     "Target",

@@ -1,5 +1,6 @@
 """What a unit of a text is, and which parts of a text to ask a model about."""
 
+from slalom.text.held_out import held_out
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales, Whole
@@ -18,6 +19,7 @@ __all__ = [
     "Units",
     "Whole",
     "as_texts",
+    "held_out",
     "pieces",
     "printable",
     "sentences",

@@ -200,8 +200,18 @@ class Fit:
     background_se: tuple[float | Floats, float] | None = None
 
 
+def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
+    """Return R2 of predictions (m,) or (m, n_classes), rows weighted, by the rule of `Problem.r2`."""
+    problem = Problem.of(np.ones((len(scores), 1)), scores, weights)
+    return problem.r2(problem.mean_square(guess - problem.scores))
+
+
 class Fitter(ABC):
     """A strategy: hyper-parameters in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
+
+    def seeded(self, seed: int) -> "Fitter":
+        """Return the fitter with this seed; itself where nothing is drawn at random."""
+        return self
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:

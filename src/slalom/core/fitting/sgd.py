@@ -26,7 +26,7 @@ Parameters that the data leave open stay where they started: at the mean score, 
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
@@ -99,6 +99,10 @@ class Sgd(Fitter):
                 raise InputError(f"{name} must be at least 1; got {getattr(self, name)!r}")
         if not 0 <= self.tolerance < 1:
             raise InputError(f"tolerance must lie in [0, 1); got {self.tolerance!r}")
+
+    def seeded(self, seed: int) -> "Sgd":
+        """Return the fitter with this seed."""
+        return replace(self, seed=seed)
 
     def solve(self, problem: Problem) -> Fit:
         """Return the best model found; InputError where a row is empty."""

@@ -1,0 +1,37 @@
+"""`slalom methods`: every method that can be asked for, plugins included."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from slalom.cli.printing import console
+
+
+def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
+    """List the methods for `slalom explain --method` and `slalom compare --methods`."""
+    from slalom.methods import methods as known  # noqa: PLC0415
+
+    rows: list[dict[str, Any]] = [
+        {
+            "method": name,
+            "needs": list(one.needs),
+            "extra": one.extra,
+            "signed": one.signed,
+            "unit": one.unit,
+            "summary": one.summary,
+        }
+        for name, one in known().items()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in ("method", "needs", "extra", "sign", "what it does"):
+        table.add_column(title, no_wrap=title != "what it does")
+    for row in rows:
+        needs, sign = ", ".join(row["needs"]) or "-", "yes" if row["signed"] else "no"
+        table.add_row(*map(Text, (row["method"], needs, row["extra"] or "-", sign, row["summary"])))
+    console().print(table)

@@ -1,0 +1,1 @@
+"""Everything that shows results: notebook, terminal, figures, page."""

@@ -1,0 +1,199 @@
+"""What all pictures are drawn with: a figure of its own, and text that is shown as it is.
+
+`Picture` is a plain matplotlib Figure outside pyplot: nothing stays open, no window appears, and a notebook shows it. Its text
+stays text in SVG files.
+
+`Words` are never read as formulas ("$5", "a_b" and backslashes are what they are), and do not warn where no installed font has
+a character: it is then drawn as a box. Fonts with many scripts are used where they are installed; SVG files keep the characters
+whatever the fonts.
+"""
+
+import io
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+from matplotlib.transforms import ScaledTranslation
+
+from slalom.errors import InputError
+from slalom.render.figures.theme import Theme
+
+_WIDE_FONTS = (
+    *(
+        "Noto Sans",
+        "Noto Sans CJK SC",
+        "Noto Sans CJK JP",
+        "Noto Sans CJK KR",
+        "Noto Sans CJK TC",
+        "Noto Sans SC",
+        "Noto Sans JP",
+    ),
+    *("PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
+    *("WenQuanYi Zen Hei", "Droid Sans Fallback", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Nirmala UI"),
+    *("Arial Unicode MS", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Symbola", "DejaVu Sans"),
+)
+
+
+@final
+class Picture(Figure):
+    """A figure that no global state knows, with text that stays text in SVG files."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it; users call savefig."""
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            super().draw(renderer)
+
+    def _repr_png_(self) -> bytes:
+        """Show it in a notebook, whether or not pyplot is set up there."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", bbox_inches="tight")
+        return file.getvalue()
+
+
+@final
+class Words(Text):
+    """Text of the user's: no formulas, no warnings about missing characters."""
+
+    def __init__(self, x: float, y: float, text: str, **look: Any) -> None:
+        super().__init__(x, y, plain(text), parse_math=False, usetex=False, fontfamily=families(), **look)
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it."""
+        with quiet():
+            super().draw(renderer)
+
+    def get_window_extent(self, renderer: Any = None, dpi: float | None = None) -> Any:
+        """Return the box that it takes."""
+        with quiet():
+            return super().get_window_extent(renderer, dpi)
+
+
+@final
+class Key(Legend):
+    """A legend below the axes whose entries may name labels of the user's."""
+
+    def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme, columns: int) -> None:
+        down = moved(ax, 0, -44)
+        super().__init__(
+            ax,
+            handles,
+            [plain(label) for label in labels],
+            loc="upper left",
+            bbox_to_anchor=(0, 0),
+            bbox_transform=ax.transAxes + down,
+            ncols=columns,
+            frameon=False,
+            borderpad=0,
+            borderaxespad=0,
+            handletextpad=0.4,
+            columnspacing=1.4,
+            prop=FontProperties(family=families(), size=9),
+            labelcolor=theme.muted,
+        )
+        for text in self.get_texts():
+            text.set(parse_math=False, usetex=False)
+        ax.add_artist(self)
+        self.set_clip_on(False)
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it."""
+        with quiet():
+            super().draw(renderer)
+
+    def get_tightbbox(self, renderer: Any = None) -> Any:
+        """Return the box that it takes."""
+        with quiet():
+            return super().get_tightbbox(renderer)
+
+    def get_window_extent(self, renderer: Any = None) -> Any:
+        """Return the box that it takes."""
+        with quiet():
+            return super().get_window_extent(renderer)
+
+
+def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Any, Axes]:
+    """Return the user's axes and their figure, or new ones of this size in inches."""
+    if ax is not None:
+        if not isinstance(ax, Axes):
+            raise InputError(f"ax must be matplotlib axes (of plt.subplots(), say) or None; got {type(ax).__name__}")
+        return ax.get_figure(root=True), ax
+    figure = Picture(figsize=size, dpi=120, facecolor=theme.paper, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
+    return figure, figure.add_subplot()
+
+
+def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
+    """Write a title and a quieter line below it, above the axes and flush with their left edge."""
+    for text, up, size, colour, weight in ((title, 26, 12, theme.ink, "bold"), (subtitle, 10, 9, theme.muted, "normal")):
+        if text:
+            at = ax.transAxes + moved(ax, 0, up if subtitle else 10)
+            ax.add_artist(Words(0, 1, text, transform=at, size=size, color=colour, weight=weight, va="baseline", clip_on=False))
+
+
+def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
+    """Write a legend below the axes, in as few rows as their width allows."""
+    figure = ax.get_figure(root=True)
+    room = 0.84 * figure.bbox.width if isinstance(figure, Picture) else ax.get_window_extent().width
+    for rows in range(1, len(handles) + 1):
+        made = Key(ax, handles, labels, theme, -(-len(handles) // rows))
+        if made.get_window_extent().width <= room or rows == len(handles):
+            return
+        made.remove()
+
+
+def settle(figure: Any) -> None:
+    """Lay the figure out, so that boxes can be measured; where it is ours, nothing moves afterwards."""
+    figure.draw_without_rendering()
+    if isinstance(figure, Picture):
+        figure.set_layout_engine("none")
+
+
+def moved(ax: Axes, right: float, up: float) -> Any:
+    """Return a transform that moves by so many points, whatever the resolution."""
+    figure: Any = ax.get_figure(root=True)
+    return ScaledTranslation(right / 72, up / 72, figure.dpi_scale_trans)
+
+
+def plain(text: str) -> str:
+    """Return the text in one line, without characters that no font or file format can show."""
+    return "".join(_shown(character) for character in " ".join(text.split()) or ("␣" if text else ""))
+
+
+def shorten(text: str, most: int = 28) -> str:
+    """Return at most so many characters, with … for what was left out."""
+    text = " ".join(text.split()) or "␣"
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def families() -> list[str]:
+    """Return the font families to try in turn: the user's own, then installed ones with many scripts."""
+    return [*mpl.rcParams["font.family"], *_installed()]
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    names = {font.name for font in fontManager.ttflist}
+    return tuple(name for name in _WIDE_FONTS if name in names)
+
+
+def _shown(character: str) -> str:
+    odd = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or ord(character) & 0xFFFE == 0xFFFE
+    return "\ufffd" if odd else character
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out the warnings that a font lacks a character, and no others."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+        warnings.filterwarnings("ignore", r"Matplotlib currently does not support", UserWarning)
+        yield

@@ -1,0 +1,173 @@
+"""The surrogate beside the model while units are taken away.
+
+From the queries that tested the fit: mean and standard deviation of both, by how many units the queries lack; neighbouring
+numbers are pooled until there are four queries. Or asked now: units go in a fixed order, by the sign of the score times the
+removal effect in the whole text, largest first, beside the mean of random orders.
+
+The axis of removals is that of their square root: the first ones matter most.
+"""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.explainer import Explainer
+from slalom.render.figures.canvas import canvas, header, key
+from slalom.render.figures.theme import Theme, dress, mix
+from slalom.render.figures.view import View
+
+_LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
+_PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
+_SIZE = (7.4, 4.6)
+_POOL = 4
+_REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
+
+
+def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Any:
+    """Draw the queries that tested the fit, by how many units they lack."""
+    tested = view.of.held_out
+    if tested is None:
+        raise InputError(
+            "removal_curve needs the queries that tested the fit, and this explanation has none (check=0, a very short text,"
+            " merged or from an old file); pass explainer= to ask the model now"
+        )
+    removed = (~tested.keep).sum(axis=1)
+    model, guess = view.pick(tested.scores), view.pick(view.of.predict(tested.keep))
+    figure, ax = _axes(view, ax, theme)
+    header(
+        ax,
+        theme,
+        view.title(),
+        f"{len(removed)} queries that the fit has not seen: each one, mean and spread",
+    )
+    groups = _pooled(removed)
+    steps = np.array([removed[group].mean() for group in groups])
+    for scores, colour, style, name in ((model, theme.ink, "-", "model"), (guess, theme.neutral, "--", "surrogate")):
+        mean, spread = (np.array([part(scores[group]) for group in groups]) for part in (np.mean, np.std))
+        ax.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.07, linewidth=0, zorder=1)
+        ax.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, zorder=3, gid=name)
+        ax.plot(removed, scores, ".", color=mix(theme.paper, colour, 0.55), markersize=4, zorder=2, gid=f"{name} queries")
+    ax.vlines(removed, model, guess, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
+    _finish(ax, view, theme, ["model", "surrogate"], int(removed.min()))
+    return figure
+
+
+def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Any:
+    """Take units away and ask the model."""
+    if not isinstance(explainer, Explainer):
+        raise InputError(f"explainer must be the Explainer that made this explanation; got {type(explainer).__name__}")
+    n = len(view.of)
+    removed = np.unique((np.linspace(0, 1, steps + 1) ** 2 * (n - 1)).round().astype(np.int64))
+    sign = -1.0 if view.score < 0 else 1.0
+    rng = np.random.default_rng(seed)
+    ways = [np.argsort(-sign * view.scores("removal"), kind="stable"), *(rng.permutation(n) for _ in range(orders))]
+    keep = np.concatenate([_without(way, removed) for way in ways])
+    model = np.asarray(view.pick(explainer.ask(view.of, keep))).reshape(len(ways), -1)
+    guess = view.pick(view.of.predict(keep[: len(removed)]))
+    figure, ax = _axes(view, ax, theme)
+    header(ax, theme, view.title(), f"{view.of.unit}s that speak for the decision taken away first, strongest first")
+    shown = ["model", "surrogate"]
+    if orders:
+        ax.plot(
+            removed, model[1:].mean(axis=0), color=mix(theme.paper, theme.muted, 0.5), linewidth=1.2, zorder=1, gid="random"
+        )
+        shown.append("random")
+    look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3.5}
+    ax.plot(removed, model[0], color=theme.ink, zorder=3, gid="model", **look)
+    ax.plot(removed, guess, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
+    _finish(ax, view, theme, shown, 0)
+    return figure
+
+
+def _pooled(removed: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows of each group: those that lack the same number, and the next numbers until there are enough rows."""
+    groups: list[NDArray[np.int64]] = []
+    for k in np.unique(removed):
+        rows = np.flatnonzero(removed == k)
+        if groups and len(groups[-1]) < _POOL:
+            groups[-1] = np.append(groups[-1], rows)
+        else:
+            groups.append(rows)
+    if len(groups) > 1 and len(groups[-1]) < _POOL:
+        last = groups.pop()
+        groups[-1] = np.append(groups[-1], last)
+    return groups
+
+
+def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return presence of units (len(removed), n) when the first ones in this order are taken away."""
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[None, :] >= removed[:, None]
+
+
+def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Any, Axes]:
+    figure, ax = canvas(ax, theme, _SIZE)
+    dress(ax, theme)
+    ax.set_xlabel(f"{view.of.unit}s taken away (of {len(view.of)})")
+    ax.set_ylabel(view.of.score_name)
+    return figure, ax
+
+
+def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) -> None:
+    """Add the zero line, the legend and, where the score is the log odds of one target, probabilities on the right."""
+    ax.margins(x=0.02, y=0.08)
+    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.of), 2)]
+    ax.set_xscale("function", functions=(_root, _square))
+    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.of), 1.5))
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    low, high = ax.get_ylim()
+    if high - low < 0.5:
+        low, high = (low + high) / 2 - 0.25, (low + high) / 2 + 0.25
+    ax.set_ylim(low, high)
+    ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
+    ax.set_ylim(low, high)
+    lines = {line.get_gid(): line for line in ax.get_lines()}
+    words = {
+        "model": "the model itself",
+        "surrogate": "what the explanation predicts",
+        "random": f"model, {view.of.unit}s in random order",
+    }
+    handles = [
+        Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
+    ]
+    key(ax, handles, [words[name] for name in names], theme)
+    if view.of.score_name == "log odds":
+        right = ax.secondary_yaxis("right")
+        dress(right, theme)
+        right.spines["right"].set_visible(False)
+        shown = _ticks(low, high)
+        right.yaxis.set_major_locator(FixedLocator([_log_odds(p) for p in shown]))
+        right.yaxis.set_major_formatter(FixedFormatter([f"{100 * p:.4g}%" for p in shown]))
+        right.yaxis.set_minor_locator(NullLocator())
+        right.set_ylabel("probability")
+
+
+def _root(x: Floats) -> Floats:
+    return np.asarray(np.sign(x) * np.sqrt(np.abs(x)))
+
+
+def _square(x: Floats) -> Floats:
+    return np.asarray(np.sign(x) * np.square(x))
+
+
+def _log_odds(p: float) -> float:
+    return float(np.log(p / (1 - p)))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round probabilities between two log odds, none closer to another than a tenth of the axis."""
+    chosen: list[float] = []
+    for p in _PROBABILITIES:
+        at = _log_odds(p)
+        if low <= at <= high and all(abs(at - _log_odds(q)) > 0.09 * (high - low) for q in chosen):
+            chosen.append(p)
+    return sorted(chosen)

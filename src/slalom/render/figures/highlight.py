@@ -1,0 +1,241 @@
+"""The text itself, each unit on a colour by its score: colour(score_i / max |score|).
+
+The text is set here, word by word: lines end at blanks, inside a word only where it is wider than a line (scripts without
+blanks: between units). Line breaks of the text are kept. A paragraph that begins in a script from right to left is set from the
+right.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyBboxPatch
+
+from slalom.core.checks import Floats
+from slalom.render.figures.bar import MEANING
+from slalom.render.figures.canvas import Picture, Words, families, plain, quiet, shorten
+from slalom.render.figures.theme import Theme, dress
+from slalom.render.figures.view import View, signed
+
+_WIDTH, _EDGE = 518.0, 22.0  # of a line and around the picture, points
+_SIZE, _LEADING = 11.5, 21.0
+_HEAD, _FOOT = 50.0, 44.0
+_NOBODY = -1  # the owner of what lies between units
+
+
+class _Piece(NamedTuple):
+    """A part of the text without line breaks: either blanks or none, of one unit or of none."""
+
+    text: str
+    unit: int
+
+
+@dataclass
+class _Run:
+    """What is drawn in one go: the pieces of one unit that follow each other in a line."""
+
+    text: str
+    unit: int
+    left: float
+    width: float
+
+
+def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Any:
+    """Draw it."""
+    side = name != "importance"
+    strength, ends = _strength(view.rounded(score) if side else score, side)
+    pieces, unseen = _pieces(view.of.text, view.of.spans.tolist())
+    width = _measure()
+    lines = [line for paragraph in pieces for line in _wrapped(paragraph, width)]
+    shown = lines[:max_lines]
+    notes = _notes(lines, max_lines, unseen)
+    size = np.array([_WIDTH + 2 * _EDGE, _HEAD + _LEADING * len(shown) + 14.0 * len(notes) + _FOOT + 4.0])
+    figure = Picture(figsize=tuple(size / 72), dpi=120, facecolor=theme.paper)
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, size[0]), ylim=(size[1], 0), facecolor=theme.paper)
+    ax.axis("off")
+    _write(ax, 24, view.title(), size=12, color=theme.ink, weight="bold")
+    _write(ax, 40, view.subtitle(), size=9, color=theme.muted)
+    for number, line in enumerate(shown):
+        base = _HEAD + _LEADING * (number + 0.82)
+        for run in line:
+            _draw(ax, run, base, strength, side, theme)
+    for number, note in enumerate(notes):
+        _write(ax, _HEAD + _LEADING * len(shown) + 14.0 * number + 14.0, note, size=9, color=theme.muted, style="italic")
+    _scale(figure, view, size, name, ends, side, theme)
+    return figure
+
+
+def _strength(score: Floats, side: bool) -> tuple[Floats, tuple[float, float]]:
+    """Return scores as [-1, 1], or [0, 1] where they have no sides, and the two ends of that scale."""
+    if side:
+        top = float(np.abs(score).max()) or 1.0
+        return score / top, (-top, top)
+    low, high = float(score.min()), float(score.max())
+    return (score - low) / ((high - low) or 1.0), (low, high)
+
+
+def _pieces(text: str, spans: list[list[int]]) -> tuple[list[list[_Piece]], int]:
+    """Return the pieces of each paragraph, and how many units have no place of their own in the text."""
+    paragraphs: list[list[_Piece]] = [[]]
+    at, unseen = 0, 0
+    for unit, (start, end) in enumerate([*spans, [len(text), len(text) + 1]]):
+        if start < at or end <= start:
+            unseen += 1
+            continue
+        for part, owner in ((text[at:start], _NOBODY), (text[start:end], unit)):
+            for piece in re.findall(r"\r\n|[\n\r\v\f\x85\u2028\u2029]|[^\S\n\r\v\f\x85\u2028\u2029]+|\S+", part):
+                if piece[0] in "\n\r\v\f\x85\u2028\u2029":
+                    paragraphs.append([])
+                else:
+                    paragraphs[-1].append(_Piece(" " if piece.isspace() else plain(piece), owner))
+        at = end
+    return paragraphs, unseen
+
+
+def _measure() -> Any:
+    """Return a function that says how wide a string is, in points."""
+    agg: Any = FigureCanvasAgg(Picture(dpi=720))
+    renderer, font = agg.get_renderer(), FontProperties(family=families(), size=_SIZE)
+    known: dict[str, float] = {}
+
+    def width(text: str) -> float:
+        if text not in known:
+            with quiet():
+                known[text] = float(renderer.get_text_width_height_descent(f"|{text}|", font, False)[0] / 10)
+        return known[text]
+
+    bars = width("")
+    return lambda text: width(text) - bars
+
+
+def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
+    """Break a paragraph into lines of runs."""
+    line: list[_Run] = []
+    x, blank = 0.0, _Piece("", _NOBODY)
+    for word in _words(paragraph):
+        if word[0].text == " ":
+            blank = word[0]
+            continue
+        whole = sum(width(piece.text) for piece in word)
+        space = width(" ") if line and blank.text else 0.0
+        if line and x + space + whole > _WIDTH:
+            yield _turned(line, paragraph)
+            line, x, space = [], 0.0, 0.0
+        for piece in word if whole <= _WIDTH else _cut(word, width):
+            wide = width(piece.text)
+            if line and x + space + wide > _WIDTH:
+                yield _turned(line, paragraph)
+                line, x, space = [], 0.0, 0.0
+            last = line[-1] if line else None
+            if last is not None and last.unit == piece.unit and (not space or blank.unit in (piece.unit, _NOBODY)):
+                last.text += (" " if space else "") + piece.text
+                last.width = width(last.text)
+                x = last.left + last.width
+            else:
+                line.append(_Run(piece.text, piece.unit, x + space, wide))
+                x += space + wide
+            space = 0.0
+        blank = _Piece("", _NOBODY)
+    yield _turned(line, paragraph)
+
+
+def _words(paragraph: list[_Piece]) -> Iterator[list[_Piece]]:
+    """Go through blanks and words, a word being the pieces between two blanks."""
+    word: list[_Piece] = []
+    for piece in paragraph:
+        if piece.text != " ":
+            word.append(piece)
+            continue
+        if word:
+            yield word
+        yield [piece]
+        word = []
+    if word:
+        yield word
+
+
+def _cut(word: list[_Piece], width: Any) -> Iterator[_Piece]:
+    """Cut pieces that are wider than a line."""
+    for piece in word:
+        rest = piece.text
+        while rest:
+            fits = len(rest) if width(rest) <= _WIDTH else _longest(rest, width)
+            yield _Piece(rest[:fits], piece.unit)
+            rest = rest[fits:]
+
+
+def _longest(text: str, width: Any) -> int:
+    low, high = 1, len(text)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if width(text[:middle]) <= _WIDTH else (low, middle)
+    return low
+
+
+def _turned(line: list[_Run], paragraph: list[_Piece]) -> list[_Run]:
+    """Return the line, from right to left where its paragraph begins in such a script."""
+    kinds = (unicodedata.bidirectional(character) for piece in paragraph for character in piece.text)
+    if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L":
+        for run in line:
+            run.left = _WIDTH - run.left - run.width
+    return line
+
+
+def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
+    notes = []
+    if len(lines) > max_lines:
+        hidden = {run.unit for line in lines[max_lines:] for run in line} - {_NOBODY}
+        hidden -= {run.unit for line in lines[:max_lines] for run in line}
+        notes.append(
+            f"… {len(lines) - max_lines} more lines with {len(hidden)} units are not shown; max_lines={len(lines)} shows all"
+        )
+    if unseen:
+        notes.append(f"{unseen} units share their characters with the unit before and are not shown")
+    return notes
+
+
+def _draw(ax: Any, run: _Run, base: float, strength: Floats, side: bool, theme: Theme) -> None:
+    colour = theme.muted
+    if run.unit != _NOBODY:
+        shade = theme.shade(float(strength[run.unit]), side)
+        colour = theme.ink_on(shade)
+        corner = (_EDGE + run.left, base - 0.98 * _SIZE)
+        box = FancyBboxPatch(
+            corner,
+            run.width,
+            1.34 * _SIZE,
+            boxstyle="round,pad=0.7,rounding_size=2.2",
+            facecolor=shade,
+            linewidth=0,
+            zorder=1 + abs(float(strength[run.unit])) / 2,
+        )
+        box.set_gid(f"unit {run.unit}")
+        ax.add_patch(box)
+    ax.add_artist(Words(_EDGE + run.left, base, run.text, size=_SIZE, color=colour, va="baseline", zorder=2))
+
+
+def _write(ax: Any, down: float, text: str, **look: Any) -> None:
+    ax.add_artist(Words(_EDGE, down, text, va="baseline", **look))
+
+
+def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], side: bool, theme: Theme) -> None:
+    """Draw the scale of colours at the bottom."""
+    ax = figure.add_axes(((_EDGE + 10) / size[0], 24.0 / size[1], 150.0 / size[0], 7.0 / size[1]))
+    dress(ax, theme)
+    low, high = ends if ends[0] < ends[1] else (ends[0] - 1.0, ends[0] + 1.0)
+    steps = np.linspace(-1 if side else 0, 1, 121)
+    ax.imshow([[theme.shade(float(t), side) for t in steps]], aspect="auto", extent=(low, high, 0, 1))
+    ticks = sorted({ends[0], 0.0, ends[1]} if side else set(ends))
+    ax.set_yticks([])
+    ax.set_xticks(ticks, [signed(tick) if tick else "0" for tick in ticks], fontsize=8)
+    ax.tick_params(length=0, labelsize=8)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    meaning = MEANING[name] + (f" (blue: for “{shorten(view.target, 20)}”)" if side else "")
+    figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))

@@ -1,0 +1,190 @@
+"""Value against importance, the picture of the paper (its figures 5 and 12).
+
+    x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = side of its removal effect
+
+The strongest units are named. The background is a hollow diamond where it is not far outside.
+"""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.render.figures.canvas import Words, canvas, header, key, settle, shorten
+from slalom.render.figures.labels import place
+from slalom.render.figures.theme import Colour, Theme, dress, mix
+from slalom.render.figures.view import TIMES, View, percent, signed
+
+_SMALLEST, _LARGEST = 14.0, 300.0  # area of a marker, square points
+_FULL = 0.1  # a share of attention that is drawn at the largest area, unless there are larger ones
+_FAR = 0.6  # the background is shown where it widens the axes by no more than this share
+_MARGIN = 0.09
+_TEXT = 9.0
+
+
+def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: Theme) -> Any:
+    """Draw it."""
+    x, y, effect, weights = view.scores("value"), view.of.importances, view.rounded(view.scores("removal")), view.of.weights
+    spread = _intervals(view) if intervals else None
+    figure, ax = canvas(ax, theme, (7.4, 5.6))
+    dress(ax, theme)
+    ax.set_xlabel("value: what it says")
+    ax.set_ylabel("importance: how loudly it says it")
+    only = "; they hardly compete: effects count, not value and importance" if view.of.additive else ""
+    header(ax, theme, view.title(), view.subtitle() + only)
+    shown = _limits(ax, x, y, spread, view.background)
+    ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
+    ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
+    areas = _area(weights, weights)
+    order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
+    top = float(np.abs(effect).max()) or 1.0
+    colours = np.array([_colour(float(e), top, theme) for e in effect])
+    if spread is not None:
+        lines = [mix(theme.paper, theme.muted, 0.25)] * len(x)
+        for i, _ in view.strongest(np.abs(effect), label):
+            lines[i] = theme.hue(float(effect[i]))
+        _bars(ax, x, y, spread, lines)
+    ax.scatter(
+        x[order], y[order], s=areas[order], c=colours[order], edgecolors=[theme.paper], linewidths=0.5, zorder=2, gid="units"
+    )
+    if shown and view.background is not None:
+        ax.scatter(
+            *view.background,
+            s=60,
+            marker="D",
+            facecolors="none",
+            edgecolors=[theme.ink],
+            zorder=3,
+            gid="background",
+        )
+    _key(ax, view, weights, shown, theme)
+    settle(figure)
+    _name(ax, view, label, areas, theme, theme.paper if intervals else None)
+    return figure
+
+
+def _intervals(view: View) -> tuple[Floats, Floats]:
+    across, along = view.half_width("value"), view.half_width("importance")
+    if across is None or along is None:
+        raise InputError(
+            "intervals=True needs standard errors, which this explanation does not have;"
+            " explain with method='joint' or 'local' and do not merge, or leave intervals out"
+        )
+    return across, along
+
+
+def _area(weights: Floats, every: Floats) -> Floats:
+    return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * weights / max(float(every.max()), _FULL))
+
+
+def _colour(effect: float, top: float, theme: Theme) -> Colour:
+    """Return the side's colour, paler where the effect is weak."""
+    return mix(theme.paper, theme.hue(effect), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
+
+
+def _limits(
+    ax: Axes, x: Floats, y: Floats, spread: tuple[Floats, Floats] | None, background: tuple[float, float] | None
+) -> bool:
+    """Set the limits: all units, intervals within reason, zero if near. Return whether the background is inside."""
+    ranges, inside = [], background is not None
+    for i, (numbers, flat) in enumerate(((x, 1.0), (y, 0.5))):
+        low, high = float(numbers.min()), float(numbers.max())
+        span = (high - low) or max(flat, 1.4 * abs(high))
+        if spread is not None:
+            low = max(low - 0.7 * span, min(low, float((numbers - spread[i]).min())))
+            high = min(high + 0.7 * span, max(high, float((numbers + spread[i]).max())))
+        if low - 0.75 * span <= 0.0 <= high + 0.75 * span:
+            low, high = min(low, 0.0), max(high, 0.0)
+        ranges.append((low, high, span))
+        if background is not None:
+            inside &= low - _FAR * (high - low or span) <= background[i] <= high + _FAR * (high - low or span)
+    for i, (low, high, span) in enumerate(ranges):
+        if inside and background is not None:
+            low, high = min(low, background[i]), max(high, background[i])  # noqa: PLW2901
+        margin = _MARGIN * (high - low) if high > low else span / 2
+        (ax.set_ylim if i else ax.set_xlim)((low - margin, high + margin))
+    return inside
+
+
+def _bars(ax: Axes, x: Floats, y: Floats, spread: tuple[Floats, Floats], colours: list[Colour]) -> None:
+    across, along = spread
+    flat = np.stack([np.stack([x - across, y], axis=1), np.stack([x + across, y], axis=1)], axis=1)
+    tall = np.stack([np.stack([x, y - along], axis=1), np.stack([x, y + along], axis=1)], axis=1)
+    for lines, name in ((flat, "value intervals"), (tall, "importance intervals")):
+        ax.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, zorder=1, gid=name), autolim=False)
+
+
+def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> None:
+    def dot(colour: Colour, area: float, hollow: bool = False, marker: str = "o") -> Line2D:
+        face = "none" if hollow else colour
+        return Line2D([], [], linestyle="", marker=marker, markersize=area**0.5, color=colour, markerfacecolor=face)
+
+    handles = [dot(theme.positive, 60.0), dot(theme.negative, 60.0)]
+    labels = [f"for “{shorten(view.target, 20)}”", "against"]
+    if view.background is not None:
+        value, importance = view.background
+        handles.append(dot(theme.ink, 40.0, hollow=True, marker="D"))
+        labels.append("background" if shown else f"background outside, at ({signed(value)}, {signed(importance)})")
+    for share in _shares(float(weights.max())):
+        handles.append(dot(theme.muted, float(_area(np.array(share), weights)), hollow=True))
+        labels.append(percent(share))
+    labels[-1] += " of attention"
+    key(ax, handles, labels, theme)
+
+
+def _shares(largest: float) -> list[float]:
+    """Return one or two round shares, the larger one near the largest there is."""
+    rounds = [m * 10.0**e for e in range(-9, 0) for m in (1, 2, 5)]
+    high = max((r for r in rounds if r <= largest), default=rounds[0])
+    return [high] if high < 0.01 else [high / 10, high]
+
+
+def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind: Colour | None) -> None:
+    """Write the names of the strongest units where nothing is covered, and say how many found no room."""
+    figure: Any = ax.get_figure(root=True)
+    chosen = view.strongest(np.abs(view.scores("removal")), label)
+    if not chosen:
+        return
+    pixels = figure.dpi / 72
+    points = np.stack([view.scores("value"), view.of.importances], axis=1)
+    radii = np.sqrt(areas) / 2 + 0.5
+    if any(collection.get_gid() == "background" for collection in ax.collections):
+        points = np.concatenate([points, np.array([view.background], dtype=float)])
+        radii = np.append(radii, 7.0)
+    anchors = np.asarray(ax.transData.transform(points))
+    frame = ax.get_window_extent()
+    inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) + np.array([1, 1, -1, -1]) * 2 * pixels
+    texts = []
+    for i, times in chosen:
+        name = shorten(view.of.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
+        text = Words(0, 0, name, size=_TEXT, color=theme.ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
+        if behind is not None:
+            text.set_bbox({"facecolor": behind, "alpha": 0.75, "linewidth": 0, "pad": 0.6})
+        ax.add_artist(text)
+        text.set_in_layout(False)
+        texts.append(text)
+    boxes = [text.get_window_extent() for text in texts]
+    sizes = np.array([[box.width + 2 * pixels, box.height + pixels] for box in boxes])
+    places = place(anchors, radii * pixels, [i for i, _ in chosen], sizes, inside, 1.5 * pixels)
+    back = ax.transData.inverted()
+    for text, box, where, (i, _) in zip(texts, boxes, places, chosen, strict=True):
+        if where is None:
+            text.remove()
+            continue
+        drawn = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]) - ax.transData.transform((0, 0))
+        x, y = back.transform((where.box[:2] + where.box[2:]) / 2 - drawn)
+        text.set(x=x, y=y)
+        if where.moved:
+            end = np.clip(anchors[i], where.box[:2], where.box[2:])
+            start = anchors[i] + (end - anchors[i]) * radii[i] * pixels / np.linalg.norm(end - anchors[i])
+            line = back.transform(np.array([start, end]))
+            ax.add_line(Line2D(*line.T, color=theme.muted, linewidth=0.6, zorder=1.5, gid=f"leader {i}"))
+    missing = sum(where is None for where in places)
+    if missing:
+        note = f"no room for {missing} of {len(chosen)} names"
+        look: dict[str, Any] = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "note"}
+        ax.add_artist(Words(1, 1, note, transform=ax.transAxes, **look))

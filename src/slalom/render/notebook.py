@@ -1,0 +1,49 @@
+"""An explanation in a notebook: the text with its units coloured by their effect, in HTML without a script.
+
+Blue speaks for the target, orange against it. The text colour is that of the notebook, light or dark.
+"""
+
+import html
+
+import numpy as np
+
+from slalom.render.palette import strengths, wash
+from slalom.result import Explanation
+from slalom.result.plain import number
+from slalom.text import pieces, printable
+
+
+def notebook(e: Explanation) -> str:
+    """Return the HTML of one explanation."""
+    leading = int(np.argmax(e.score)) if e.values.ndim == 2 else 0
+    effects = e.removal
+    several = effects.ndim == 2
+    label = e.labels[leading] if several else e.target
+    shares = strengths(effects[:, leading] if several else effects)
+    parts = []
+    for text, i in pieces(e.text, e.spans):
+        if i is None:
+            parts.append(escaped(text))
+            continue
+        said = f"{e.units[i]}: {e.numbers_of(i, effects)}"
+        line = "solid" if shares[i] >= 0 else "dashed"
+        look = f"background:{wash(shares[i])};border-bottom:2px {line} {wash(shares[i])};border-radius:3px;padding:1px 0"
+        parts.append(f'<span style="{look}" title="{escaped(said)}">{escaped(text)}</span>')
+    ends = " &middot; ".join(
+        f'<b style="background:{wash(side)};padding:0 .5em;font-weight:inherit">{word} {escaped(label)}</b>'
+        for side, word in ((1.0, "for"), (-1.0, "against"))
+    )
+    sure = f"{escaped(e.decided)} &middot; " if e.decided else ""
+    head = f"<b>{sure}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_said)}"
+    note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)
+    return (
+        '<div style="color:inherit;max-width:56em">'
+        f'<p style="margin:.4em 0">{head}</p>'
+        f'<p dir="auto" style="line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere">{"".join(parts)}</p>'
+        f'<p style="margin:.4em 0;font-size:85%">{ends} &middot; effect of removal; hover for numbers</p>{note}</div>'
+    )
+
+
+def escaped(text: str) -> str:
+    """Return a text that is no markup."""
+    return html.escape(printable(text))

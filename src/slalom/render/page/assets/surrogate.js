@@ -1,0 +1,55 @@
+// The surrogate of Explanation.predict: a softmax-weighted average of the values of the units that are kept, background
+// included, then the link, then what the mere length does; or, with a base, a plain sum. Scores are arrays: one log odds, or one centred logit a class.
+
+const asRow = (part) => (Array.isArray(part) ? part : [part]);
+
+// Return the scores for counts (how often each unit is there), or null where they are not defined: nothing is left.
+function predict(model, counts) {
+  const { lengths, sizes } = model;
+  const scores = model.base === null ? softmaxed(model, counts) : summed(model, counts);
+  if (scores === null || !lengths) return scores;
+  const left = Math.round(counts.reduce((sum, c, i) => sum + c * sizes[i], 0));
+  const offsets = asRow(lengths[Math.min(left, lengths.length - 1)]);
+  return scores.map((s, c) => s + offsets[c]);
+}
+
+function summed({ values, base }, counts) {
+  return asRow(base).map((b, c) => counts.reduce((sum, k, i) => sum + k * asRow(values[i])[c], b));
+}
+
+function softmaxed({ values, importances, background, link }, counts) {
+  let top = background ? background[1] : -Infinity;
+  for (let i = 0; i < counts.length; i++) {
+    if (counts[i] > 0) top = Math.max(top, Math.log(counts[i]) + importances[i]);
+  }
+  if (top === -Infinity) return null;
+  const weights = Float64Array.from(counts, (c, i) => (c > 0 ? Math.exp(Math.log(c) + importances[i] - top) : 0));
+  const rest = background ? Math.exp(background[1] - top) : 0;
+  const total = weights.reduce((sum, w) => sum + w, rest);
+  const n = asRow(values[0]).length;
+  let scores = new Array(n).fill(0);
+  for (let i = 0; i < counts.length; i++) {
+    if (weights[i] === 0) continue;
+    const row = asRow(values[i]);
+    for (let c = 0; c < n; c++) scores[c] += (weights[i] / total) * row[c];
+  }
+  if (background) asRow(background[0]).forEach((v, c) => { scores[c] += (rest / total) * v; });
+  if (link) {
+    const [middle, reach] = link.map(asRow);
+    scores = scores.map((s, c) => middle[c] + reach[c] * Math.tanh((s - middle[c]) / reach[c]));
+    if (n > 1) {
+      const mean = scores.reduce((sum, s) => sum + s, 0) / n;
+      scores = scores.map((s) => s - mean);
+    }
+  }
+  return scores;
+}
+
+// Return probabilities: of the one target, or of every class.
+function probabilities(scores) {
+  if (scores.length === 1) return [1 / (1 + Math.exp(-scores[0]))];
+  const top = Math.max(...scores);
+  const weights = scores.map((s) => Math.exp(s - top));
+  const total = weights.reduce((sum, w) => sum + w, 0);
+  return weights.map((w) => w / total);
+}

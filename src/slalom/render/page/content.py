@@ -1,0 +1,120 @@
+"""What the page needs to know of an explanation, as lists, numbers and strings.
+
+The surrogate is given bit by bit, so that the page predicts what `Explanation.predict` predicts. Scores of units are for
+reading and have six digits. A score that is not defined (linear scores that overflow) is None.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slalom.core import Additive
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.result import NORMAL_95, Explanation, Quality
+from slalom.text import pieces, printable
+
+_OPENING = 90  # characters of a text in the index
+
+
+def opening(explanation: Explanation) -> str:
+    """Return the first words of a text on one line, in its own characters."""
+    words = printable(" ".join(explanation.text[: 4 * _OPENING].split()))
+    if len(words) <= _OPENING:
+        return words or "(empty)"
+    cut = words[:_OPENING]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[_OPENING // 2 :] else cut) + " …"
+
+
+def entry(explanation: Explanation) -> dict[str, Any]:
+    """Return the line of the index: prediction, score of the target (of the leading class), first words."""
+    e = explanation
+    score = np.atleast_1d(e.score)
+    return {
+        "opening": opening(e),
+        "prediction": e.prediction,
+        "target": e.target if score.size == 1 else e.labels[int(score.argmax())],
+        "score": float(score.max()),
+    }
+
+
+def content(explanation: Explanation) -> dict[str, Any]:
+    """Return all that is shown of one text."""
+    e = explanation
+    return {
+        "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
+        "units": e.units,
+        "unit": e.unit,
+        "surrogate": {
+            "values": e.values.tolist(),
+            "importances": e.importances.tolist(),
+            "background": None if e.background is None else [_plain(part) for part in e.background],
+            "link": None if e.link is None else [_plain(part) for part in e.link],
+            "base": _plain(e.surrogate.base) if isinstance(e.surrogate, Additive) else None,
+            "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
+            "sizes": e.sizes.tolist(),
+        },
+        "scores": {
+            "removal": _column(lambda: e.removal),
+            "linear": _column(lambda: e.linear),
+            "gradient": _column(lambda: e.gradient),
+            "shapley": _column(e.shapley),
+        },
+        "weights": _digits(e.weights),
+        "values_within": None if e.values_se is None else _digits(NORMAL_95 * e.values_se),
+        "importances_within": None if e.importances_se is None else _digits(NORMAL_95 * e.importances_se),
+        "score": _plain(e.score),
+        "score_name": e.score_name,
+        "told_apart": not e.additive,
+        "length_effect": _plain(e.length_effect),
+        "probabilities": None if e.probabilities is None else _digits(e.probabilities),
+        "prediction": e.prediction,
+        "target": e.target,
+        "labels": e.labels,
+        "warnings": e.remarks,
+        "facts": _facts(e),
+    }
+
+
+def _facts(e: Explanation) -> list[tuple[str, str]]:
+    """Return how the explanation came about and how far to trust it, as names and values."""
+    return [
+        *(
+            [("Fidelity", e.fidelity_said)]
+            if e.merged_from and not e.fidelity.known
+            else [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
+        ),
+        ("Fit", f"R² {e.fit_r2:.3f} on the queries that were fitted"),
+        ("Method", e.method),
+        ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}"),
+        ("Queries", f"{e.queries:,}"),
+        ("Tokens read", f"{e.tokens:,}"),
+        ("Tokens cut", f"{e.cut:,}"),
+        ("Time", f"{e.seconds:.3g} s"),
+        ("Seed", str(e.seed)),
+        ("Model", e.model or "not named"),
+        ("Versions", ", ".join(f"{name} {number}" for name, number in e.versions.items()) or "not known"),
+    ]
+
+
+def _quality(quality: Quality | None) -> str:
+    if quality is None:
+        return "not tested (no query was left)"
+    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
+
+
+def _column(score: Callable[[], Floats]) -> Any:
+    try:
+        return _digits(score())
+    except InputError:  # the linear scores of very unequal importances overflow; the others are still there
+        return None
+
+
+def _digits(numbers: Floats) -> Any:
+    """Return numbers to six digits, as (nested) lists."""
+    return [_digits(row) for row in numbers] if numbers.ndim > 1 else [float(f"{x:.6g}") for x in numbers.tolist()]
+
+
+def _plain(part: Any) -> Any:
+    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part

@@ -1,0 +1,127 @@
+"""An explanation in a terminal: the prediction, the text in colours, the strongest units, and how far to trust it."""
+
+import unicodedata
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from slalom.core.checks import Floats
+from slalom.render.palette import strengths
+from slalom.result import NORMAL_95, Explanation
+from slalom.text import printable
+
+# From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
+_FOR = ("#4393c3", "#4393c3 bold underline", "black on #4393c3", "bold white on #2166ac")
+_AGAINST = ("#e6700f", "#e6700f bold underline", "black on #e6700f", "bold white on #a63603")
+# And for terminals of sixteen colours.
+_FOR_16 = ("cyan", "cyan bold underline", "black on cyan", "bold white on blue")
+_AGAINST_16 = ("yellow", "yellow bold underline", "black on yellow", "bold white on red")
+_BAR = 12  # characters of the longest bar
+_GAP = 3  # between columns
+_LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
+
+
+def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
+    """Print an explanation; `number` says which of several it is."""
+    if number:
+        screen.rule(f"text {number}", align="left")
+    effect = e.scores("removal")
+    column = e.column()
+    about = e.target if column is None else e.labels[column]
+    kind = e.score_name
+    line = Text()
+    if e.prediction is not None:
+        label, share = e.prediction
+        line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
+    line.append(f"{kind} of {about}: {float(np.max(np.asarray(e.score))):+.2f}", style="dim")
+    wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
+    for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
+        screen.print(part, soft_wrap=wide)
+    screen.print(_table(e, effect, top, screen.width))
+    many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
+    sure = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
+    screen.print(Text(f"{many}removal: how much of the {kind} of {about} goes with it{sure}", "dim"), soft_wrap=wide)
+    if e.length_effect is not None:
+        own = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
+        what = "one token fewer, whichever it is"
+        screen.print(Text(f"of which the mere length: {_signed(own, 1.0)} for {what}", "dim"), soft_wrap=wide)
+    screen.print(Text(said(e)), soft_wrap=wide)
+    for remark in e.remarks:
+        screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+
+
+def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
+    """Return the text with its units coloured by their effect (n,); few: in sixteen colours."""
+    line, palettes = Text(_harmless(e.text)), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
+        if abs(share) >= _LEAST and stop > start:
+            line.stylize(palettes[share < 0][min(int(abs(share) * 4), 3)], start, stop)
+    return line
+
+
+def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
+    """Return the strongest units, in as many columns as there is room for.
+
+    Value and importance are left out where they are not told apart.
+    """
+    chosen = np.argsort(-np.abs(effect), kind="stable")[:top]
+    column = e.column()
+    errors = e.values_se if e.values_se is None or column is None else e.values_se[:, column]
+    values = [_interval(v, None if errors is None else errors[i]) for i, v in enumerate(e.scores("value"))]
+    sure = e.importances_se
+    importances = [_interval(s, None if sure is None else sure[i]) for i, s in enumerate(e.importances)]
+    longest = float(np.abs(effect).max()) or 1.0
+    bars = [Text("█" * round(_BAR * abs(x) / longest) or "▏", _FOR[0] if x > 0 else _AGAINST[0]) for x in effect]
+    name = "token" if e.unit == "type" else e.unit
+    names = [_short(e.units[i], max(width // 3, 12)) for i in chosen]
+    columns: list[tuple[str, list[str] | list[Text]]] = [("removal", [_signed(x, longest) for x in effect]), ("", bars)]
+    if not e.additive:
+        columns += [("value", values), ("importance", importances), ("weight", [f"{w:.1%}" for w in e.weights])]
+    left = width - max(len(name), *map(len, names))
+    for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
+        left -= _GAP + max(len(title), *(len(cells[i]) for i in chosen))
+        if number and left < 0:
+            columns = columns[:number]
+            break
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for title, _ in columns:
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for i, shown in zip(chosen, names, strict=True):
+        table.add_row(Text(shown), *(cells[i] for _, cells in columns))
+    return table
+
+
+def _interval(centre: float, error: float | None) -> str:
+    return f"{centre:+.2f}" if error is None or not np.isfinite(error) else f"{centre:+.2f} ± {NORMAL_95 * error:.2f}"
+
+
+def _signed(number: float, beside: float) -> str:
+    """Write an effect with three decimals, or three digits where all effects are tiny."""
+    return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+
+
+def _short(name: str, most: int) -> str:
+    flat = _harmless(" ".join(name.split()) or name)
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def _harmless(text: str) -> str:
+    """Return a text that cannot steer a terminal: control characters become a mark of the same length."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\N{REPLACEMENT CHARACTER}" for c in printable(text)
+    )
+
+
+def said(e: Explanation) -> str:
+    """Return one line on how well the explanation predicts the model, and what it took."""
+    took = f"{e.queries} queries, {e.seconds:.2g} s"
+    parts = [f"{quality.shown} {where}" for quality, where in e.fidelity.known if quality.r2 is not None]
+    if parts:
+        return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    if e.fidelity.known:
+        return f"the model answers the same to all queries that test the fit; {took}"
+    why = e.fidelity_said if e.merged_from else "no query was left to test it"
+    return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

@@ -1,0 +1,22 @@
+"""What comes out: explanations, how far to trust them, and how they are saved."""
+
+from slalom.result.collection import Explanations, Failure, load, restored
+from slalom.result.explanation import SCORES, Explanation
+from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
+from slalom.result.plain import NORMAL_95, presence, versions
+
+__all__ = [
+    "NORMAL_95",
+    "SCORES",
+    "Explanation",
+    "Explanations",
+    "Failure",
+    "Fidelity",
+    "HeldOut",
+    "Quality",
+    "load",
+    "presence",
+    "quality",
+    "restored",
+    "versions",
+]

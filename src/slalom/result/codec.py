@@ -1,0 +1,165 @@
+"""Explanations as plain data, by one table: a row per field says how it becomes JSON and how it comes back.
+
+A new field of an Explanation is a line of its dataclass and a row here. Fields that older files lack have a default. Numbers
+come back bit by bit.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slalom.core import Additive, Lengths, Slalom, Surrogate
+from slalom.errors import InputError
+from slalom.result.fidelity import Fidelity, HeldOut, Quality
+
+FORMAT = "slalom explanation"
+VERSION = 1
+_REQUIRED = object()
+
+
+def plain(part: Any) -> Any:
+    """Return an array or a number of numpy as lists and numbers."""
+    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
+
+
+def _array(part: Any) -> Any:
+    return np.array(part, dtype=np.float64) if isinstance(part, list) else part
+
+
+def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda part: None if part is None else function(part)
+
+
+class Field(NamedTuple):
+    """A field: its name, how it is written, how it is read, and what it is where a file lacks it."""
+
+    name: str
+    write: Callable[[Any], Any] = plain
+    read: Callable[[Any], Any] = lambda part: part
+    default: Any = _REQUIRED
+
+
+def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
+    return {name: None if q is None else q._asdict() for name, q in fidelity._asdict().items()}
+
+
+def _read_fidelity(given: Mapping[str, Any]) -> Fidelity:
+    return Fidelity(**{name: None if q is None else Quality(**q) for name, q in given.items()})
+
+
+def _held_out(tested: HeldOut) -> dict[str, Any]:
+    return {
+        "units": tested.keep.shape[1],
+        "keep": [row.tobytes().hex() for row in np.packbits(tested.keep, axis=1)],
+        "scores": tested.scores.tolist(),
+        "near": tested.near,
+    }
+
+
+def _read_held_out(given: Mapping[str, Any]) -> HeldOut:
+    rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in given["keep"]]
+    packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
+    return HeldOut(np.unpackbits(packed, axis=1, count=given["units"]).astype(bool), _array(given["scores"]), given["near"])
+
+
+def _pair(part: Any) -> Any:
+    return None if part is None else [plain(number) for number in part]
+
+
+FIELDS = (
+    Field("text"),
+    Field("units", list, tuple),
+    Field("spans", read=lambda part: np.array(part, dtype=np.int64).reshape(-1, 2)),
+    Field("lengths", _optional(lambda lengths: lengths.offsets.tolist()), _optional(lambda part: Lengths(_array(part)))),
+    Field("sizes", read=lambda part: np.array(part, dtype=np.int64)),
+    Field("values_se", read=_array),
+    Field("importances_se", read=_array),
+    Field("background_se", _pair, _optional(lambda part: (_array(part[0]), part[1]))),
+    Field("score", read=_array),
+    Field("scale", default="log odds"),
+    Field("label", default=None),
+    Field("probabilities", read=_array, default=None),
+    Field("held_out", _optional(_held_out), _optional(_read_held_out), None),
+    Field("target"),
+    Field("labels", list, tuple),
+    Field("fidelity", _fidelity, _read_fidelity),
+    Field("fit_r2"),
+    Field("unit"),
+    Field("method"),
+    Field("seed"),
+    Field("queries"),
+    Field("tokens"),
+    Field("seconds"),
+    Field("cut"),
+    Field("diagnosis"),
+    Field("model"),
+    Field("settings", dict, default={}),
+    Field("versions", dict),
+    Field("signed", default=True),
+    Field("merged_from", default=""),
+)
+
+
+def encode(explanation: Any) -> dict[str, Any]:
+    """Return an Explanation as lists, numbers and strings."""
+    fields = {field.name: field.write(getattr(explanation, field.name)) for field in FIELDS}
+    return {"format": FORMAT, "version": VERSION, **fields, **encode_surrogate(explanation.surrogate)}
+
+
+def decode(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the Explanation that `encode` made this of.
+
+    Raises:
+        InputError: It is something else, of another version, or lacks a part.
+    """
+    check_format(given, FORMAT)
+    tested = given.get("held_out")
+    if tested is not None and "units" not in tested:  # written before the number of units was
+        given = {**given, "held_out": {**tested, "units": len(given["units"])}}
+    try:
+        fields = {
+            field.name: field.read(given[field.name] if field.default is _REQUIRED else given.get(field.name, field.default))
+            for field in FIELDS
+        }
+        return {**fields, "surrogate": decode_surrogate(given)}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
+
+
+def encode_surrogate(model: Surrogate) -> dict[str, Any]:
+    """Return a surrogate as lists and numbers."""
+    if isinstance(model, Additive):
+        effects = model.effects.tolist()
+        zeros = [0.0] * model.n_units
+        return {
+            "values": effects,
+            "importances": zeros,
+            "background": None,
+            "link": None,
+            "gamma": 0.0,
+            "base": plain(model.base),
+        }
+    return {
+        "values": model.values.tolist(),
+        "importances": model.importances.tolist(),
+        "background": _pair(model.background),
+        "link": _pair(model.link),
+        "gamma": model.gamma,
+        "base": None,
+    }
+
+
+def decode_surrogate(given: Mapping[str, Any]) -> Surrogate:
+    """Return the surrogate that `encode_surrogate` made this of."""
+    if given.get("base") is not None:
+        return Additive(given["values"], given["base"])
+    return Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"])
+
+
+def check_format(given: Any, expected: str) -> None:
+    """Raise where plain data are not of a format and version."""
+    if not isinstance(given, Mapping) or given.get("format") != expected:
+        raise InputError(f"expected a saved {expected.removeprefix('slalom ')}; this is something else")
+    if given.get("version") != VERSION:
+        raise InputError(f"this file has format version {given.get('version')!r}, this slalom reads {VERSION}; update slalom")

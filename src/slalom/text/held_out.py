@@ -1,0 +1,40 @@
+"""Which queries test an explanation: rows that its fit has not seen, near the text and on parts of all sizes."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.text.samplers import spread
+
+
+def held_out(
+    fitted: NDArray[np.bool_], names: Sequence[str], check: int, rng: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return rows that are not in the fit: 1 to 10 units removed, and subsets of all sizes (of few lengths, for few batches).
+
+    Two rows are the same query where the same names are left: of "very very" it does not matter which one goes.
+    """
+    n = fitted.shape[1]
+    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
+
+    def queries(keep: NDArray[np.bool_]) -> list[bytes]:
+        if len(set(names)) == n:
+            return [row.tobytes() for row in np.packbits(keep, axis=1)]
+        left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
+        ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
+        return [left[start:end] for start, end in pairwise(ends)]
+
+    near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
+    far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near
+    same = np.isin(fitted.sum(axis=1, dtype=np.int32), [*near, *far])  # only rows of one size can be one query
+    used, found = set(queries(fitted[same])), []
+    for sizes, budget in ((near, check // 2), (far, check - check // 2)):
+        drawn = spread(n, sizes, 2 * budget, rng) if len(sizes) and budget else np.zeros((0, n), dtype=bool)
+        fresh = {query: i for i, query in enumerate(queries(drawn)) if query not in used}
+        left = drawn[sorted(fresh.values())]
+        # `spread` gives the sizes one after the other: thin out evenly, so that all sizes stay.
+        found.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
+        used |= set(queries(found[-1]))
+    return found[0], found[1]

@@ -1,0 +1,167 @@
+"""One registry of methods: what is listed can be asked for by name, plugins included."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom import Explainer
+from slalom.errors import InputError
+from slalom.methods import BlackBoxMethod, Method, WhiteBoxMethod, method, methods
+
+TEXT = "a good film with a very bad end"
+
+
+def score(texts):
+    return [2.0 * ("good" in text) - 3.0 * ("bad" in text) + 0.1 * len(text.split()) for text in texts]
+
+
+def explained(name, **options):
+    return Explainer(score, output="log_odds", queries=60, **options)(TEXT, method=name)
+
+
+def test_the_package_lists_its_methods():
+    table = slalom.methods()
+    assert list(table)[:4] == ["joint", "local", "eff", "fidel"]
+    assert {"lime", "kernel-shap", "attnlrp", "random", "ridge"} <= set(table)
+    for name, one in table.items():
+        assert one.name == name
+        assert one.summary
+        assert "\n" not in one.summary
+        assert set(one.needs) <= {"queries", "gradients"}
+    lines = repr(table).splitlines()
+    assert lines[0].split() == ["method", "needs", "extra", "sign", "what", "it", "does"]
+    assert len(lines) == len(table) + 1
+    assert slalom.methods.Lime is type(table["lime"])  # the package is there under the same name
+
+
+@pytest.mark.filterwarnings("ignore:The set_.* function")  # of shap, when it is imported
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" not in one.needs])
+def test_every_method_that_needs_no_gradients_is_asked_by_its_name(name):
+    e = explained(name)
+    assert e.method == name
+    assert e.signed is methods()[name].signed
+    assert np.isfinite(e.removal).all()
+    again = explained(method(name))
+    assert np.array_equal(e.removal, again.removal)
+    assert e.queries == again.queries
+    if name != "random":
+        assert {TEXT.split()[i] for i in e.strongest(2)} == {"good", "bad"}
+
+
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" in one.needs])
+def test_methods_that_look_inside_refuse_what_only_answers(name):
+    with pytest.raises(InputError, match="looks inside a torch model"):
+        explained(name)
+
+
+def test_an_explainer_takes_a_method_by_name_or_by_itself():
+    assert Explainer(score, output="log_odds", method="lime", queries=40)(TEXT).method == "lime"
+    with pytest.raises(InputError, match=r"method must be one of 'joint', .*, or a Method; got 'magic'"):
+        Explainer(score, output="log_odds", method="magic")
+    with pytest.raises(InputError, match="explains one class at a time"):
+        Explainer(lambda texts: [[x, 0.0, 1.0] for x in score(texts)], output="logits", target="all")(TEXT, method="lime")
+
+
+def test_the_kinds_of_methods_say_what_they_need():
+    for one in methods().values():
+        assert isinstance(one, Method)
+        if isinstance(one, WhiteBoxMethod):
+            assert not one.takes_budget
+        if isinstance(one, BlackBoxMethod):
+            assert one.needs == ("queries",)
+
+
+PLUGIN = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from slalom.core import Additive
+from slalom.methods import BlackBoxMethod
+
+
+@dataclass(frozen=True)
+class Half(BlackBoxMethod):
+    name: str = "half"
+    summary: str = "half of what leave-one-out says"
+
+    def attribute(self, context):
+        n = len(context.units)
+        scores = context.ask(np.concatenate([np.ones((1, n)), 1.0 - np.eye(n)]))
+        effects = (scores[0] - scores[1:]) / 2
+        return Additive(effects, scores[0] - effects.sum())
+
+
+def made():
+    return Half()
+
+
+WRONG = 7
+"""
+
+
+def plugin(folder, entries):
+    """Install a package with entry points into a folder, by its own metadata."""
+    (folder / "half_plugin.py").write_text(PLUGIN)
+    info = folder / "half_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[slalom.methods]\n{entries}\n")
+
+
+def python(folder, code):
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_plugin_is_a_method_like_any_other(tmp_path):
+    plugin(tmp_path, "half = half_plugin:made")
+    code = """
+    import numpy as np
+    import slalom
+    assert "half" in slalom.methods() and "half of what leave-one-out says" in repr(slalom.methods())
+    explainer = slalom.Explainer(lambda texts: [2.0 * ("good" in t) for t in texts], output="log_odds", queries=40)
+    half, whole = (explainer("a good film", method=name) for name in ("half", "leave-one-out"))
+    assert half.method == "half"
+    assert np.array_equal(2 * half.removal, whole.removal), (half.removal, whole.removal)
+    texts, options = ["a good film", "no good"], {"queries": [20], "measures": ["near"], "progress": False}
+    compared = slalom.compare(explainer.model, texts, methods=["half", "ridge"], **options)
+    assert [row[0] for row in compared.rows] == ["half", "ridge"]
+    assert compared.to_html()
+    from slalom.cli import main
+    sys.argv = ["slalom", "methods", "--json"]
+    try:
+        main()
+    except SystemExit as done:
+        assert done.code == 0
+    """
+    run = python(tmp_path, code)
+    assert run.returncode == 0, run.stderr
+    assert '"method": "half"' in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ("gone = half_plugin:Nothing", "the plugin 'gone' (half_plugin:Nothing) cannot be loaded: AttributeError"),
+        ("wrong = half_plugin:WRONG", "the plugin 'wrong' (half_plugin:WRONG) cannot be loaded: TypeError"),
+        ("third = half_plugin:made", "must be a Method of that name; got a method called 'half'"),
+        ("lime = half_plugin:made", "must be a Method of that name; got a method called 'half'"),
+    ],
+)
+def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
+    plugin(tmp_path, entries)
+    run = python(
+        tmp_path, "import slalom\ntry:\n    slalom.methods()\nexcept slalom.errors.InputError as error:\n    print(error)"
+    )
+    assert message in run.stdout, run.stderr
+    assert len(run.stdout.splitlines()) == 1
