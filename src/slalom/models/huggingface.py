@@ -10,9 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache, partial
-from hashlib import sha256
 from typing import Any, Literal, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -21,14 +19,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError
+from slalom.models.fingerprint import identity_of
 from slalom.models.model import Group, Head, Model, Reading
 from slalom.models.saved import positions
 from slalom.models.staging import Coming, to_device, to_host
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
-_NAMES: WeakKeyDictionary[torch.nn.Module, dict[Any, tuple[tuple[object, ...], str]]] = WeakKeyDictionary()
-"""For each model, by precision and special tokens: its state when it was looked at, and the identity that was found."""
 
 
 @final
@@ -246,40 +243,8 @@ class HuggingFace(Model):
         return plain.strip() or seen or plain or token
 
     def identity(self) -> str:
-        """Return a name made from configuration, tokenizer and weights."""
-        # In-place changes raise the version of a tensor, replacements change its address.
-        # Changes through .data do neither, so some elements are looked at as well.
-        modules = list(self.model.modules())
-        hooks = [hook for m in modules for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
-        weights = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
-        with torch.inference_mode():
-            seen = _bytes([t.reshape(-1)[:: max(t.numel() // 17, 1)] for t in weights if t.numel()])
-        config = getattr(self.model, "config", None)
-        state = (
-            seen,
-            tuple(map(id, hooks)),
-            tuple(id(child) for m in modules for child in m._modules.values()),
-            repr(self.model),
-            repr(getattr(config, "__dict__", config)),
-            *((t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for t in weights),
-        )
-        names, use = _NAMES.setdefault(self.model, {}), (self.precision, self._template)
-        if use not in names or names[use][0] != state:
-            digest = sha256(f"{self.model!r} {self.precision} {config}".encode())
-            digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
-            digest.update(repr(self._template).encode())
-            with torch.inference_mode():
-                looks: list[torch.Tensor] = []
-                parameters = self.model.named_parameters(remove_duplicate=False)  # a module may stand in several places
-                for name, tensor in (*parameters, *self.model.named_buffers(remove_duplicate=False)):
-                    digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-                    flat = tensor.reshape(-1)
-                    if flat.numel():
-                        looks.append(flat[:: max(flat.numel() // 257, 1)].double())
-                        looks += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
-                digest.update(_bytes(looks))
-            names[use] = (state, digest.hexdigest())
-        return names[use][1]
+        """Return a name made from configuration, settings, hooks and all weights of the model as it is now."""
+        return f"{identity_of(self.model)} {self.precision} {self._template}"
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -354,14 +319,6 @@ class HuggingFace(Model):
                 " (load it with AutoModelForSequenceClassification)"
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
-def _bytes(parts: list[torch.Tensor]) -> bytes:
-    """Return vectors as the bytes of doubles, those of one type and device copied to the host at once."""
-    alike: dict[Any, list[torch.Tensor]] = {}
-    for part in parts:
-        alike.setdefault((part.dtype, part.device), []).append(part)
-    return b"".join(torch.cat(some).cpu().double().numpy().tobytes() for some in alike.values())
 
 
 def _aligned(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
