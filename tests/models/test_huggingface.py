@@ -15,7 +15,7 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Question, model_of
 from slalom.models.huggingface import HuggingFace, digests
-from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+from tests.models.tiny import ARCHITECTURES, POOLING, classifier, tokenizer
 
 TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
 # DeBERTa's own code and torch's half precision on old processors warn about themselves.
@@ -42,7 +42,7 @@ def by_hand(model, words, ids):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", ARCHITECTURES | POOLING)
 def test_answers_are_the_models_own(name, device):
     made, words = classifier(name)
     made.to(device).train()
@@ -70,7 +70,7 @@ def test_answers_are_the_models_own(name, device):
     assert config is None or made.config.to_dict() == config
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", ARCHITECTURES | POOLING)
 def test_every_architecture_is_explained(name):
     made, words = classifier(name)
     e = Explainer(made, words, queries=80)(TEXT)
@@ -78,7 +78,7 @@ def test_every_architecture_is_explained(name):
     assert not any(mark in unit for unit in e.units for mark in ("##", "Ġ", "▁", "[CLS]", "</s>"))
     assert np.isfinite(e.values).all()
     given = words(TEXT, return_tensors="pt")
-    given.pop("token_type_ids") if name not in ("xlnet", "bert") and "token_type_ids" in given else None
+    given.pop("token_type_ids") if name not in ("xlnet", "bert", "funnel") and "token_type_ids" in given else None
     with torch.no_grad():
         answer = made.eval()(**given)
     logits = (answer if isinstance(answer, torch.Tensor) else answer.logits)[0]

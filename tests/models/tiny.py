@@ -2,6 +2,7 @@
 
 import functools
 
+import peft
 import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -80,11 +81,12 @@ ARCHITECTURES = {
     "bert": "bert", "distilbert": "bert", "albert": "t5", "roberta": "roberta", "xlm-roberta": "roberta", "deberta-v2": "bert",
     "xlnet": "xlnet", "gpt2": "gpt2", "bloom": "gpt2", "llama": "gpt2", "qwen2": "gpt2", "mamba": "gpt2", "t5": "t5",
 }  # fmt: skip
+POOLING = {"funnel": "bert"}  # cannot read short inputs, and begins with a LayerNorm, which some baselines refuse
 
 
 def classifier(name, n=2, **more):
     """Return a model of an architecture with n outputs, and its tokenizer."""
-    words = tokenizer(ARCHITECTURES[name])
+    words = tokenizer((ARCHITECTURES | POOLING)[name])
     size = len(words)
     torch.manual_seed(0)
     body = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
@@ -108,6 +110,9 @@ def classifier(name, n=2, **more):
                 relative_attention=True, position_buckets=16, pos_att_type=["p2c", "c2p"], position_biased_input=False,
                 max_position_embeddings=64, pooler_hidden_size=32, type_vocab_size=0, **body, **common,
             )
+        ),
+        "funnel": lambda: hf.FunnelForSequenceClassification(
+            hf.FunnelConfig(**{"block_sizes": [1, 1, 1], "d_model": 32, "n_head": 2, "d_head": 16, "d_inner": 48} | common)
         ),
         "xlnet": lambda: hf.XLNetForSequenceClassification(
             hf.XLNetConfig(d_model=32, n_layer=2, n_head=2, d_inner=48, **common)
@@ -135,3 +140,19 @@ def classifier(name, n=2, **more):
             if parameter.ndim > 1:
                 parameter.normal_(0, 0.3)  # the usual 0.02 makes a nearly constant model
     return made, words
+
+
+def adapted(model, **settings):
+    """Return a LoRA adapter around a classifier, with random weights that change its answers."""
+    torch.manual_seed(1)
+    made = peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules="all-linear", **settings))
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.1)
+    return made
+
+
+def hooks(model):
+    """Return all forward hooks of a model and its parts."""
+    return [hook for m in model.modules() for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]

@@ -45,7 +45,7 @@ def model_of(
     if _is(model, "transformers", "Pipeline"):
         if not _is(model, "transformers", "TextClassificationPipeline"):
             raise InputError(f"a pipeline must be for text classification; got {type(model).__name__}")
-        return _hugging_face(model.model, model.tokenizer, precision)
+        return _of_pipeline(model, precision)
     if _is(model, "torch", "Module"):
         if tokenizer is None:
             raise InputError(
@@ -95,6 +95,12 @@ def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | N
     return HuggingFace(model, tokenizer, precision, name=name)
 
 
+def _of_pipeline(pipeline: Any, precision: Literal["bfloat16"] | None) -> Model:
+    from slalom.models.pipelines import of_pipeline  # noqa: PLC0415  whoever has a pipeline has torch and transformers
+
+    return of_pipeline(pipeline, precision)
+
+
 def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: str | None) -> Model:
     """Load a classifier and its tokenizer from a folder or by its name on the hub; without one, that of the package."""
     try:
@@ -110,7 +116,8 @@ def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: st
         raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return _hugging_face(model.to(place), tokenizer, precision, name)
+        model = model.to(place)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"the model could not be put on device {place!r}: {reason}; try device 'cpu'") from error
+    return _hugging_face(model, tokenizer, precision, name)

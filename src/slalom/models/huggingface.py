@@ -2,17 +2,19 @@
 
 A text is the tokenizer's own: special tokens are those that the tokenizer puts around a text, and are there in every input; the
 tokens between them are the atoms. Inputs of one batch have one length, so no padding token, padding side or attention mask
-comes into play. The model is left as it was found: weights, dtype, device, training flags, configuration.
+comes into play; only for an architecture that cannot read so few tokens is an input padded, and masked, to what it can. The
+model is left as it was found: weights, dtype, device, training flags, configuration.
+
+Wrappers (PEFT, torch.compile, DataParallel) are asked as they are; what the model says about itself is read from the model
+inside.
 """
 
 import inspect
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
-from hashlib import sha256
 from typing import Any, Literal, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -20,15 +22,19 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models.fingerprint import identity_of
 from slalom.models.model import Group, Head, Model, Reading
 from slalom.models.saved import positions
 from slalom.models.staging import Coming, to_device, to_host
+from slalom.models.wrappers import arguments, ids_by_keyword, unwrapped
+
+Activation = Literal["softmax", "sigmoid", "none"]
 
 _CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # and at most so many on a GPU
-_NAMES: WeakKeyDictionary[torch.nn.Module, dict[Any, tuple[tuple[object, ...], str]]] = WeakKeyDictionary()
-"""For each model, by precision and special tokens: its state when it was looked at, and the identity that was found."""
+UNLIMITED = 10**9  # tokenizers without a limit have a larger one
+_PADDED = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # lengths that are tried where a model cannot read a short input
 
 
 @final
@@ -110,8 +116,16 @@ def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
 class HuggingFace(Model):
     """A sequence classifier and its tokenizer.
 
-    precision: None computes in the dtype of the model, "bfloat16" under torch's autocast. batch_tokens: how many tokens go into
-    a batch; None chooses by device and memory. name: what to call the model; None takes that of its class.
+    Args:
+        model: A torch module that turns token ids into logits (n, classes), or a wrapper around one.
+        tokenizer: Its tokenizer.
+        precision: None computes in the dtype of the model, "bfloat16" under torch's autocast.
+        batch_tokens: Tokens per batch. Default: chosen by device and memory.
+        name: What to call the model. Default: the name of its class.
+        max_length: Tokens of an input at most, special tokens counted. Default: the tokenizer's `model_max_length`. The model's
+            own limit holds in any case.
+        activation: What turns logits into probabilities; "none" where they stand for none. Default: what transformers'
+            text-classification pipeline chooses by the model's configuration.
     """
 
     tokenized = True
@@ -123,6 +137,8 @@ class HuggingFace(Model):
         precision: Literal["bfloat16"] | None = None,
         batch_tokens: int | None = None,
         name: str | None = None,
+        max_length: int | None = None,
+        activation: Activation | None = None,
     ) -> None:
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise InputError(
@@ -131,31 +147,68 @@ class HuggingFace(Model):
             )
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
-        self.model, self.tokenizer, self.precision = model, tokenizer, precision
-        self.name = name or type(model).__name__
-        self.head = self._head()
+        self.model, self.base, self.tokenizer, self.precision = model, unwrapped(model), tokenizer, precision
+        self.name = name or type(self.base).__name__
+        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+            raise InputError(
+                f"the weights of {self.name} must be loaded, some are on the meta device;"
+                " load the model with from_pretrained, without offloading"
+            )
+        self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
+        self.least, self.takes_empty = 0, True  # inputs of fewer tokens are padded; whether special tokens alone are an input
+        self.head = self._head(activation)
         self.budget = batch_tokens or self._tokens_that_fit()
 
-    def _head(self) -> Head:
+    @property
+    def _config(self) -> Any:
+        """The configuration of transformers, where there is one."""
+        return self.base.config if isinstance(self.base, PreTrainedModel) else None
+
+    def _head(self, activation: Activation | None) -> Head:
         """Find out what the model answers by asking it about a short text."""
-        reading = self.read(self._probe, "cut", None)
-        inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
-        with self.session():
-            logits = self.logits(inputs)
-        if logits.ndim != 2 or len(logits) != 1 or not logits.is_floating_point():
+        logits = self._first_logits()
+        if logits.ndim != 2 or len(logits) != 1 or not logits.shape[1] or not logits.is_floating_point():
             raise ModelError(
                 f"{self.name} must answer with logits of shape (n, classes); got {tuple(logits.shape)}"
                 " (load it with AutoModelForSequenceClassification)"
             )
         n = logits.shape[1]
-        config = self.model.config if isinstance(self.model, PreTrainedModel) else None
-        named: dict[Any, str] = dict(config.id2label or {}) if config is not None else {}
+        named: dict[Any, str] = {} if self._config is None else dict(self._config.id2label or {})
         labels = tuple(str(named.get(i, f"LABEL_{i}")) for i in range(n))
-        kind = None if config is None else config.problem_type
-        if n == 1:
-            return Head("score", labels)
         labels = tuple(label if labels.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(labels))
-        return Head("labels" if kind == "multi_label_classification" else "classes", labels)
+        usual = _usual_activation(None if self._config is None else self._config.problem_type, n)
+        chosen = usual if activation is None else activation
+        if n == 1 and chosen == "softmax":
+            raise InputError(f"softmax makes 1 of the one output of {self.name}, whatever the text; use sigmoid or none")
+        apart = chosen == "sigmoid" or (chosen == "none" and usual != "softmax")
+        return Head("score" if n == 1 else "labels" if apart else "classes", labels, probabilistic=chosen != "none")
+
+    def _first_logits(self) -> torch.Tensor:
+        """Return the logits of a short text, having found out how short an input may be."""
+        reading = self.read(self.probe, "cut", None)
+        keep = np.array([[True] * len(reading.names), [False] * len(reading.names)])
+        with self.session():
+            logits = self._padded_logits(reading.parts(keep[:1])[0][0].make()[0])
+            if reading.empty:
+                try:
+                    self._padded_logits(reading.parts(keep[1:])[0][0].make()[0])
+                except ModelError:
+                    self.takes_empty = False
+        return logits
+
+    def _padded_logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
+        """Return the logits of a short input, with the least padding with which the model can read it."""
+        least = self.least
+        try:
+            return self.logits(inputs)
+        except ModelError as error:
+            if error.__cause__ is None or self.tokenizer.pad_token_id is None or "attention_mask" not in self._arguments:
+                raise
+            for self.least in _PADDED:
+                with suppress(ModelError):
+                    return self.logits(inputs)
+            self.least = least
+            raise
 
     @cached_property
     def device(self) -> torch.device:
@@ -170,7 +223,7 @@ class HuggingFace(Model):
     def _tokens_that_fit(self) -> int:
         if self.device.type != "cuda":
             return _CPU_TOKENS
-        config = getattr(self.model, "config", None)
+        config = getattr(self.base, "config", None)
         width = int(getattr(config, "hidden_size", None) or getattr(config, "d_model", None) or 1024)
         free, _ = torch.cuda.mem_get_info(self.device)
         return int(min(max(0.3 * free / (width * 4 * 24), 2048), _GPU_TOKENS))
@@ -178,11 +231,11 @@ class HuggingFace(Model):
     @cached_property
     def _template(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""
-        special = self.tokenizer(self._probe, return_special_tokens_mask=True)["special_tokens_mask"]
+        special = self.tokenizer(self.probe, return_special_tokens_mask=True)["special_tokens_mask"]
         return special.index(0), special[::-1].index(0)
 
     @cached_property
-    def _probe(self) -> str:
+    def probe(self) -> str:
         """A text of which the tokenizer makes at least one token that is not special."""
         for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
             if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
@@ -191,14 +244,14 @@ class HuggingFace(Model):
 
     @cached_property
     def _arguments(self) -> dict[str, inspect.Parameter]:
-        return dict(inspect.signature(self.model.forward).parameters)
+        """What the forward pass takes."""
+        return arguments(self.model)
 
     @cached_property
     def context(self) -> int | None:
         """The number of tokens that fit into the model, special tokens counted; None where there is no limit."""
-        limits = [int(self.tokenizer.model_max_length)] if self.tokenizer.model_max_length < 1e9 else []
         stated = positions(self.model)
-        return min([*limits, *([] if stated is None else [stated])], default=None)
+        return min([limit for limit in (self.max_length, stated) if limit is not None and limit < UNLIMITED], default=None)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         """Tokenize a text."""
@@ -237,7 +290,9 @@ class HuggingFace(Model):
             for (a, b), token in zip(places[:n].tolist(), tokens, strict=False)
         )
         body = table[:, ahead : ahead + n]
-        return TokenReading(text, names, places[:n], body, table[:, :ahead], table[:, end:], windows, cut)
+        reading = TokenReading(text, names, places[:n], body, table[:, :ahead], table[:, end:], windows, cut)
+        reading.empty = reading.empty and self.takes_empty
+        return reading
 
     def _shown(self, number: int, seen: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""
@@ -246,46 +301,14 @@ class HuggingFace(Model):
         return plain.strip() or seen or plain or token
 
     def identity(self) -> str:
-        """Return a name made from configuration, tokenizer and weights."""
-        # In-place changes raise the version of a tensor, replacements change its address.
-        # Changes through .data do neither, so some elements are looked at as well.
-        modules = list(self.model.modules())
-        hooks = [hook for m in modules for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
-        weights = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
-        with torch.inference_mode():
-            seen = _bytes([t.reshape(-1)[:: max(t.numel() // 17, 1)] for t in weights if t.numel()])
-        config = getattr(self.model, "config", None)
-        state = (
-            seen,
-            tuple(map(id, hooks)),
-            tuple(id(child) for m in modules for child in m._modules.values()),
-            repr(self.model),
-            repr(getattr(config, "__dict__", config)),
-            *((t.data_ptr(), 0 if t.is_inference() else t._version, t.dtype, t.device) for t in weights),
-        )
-        names, use = _NAMES.setdefault(self.model, {}), (self.precision, self._template)
-        if use not in names or names[use][0] != state:
-            digest = sha256(f"{self.model!r} {self.precision} {config}".encode())
-            digest.update(" ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks).encode())
-            digest.update(repr(self._template).encode())
-            with torch.inference_mode():
-                looks: list[torch.Tensor] = []
-                parameters = self.model.named_parameters(remove_duplicate=False)  # a module may stand in several places
-                for name, tensor in (*parameters, *self.model.named_buffers(remove_duplicate=False)):
-                    digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-                    flat = tensor.reshape(-1)
-                    if flat.numel():
-                        looks.append(flat[:: max(flat.numel() // 257, 1)].double())
-                        looks += [flat.sum(dtype=torch.float64)[None], flat.abs().sum(dtype=torch.float64)[None]]
-                digest.update(_bytes(looks))
-            names[use] = (state, digest.hexdigest())
-        return names[use][1]
+        """Return a name made from configuration, settings, hooks and all weights of the model as it is now."""
+        return f"{identity_of(self.model)} {self.precision} {self._template}"
 
     @contextmanager
     def session(self) -> Iterator[None]:
         """Switch to evaluation and inference mode; switch back whatever happens."""
         training = [module for module in self.model.modules() if module.training]
-        config: Any = self.model.config.get_text_config() if isinstance(self.model, PreTrainedModel) else None
+        config: Any = None if self._config is None else self._config.get_text_config()
         unpadded = config is not None and getattr(config, "pad_token_id", 0) is None
         self.__dict__.pop("device", None)
         with ExitStack() as stack:
@@ -323,30 +346,35 @@ class HuggingFace(Model):
 
     def finish(self, started: Coming) -> NDArray[Any]:
         """Wait for the logits."""
-        return np.asarray(started.wait().numpy())
+        try:
+            return np.asarray(started.wait().numpy())
+        except RuntimeError as error:  # a GPU reports some failures late
+            raise self._failure(error, "a batch") from error
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Return the logits of ids (k, planes, length), in float32 at least, on the device, which may still compute them."""
-        device = self.device
+        length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
+        if length < self.least:
+            block = torch.nn.functional.pad(block, (0, self.least - length))
+            block[:, 0, length:] = self.tokenizer.pad_token_id
         ids = block[:, 0].long()
         given: dict[str, Any] = {}
         if "token_type_ids" in self._arguments and "token_type_ids" in self.tokenizer.model_input_names:
             given["token_type_ids"] = block[:, 1].long() if block.shape[1] > 1 else torch.zeros_like(ids)
         mask = self._arguments.get("attention_mask")
-        if mask is not None and mask.default is inspect.Parameter.empty:
-            given["attention_mask"] = torch.ones_like(ids)
+        if mask is not None and (mask.default is inspect.Parameter.empty or length < self.least):
+            given["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
         if "use_cache" in self._arguments:
             given["use_cache"] = False
         try:
-            answer = self.model(ids, **given)
+            answer = self.model(input_ids=ids, **given) if ids_by_keyword(self._arguments) else self.model(ids, **given)
+        except (SlalomError, MemoryError):
+            raise
         except torch.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
-        except IndexError as error:
-            raise ModelError(
-                f"{self.name} does not know token id {int(inputs[:, 0].max())} or a length of {inputs.shape[2]} ({error});"
-                " give it the tokenizer that it was trained with"
-            ) from error
+        except Exception as error:
+            raise self._failure(error, f"inputs of {length} tokens, ids up to {int(inputs[:, 0].max())}") from error
         logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)
         if not isinstance(logits, torch.Tensor):
             raise ModelError(
@@ -355,13 +383,31 @@ class HuggingFace(Model):
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
+    def _failure(self, error: Exception, inputs: str) -> ModelError:
+        """Return what to say about an error of the forward pass."""
+        kind = type(error)
+        if isinstance(error, IndexError) or "device-side assert" in str(error):
+            advice = "give it the tokenizer that it was trained with"
+        elif isinstance(error, TypeError):
+            advice = "its forward must take input_ids, and nothing else that has no default but attention_mask"
+        elif kind.__module__.startswith(("torch._dynamo", "torch._inductor")):
+            advice = "give the model as it was before torch.compile"
+        else:
+            advice = "load it with AutoModelForSequenceClassification, or explain a callable around it, with output="
+        return ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}")
 
-def _bytes(parts: list[torch.Tensor]) -> bytes:
-    """Return vectors as the bytes of doubles, those of one type and device copied to the host at once."""
-    alike: dict[Any, list[torch.Tensor]] = {}
-    for part in parts:
-        alike.setdefault((part.dtype, part.device), []).append(part)
-    return b"".join(torch.cat(some).cpu().double().numpy().tobytes() for some in alike.values())
+
+def _usual_activation(problem: str | None, n: int) -> Activation:
+    """Return what transformers' text-classification pipeline applies to n outputs, by the problem type of the configuration."""
+    if problem == "regression":
+        return "none"
+    return "sigmoid" if n == 1 or problem == "multi_label_classification" else "softmax"
+
+
+def first_line(error: Exception) -> str:
+    """Return the kind of an error and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
 def _aligned(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:

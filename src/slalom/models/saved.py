@@ -11,6 +11,7 @@ from transformers.utils import logging
 
 from slalom.errors import InputError
 from slalom.models import one_layer  # noqa: F401  it makes itself known to transformers
+from slalom.models.wrappers import unwrapped, virtual_tokens
 
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
@@ -28,25 +29,41 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(path)
             model, loading = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **options)
+            missing = {*loading["missing_keys"], *_missing_below_adapter(model, options)}
     except ImportError:
         raise
     except Exception as error:  # broken files raise what they like
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
-    return model, tokenizer, sorted(loading["missing_keys"])
+    return model, tokenizer, sorted(missing)
+
+
+def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:
+    """Return the weights that a PEFT adapter needs and neither it nor its base model has.
+
+    transformers reports for a folder with an adapter what is missing in the adapter alone: a base model without a classifier
+    gets a random one, and nobody is told.
+    """
+    if not getattr(model, "_hf_peft_config_loaded", False):
+        return set()
+    bases = {config.base_model_name_or_path for config in model.peft_config.values()}
+    saved = {name.split(".modules_to_save.")[0] for name, _ in model.named_parameters() if ".modules_to_save." in name}
+    found = [AutoModelForSequenceClassification.from_pretrained(base, output_loading_info=True, **options) for base in bases]
+    return {key for _, loading in found for key in loading["missing_keys"] if key.rpartition(".")[0] not in saved}
 
 
 def positions(model: torch.nn.Module) -> int | None:
-    """Return how many tokens a model has positions for; None where there is no limit."""
+    """Return how many tokens a model, wrapped or not, has positions for; None where there is no limit."""
+    taken = virtual_tokens(model)
     tables = [
         table
         for name, table in model.named_modules()
         if isinstance(table, torch.nn.Embedding) and name.rsplit(".", 1)[-1] in _POSITIONS
     ]
     if tables:  # those with a padding index number positions from the one after it
-        return min(t.num_embeddings - (0 if t.padding_idx is None else t.padding_idx + 1) for t in tables)
-    stated = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    return stated if isinstance(stated, int) and stated > 0 else None
+        return min(t.num_embeddings - (0 if t.padding_idx is None else t.padding_idx + 1) for t in tables) - taken
+    stated = getattr(getattr(unwrapped(model), "config", None), "max_position_embeddings", None)
+    return stated - taken if isinstance(stated, int) and stated > 0 else None
 
 
 @contextmanager

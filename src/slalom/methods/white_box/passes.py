@@ -24,7 +24,7 @@ def scores(head: Head, logits: torch.Tensor, target: int) -> torch.Tensor:
     """Return the scores (k,) of logits (k, n_outputs): `Head.scores`, differentiable."""
     if head.kind == "score":
         return logits[:, 0] if target == len(head.labels) - 1 else -logits[:, 0]
-    if head.kind == "labels":
+    if head.kind == "labels" or not head.probabilistic:
         return logits[:, target]
     others = [i for i in range(logits.shape[1]) if i != target]
     return logits[:, target] - torch.logsumexp(logits[:, others], dim=1)

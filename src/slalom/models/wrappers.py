@@ -1,0 +1,72 @@
+"""Modules around a model: PEFT adapters, torch.compile, DataParallel, DistributedDataParallel, and any of them nested.
+
+A wrapper passes its inputs on to the model inside, which alone knows its configuration and the names of its arguments. The
+forward pass goes through the wrapper; what the model says about itself is read from the model inside.
+"""
+
+import inspect
+
+import torch
+from transformers import PreTrainedModel
+
+_NAMES = ("_orig_mod", "module", "_fsdp_wrapped_module")  # torch.compile; DataParallel and its kin; FSDP
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_POSITION = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """Return the innermost model; the module itself where it is no wrapper.
+
+    >>> linear = torch.nn.Linear(2, 3)
+    >>> unwrapped(torch.nn.DataParallel(torch.nn.DataParallel(linear))) is linear
+    True
+    """
+    while (inside := _inside(model)) is not None:
+        model = inside
+    return model
+
+
+def virtual_tokens(model: torch.nn.Module) -> int:
+    """Return how many positions the prompts of PEFT adapters (prompt tuning, prefix tuning) take up."""
+    n, module = 0, model
+    while (inside := _inside(module)) is not None:
+        settings = getattr(module, "active_peft_config", None) if hasattr(type(module), "active_peft_config") else None
+        n += int(getattr(settings, "num_virtual_tokens", None) or 0)
+        module = inside
+    return n
+
+
+def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
+    """Return the parameters of `forward`; a wrapper that passes on any keyword takes those of the model inside as well."""
+    try:
+        own = dict(inspect.signature(model.forward).parameters)
+    except (TypeError, ValueError):  # compiled code has no signature
+        return {}
+    inside = _inside(model)
+    if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in own.values()):
+        return own
+    named = {name: parameter for name, parameter in own.items() if parameter.kind not in _ANY_NUMBER}
+    return named | {name: parameter for name, parameter in arguments(inside).items() if name not in named}
+
+
+def ids_by_keyword(parameters: dict[str, inspect.Parameter]) -> bool:
+    """Return whether token ids must be passed as `input_ids=`, since they are not the first positional argument."""
+    positional = [name for name, parameter in parameters.items() if parameter.kind in _BY_POSITION]
+    if "input_ids" in parameters:
+        return positional[:1] != ["input_ids"]
+    return bool(parameters) and not positional
+
+
+def _inside(model: torch.nn.Module) -> torch.nn.Module | None:
+    """Return the module that a wrapper passes its inputs to; None where the module is no wrapper."""
+    if isinstance(model, PreTrainedModel):
+        return None
+    # Wrappers answer for attributes of the model inside, so children are looked at instead.
+    children = dict(model.named_children())
+    if any(kind.__module__.split(".")[0] == "peft" for kind in type(model).__mro__):
+        return children.get("base_model", children.get("model"))
+    return next((children[name] for name in _NAMES if name in children and len(children) == 1), None)

@@ -1,0 +1,226 @@
+"""A pipeline is explained with its options: label and probability are those that it reports itself."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+from slalom import Explainer
+from slalom.errors import InputError, ModelError
+from slalom.models import Engine, Head, Question, model_of
+from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+
+TEXTS = [
+    "good",
+    "The acting wasn't good! A naïve end, a very good film",
+    "Unbelievable: 3 of 10 viewers left early... but the plot was thin, and the cast was bad.",
+]
+THREE = {"n": 3, "id2label": {0: "bad", 1: "so-so", 2: "good"}}
+
+
+def pipeline(name, made=None, words=None, kind=hf.TextClassificationPipeline, **options):
+    model, usual = made or classifier(name, **THREE)
+    return kind(model=model.eval(), tokenizer=words or usual, device="cpu", task="text-classification", **options)
+
+
+def own(asked, text):
+    """Return the pipeline's own top answer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it complains about its own options
+        answer = asked(text, top_k=1)[0]
+    return answer["label"], answer["score"]
+
+
+def outputs(asked, text):
+    """Return what slalom asks a pipeline about a whole text."""
+    model = model_of(asked)
+    reading = model.read(text, "cut", None)
+    return model, Engine(model)([Question(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs
+
+
+@pytest.mark.filterwarnings("ignore:.*tokens of the text are more than")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bert", {}),
+        ("bert", {"max_length": 8}),
+        ("bert", {"truncation": True, "max_length": 8, "padding": True}),
+        ("roberta", {"truncation": False, "max_length": 8}),
+        ("roberta", {"truncation": "only_first", "max_length": 9, "padding": "max_length"}),
+        ("gpt2", {"truncation": "longest_first", "max_length": 6}),
+        ("xlnet", {"padding": True, "pad_to_multiple_of": 8}),
+        ("t5", {"function_to_apply": "sigmoid", "max_length": 7}),
+        ("distilbert", {"function_to_apply": "softmax", "top_k": 2}),
+        ("bert", {"top_k": None, "return_token_type_ids": False, "verbose": False}),
+    ],
+)
+def test_label_and_probability_are_the_pipelines_own(name, options):
+    asked = pipeline(name, **options)
+    before = copy.deepcopy([asked._preprocess_params, asked._forward_params, asked._postprocess_params])
+    explainer = Explainer(asked, queries=60, check=0)
+    for text in TEXTS:
+        label, share = explainer(text).prediction
+        expected = own(asked, text)
+        assert label == expected[0]
+        assert share == pytest.approx(expected[1], abs=1e-5)
+    assert [asked._preprocess_params, asked._forward_params, asked._postprocess_params] == before
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "xlnet"])
+def test_a_text_is_cut_to_the_tokens_that_the_pipeline_sees(name, side):
+    words = copy.deepcopy(tokenizer(ARCHITECTURES[name]))
+    words.truncation_side = side
+    for length in (4, 7, 20, 200):
+        asked = pipeline(name, words=words, truncation=True, max_length=length)
+        model = model_of(asked)
+        for text in TEXTS:
+            reading = model.read(text, "cut", None)
+            inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
+            assert inputs[0, 0].tolist() == asked.preprocess(text, **asked._preprocess_params)["input_ids"][0].tolist()
+
+
+def test_without_truncation_a_tokenizer_cuts_nothing():
+    words = copy.deepcopy(tokenizer("t5"))
+    words.model_max_length = 8
+    assert model_of(pipeline("t5", words=words)).context is None
+    assert model_of(pipeline("t5", words=words, truncation=True)).context == 8
+    assert model_of(pipeline("t5", words=words, truncation=True, max_length=12)).context == 12
+    assert model_of(pipeline("bert", truncation=True, max_length=1000)).context == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "head"),
+    [
+        ({"function_to_apply": "none"}, THREE, Head("classes", ("bad", "so-so", "good"), probabilistic=False)),
+        ({}, {"n": 1, "problem_type": "regression"}, Head("score", ("LABEL_0",), probabilistic=False)),
+        ({"function_to_apply": "none"}, {"n": 1}, Head("score", ("LABEL_0",), probabilistic=False)),
+        (
+            {"function_to_apply": "none"},
+            {"n": 2, "problem_type": "multi_label_classification"},
+            Head("labels", ("LABEL_0", "LABEL_1"), probabilistic=False),
+        ),
+        ({}, {"n": 2, "problem_type": "regression"}, Head("labels", ("LABEL_0", "LABEL_1"), probabilistic=False)),
+    ],
+)
+def test_outputs_without_a_function_stand_for_no_probability(options, settings, head):
+    asked = pipeline("bert", made=classifier("bert", **settings), **options)
+    for text in TEXTS:
+        model, found = outputs(asked, text)
+        assert model.head == head
+        assert model.head.probabilities(found) is None
+        label, score = own(asked, text)
+        best = int(found[0].argmax())
+        assert model.head.labels[best] == label
+        assert float(model.head.scores(found, best)[0]) == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "head"),
+    [
+        ({}, {"n": 1}, Head("score", ("LABEL_0",))),
+        ({"function_to_apply": "sigmoid"}, {"n": 1, "problem_type": "regression"}, Head("score", ("LABEL_0",))),
+        ({}, {"n": 2, "problem_type": "multi_label_classification"}, Head("labels", ("LABEL_0", "LABEL_1"))),
+        (
+            {"function_to_apply": "softmax"},
+            {"n": 2, "problem_type": "multi_label_classification"},
+            Head("classes", ("LABEL_0", "LABEL_1")),
+        ),
+    ],
+)
+def test_probabilities_are_those_of_the_function_that_the_pipeline_applies(options, settings, head):
+    asked = pipeline("bert", made=classifier("bert", **settings), **options)
+    for text in TEXTS:
+        model, found = outputs(asked, text)
+        assert model.head == head
+        every = {one["label"]: one["score"] for one in asked(text, top_k=None)}
+        assert dict(zip(head.labels, model.head.probabilities(found)[0], strict=True)) == pytest.approx(every, abs=1e-5)
+
+
+def test_softmax_of_one_output_is_refused():
+    with pytest.raises(InputError, match="softmax makes 1 of the one output of BertForSequenceClassification"):
+        Explainer(pipeline("bert", made=classifier("bert", n=1), function_to_apply="softmax"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"add_special_tokens": False},
+        {"stride": 2, "truncation": True, "max_length": 8},
+        {"text_pair": "And another one."},
+        {"truncation": "only_second", "max_length": 8},
+        {"is_split_into_words": True},
+        {"return_special_tokens_mask": True},
+        {"temperature": 2.0},
+    ],
+)
+def test_options_that_cannot_be_followed_are_refused(options):
+    name = next(iter(options))
+    with pytest.raises(InputError, match=rf"the option {name}=.* explain a callable .* output=") as caught:
+        Explainer(pipeline("bert", **options))
+    assert "\n" not in str(caught.value)
+
+
+class Lowered(hf.TextClassificationPipeline):
+    def preprocess(self, inputs, **options):
+        return super().preprocess(inputs.lower(), **options)
+
+
+class Cooled(hf.TextClassificationPipeline):
+    def postprocess(self, model_outputs, **options):
+        model_outputs["logits"] = model_outputs["logits"] / 2
+        return super().postprocess(model_outputs, **options)
+
+
+class Named(hf.TextClassificationPipeline):
+    """A subclass that changes no answer."""
+
+    def _sanitize_parameters(self, limit=None, **options):
+        return super()._sanitize_parameters(**options, **({} if limit is None else {"max_length": limit}))
+
+
+def test_pipelines_with_methods_of_their_own_are_refused():
+    for kind, name in ((Lowered, "preprocess"), (Cooled, "postprocess")):
+        with pytest.raises(InputError, match=rf"{kind.__name__} has its own {name}; explain a callable"):
+            Explainer(pipeline("bert", kind=kind))
+    patched = pipeline("bert")
+    patched._forward = lambda inputs: patched.model(**inputs)
+    with pytest.raises(InputError, match="has its own _forward"):
+        Explainer(patched)
+    assert model_of(pipeline("bert", kind=Named, limit=8)).context == 8
+
+
+class Unmasked(torch.nn.Module):
+    """The mean of all positions, padding included."""
+
+    def __init__(self, inside):
+        super().__init__()
+        self.inside, self.config, self.device = inside, inside.config, torch.device("cpu")
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        return self.inside(input_ids, attention_mask=torch.ones_like(input_ids))
+
+
+def test_padding_is_refused_where_it_changes_the_answers():
+    full = {"padding": "max_length", "max_length": 16, "truncation": True}
+    words = copy.deepcopy(tokenizer("gpt2"))
+    words.pad_token, words.padding_side = words.eos_token, "left"
+    with pytest.raises(InputError, match="padding='max_length' of the pipeline changes what GPT2"):
+        Explainer(pipeline("gpt2", words=words, **full))  # the text begins at another position
+    made, usual = classifier("bert", **THREE)
+    with pytest.raises(InputError, match="padding='max_length' of the pipeline changes what Unmasked answers"):
+        Explainer(pipeline("bert", made=(Unmasked(made), usual), **full))
+    assert model_of(pipeline("bert", made=(Unmasked(made), usual), padding=True)).context == 64  # one text is never padded
+    with pytest.raises(InputError, match="return_token_type_ids=False of the pipeline changes what XLNet"):
+        Explainer(pipeline("xlnet", return_token_type_ids=False))
+    with pytest.raises(ModelError, match=r"the pipeline must answer .*does not have a padding token"):
+        Explainer(pipeline("gpt2", **full))
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # on old processors
+def test_precision_and_padding_go_together():
+    model = model_of(pipeline("bert", padding="max_length", max_length=16, truncation=True), precision="bfloat16")
+    assert (model.precision, model.context) == ("bfloat16", 16)
