@@ -182,9 +182,9 @@ def agrees(case, guess, r2):
     y, guess = np.ldexp(y, -power), np.ldexp(guess, -power)
     size = np.abs(y).max()
     if case.scores.ndim == 2:
-        y = y - y.mean(axis=1, keepdims=True)
+        y = np.ldexp(np.ldexp(y - y.mean(axis=1, keepdims=True), power), -power)  # as floats are: the smallest are coarse
     spread = (weights * (y - (weights * y).sum(axis=0) / weights.sum()) ** 2).sum() / weights.sum()
-    if spread <= 1e-20 * size**2 or power < -1000:  # predictions of the smallest floats are rounded to a few of them
+    if spread <= 1e-20 * size**2:
         return r2 <= 1.0
     share = (weights * (guess - y) ** 2).sum() / weights.sum() / spread
     return abs(1.0 - share - r2) <= 1e-3 * (1.0 + share)

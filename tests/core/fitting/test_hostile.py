@@ -168,6 +168,14 @@ def test_parameters_beyond_the_range_of_floats_become_the_mean_score(fitter):
     assert found.r2 == 0.0
 
 
+def test_parameters_below_the_range_of_floats_become_the_mean_score():
+    """Scores of 1e-300 at counts of 1e99 have slopes of 1e-399; without them nothing but a wrong base is left."""
+    found = fit([[1e99], [2e99], [1e99], [2e99]], [0.0, 3e-300, 0.0, 3e-300], Linear())
+    assert found.diagnosis.endswith("beyond the range of floats; every unit has the mean score instead.")
+    np.testing.assert_allclose(found.model([[1e99]]), 1.5e-300, rtol=1e-12)
+    assert found.r2 == pytest.approx(0.0, abs=1e-12)
+
+
 def test_an_average_of_the_largest_floats_is_finite():
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 9, (200, 7)).astype(float)

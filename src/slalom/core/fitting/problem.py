@@ -27,6 +27,7 @@ FALLBACK = "Fallback:"
 _NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
 _TOO_LARGE = f"{FALLBACK} the fitted parameters are beyond the range of floats; every unit has the mean score instead."
 _WORSE = -0.1  # no fit has an R2 below this on its own rows unless something went wrong
+_SHOWS = 1e-6  # a difference between two R2 that is more than rounding
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -205,22 +206,30 @@ class Problem:
         return self.fitted(model, converged=True, iterations=0, note=note)
 
     def unscaled(self, found: "Fit", power: int) -> "Fit":
-        """Return a fit of these scores as one of the scores times 2**power; the loss may then be infinite or 0."""
+        """Return a fit of these scores as one of the scores times 2**power; the loss may then be infinite or 0.
+
+        Where its parameters overflow, or so many underflow that it is worse than the mean score, it becomes the mean score.
+        """
         if not power:
             return found
+
+        def r2(model: Surrogate) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.r2(self.mean_square(times_power(model(self.counts), -power) - self.scores))
+
         model = _multiplied(found.model, power)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if model is None or not all_finite(model(self.counts)):
-                found = self.constant(_TOO_LARGE, isinstance(found.model, Additive))
-                model = _multiplied(found.model, power, _LARGEST)  # a mean exceeds that by rounding alone
-        assert model is not None
+        if model is None or not r2(model) >= min(found.r2 - _SHOWS, 0.0):
+            found = self.constant(_TOO_LARGE, isinstance(found.model, Additive))
+            model = _multiplied(found.model, power, _LARGEST)  # a mean exceeds that by rounding alone
+            assert model is not None
         values_se, background_se = found.values_se, found.background_se
         if values_se is not None:
             values_se = times_power(values_se, power)
         if background_se is not None:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
-        loss = float(times_power(np.asarray(found.loss), 2 * power))
-        return _judged(replace(found, model=model, loss=loss, values_se=values_se, background_se=background_se))
+        actual, loss = r2(model), float(times_power(np.asarray(found.loss), 2 * power))
+        share = found.r2 if abs(actual - found.r2) <= _SHOWS else actual
+        return _judged(replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se))
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
