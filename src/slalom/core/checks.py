@@ -11,6 +11,8 @@ from slalom.errors import InputError
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = Any  # ArrayLike, or a sparse array of scipy
 
+_ORDINARY = (1e-100, 1e100)  # numbers of this size can be squared and summed
+
 
 def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
     """Return `given` as finite float64 with one of the allowed numbers of dimensions."""
@@ -34,6 +36,22 @@ def _finite_sum(array: Floats) -> bool:
     """Return whether the sum is finite, and with it every number; quick, but it may overflow where none is infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(array.sum()))
+
+
+def exponent(numbers: Floats) -> int:
+    """Return the power of two that divides the numbers down, or up, to about one; 0 where the largest is of ordinary size.
+
+    >>> exponent(np.array([0.0, -8e200])), exponent(np.array([3.0, 1e-7])), exponent(np.zeros(2))
+    (668, 0, 0)
+    """
+    largest = float(np.abs(numbers).max(initial=0.0))
+    return 0 if largest == 0.0 or _ORDINARY[0] <= largest <= _ORDINARY[1] else int(np.frexp(largest)[1])
+
+
+def times_power(numbers: Floats, power: int) -> Floats:
+    """Return numbers times 2**power, exactly unless they leave the range of floats."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(numbers, power) if power else numbers
 
 
 def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:

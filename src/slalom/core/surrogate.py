@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from slalom.core.checks import Counts, Floats, count_matrix, real_array
+from slalom.core.checks import Counts, Floats, count_matrix, exponent, real_array, times_power
 from slalom.errors import InputError
 
 # Up to this spread of the importances, exp(s - max s) times a count neither overflows nor loses a unit to underflow.
@@ -137,13 +137,16 @@ class Slalom:
         top = max(self.importances.max(), s0)
         weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
         total = c @ weights + rest
-        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and np.abs(self.values).max() < 1e100:
+        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and not exponent(self.values):
             top_line = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
             return np.asarray((top_line / total).T)
         units, rest = self._attention(c)
-        if self.background is None:
-            return np.asarray(units @ self.values)
-        return np.asarray(units @ self.values + np.multiply.outer(rest, self.background.value))
+        with np.errstate(over="ignore"):
+            found = units @ self.values
+            if self.background is not None:
+                found = found + np.multiply.outer(rest, self.background.value)
+        ends = self.values if self.background is None else np.concatenate([self.values, [self.background.value]])
+        return np.asarray(np.clip(found, ends.min(axis=0), ends.max(axis=0)))  # an average, but for rounding
 
     def weights(self, counts: Counts) -> Floats:
         """Return the attention a (n_samples, n_units); with a background the rows sum to less than one."""
@@ -191,9 +194,15 @@ def _centring(s: Floats, total: float) -> tuple[float, Floats]:
     return shift, moved
 
 
-def centred(scores: Floats) -> Floats:
-    """Take the mean over the classes (the last axis) off."""
-    return np.asarray(scores - _beyond_rounding(scores.mean(axis=-1, keepdims=True), scores))
+def centred(scores: Floats, apart: bool = False) -> Floats:
+    """Take the mean over the classes (the last axis) off; apart: rows may differ in size by more than rounding shows."""
+    power = exponent(scores)
+    scaled = times_power(scores, -power)
+    mean = scaled.mean(axis=-1, keepdims=True)
+    kept = _beyond_rounding(mean, scaled)
+    if apart:
+        kept = np.where(np.abs(mean) > 1e-6 * np.abs(scaled).max(axis=-1, keepdims=True), mean, kept)
+    return np.asarray(times_power(scaled - kept, power))
 
 
 def _beyond_rounding(mean: Floats, of: Floats) -> Floats:

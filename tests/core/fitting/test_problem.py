@@ -174,7 +174,7 @@ def test_the_mean_as_a_model_explains_nothing():
 def test_constant_scores_are_explained_wholly_or_not_at_all(level):
     problem = Problem.of(EYE, np.full(3, level), None)
     assert result(problem, Slalom(np.full(3, level), np.zeros(3))).r2 == 1.0
-    assert result(problem, Slalom(np.full(3, level + 0.5), np.zeros(3))).r2 < -1e6
+    assert result(problem, Slalom(np.full(3, level + 0.5), np.zeros(3))).r2 == 0.0
 
 
 def test_a_fit_that_did_not_converge_says_which_option_to_raise():

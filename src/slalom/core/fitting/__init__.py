@@ -1,15 +1,20 @@
 """Fit a Slalom to counts and scores: one algorithm a file, one function for all."""
 
+from contextlib import suppress
+
+import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.core.checks import Counts
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
-from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 
 __all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
+
+_FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 
 
 def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
@@ -17,6 +22,9 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
 
     Counts may be a sparse array of scipy. Scores of several classes are logits (or log probabilities) and are centred over the
     classes first. Weights (m,) say how much a row counts.
+
+    Any finite scores give a fit with finite parameters, predictions of the rows and r2. Where that takes a simpler model than
+    the fitter's, `Fit.diagnosis` says so.
 
     >>> import numpy as np
     >>> from slalom.core import Slalom
@@ -26,4 +34,12 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
     >>> found.converged, np.allclose(found.model.values, truth.values, atol=1e-6)
     (True, True)
     """
-    return (Joint() if fitter is None else fitter).solve(Problem.of(counts, scores, weights))
+    fitter = Joint() if fitter is None else fitter
+    problem = Problem.of(counts, scores, weights)
+    power = problem.power
+    problem, found = problem.scaled(power), None
+    with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = fitter.solve(problem)
+    if found is None or not np.isfinite(found.loss):
+        found = problem.constant(_FAILED, additive=isinstance(fitter, Linear))
+    return problem.unscaled(found, power)

@@ -37,7 +37,7 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_array
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -97,8 +97,11 @@ class Alternating(Fitter):
                 converged = state.loss >= (1.0 - self.tolerance) * before or state.loss <= data.rounding
                 iterations += 1
         values = state.values + data.mean
+        if not all_finite(values):
+            raise ArithmeticError("the least squares of the values have left the range of floats")
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
-        return problem.fitted(model, converged=converged or self.once, iterations=iterations, note=self._remark(state))
+        found = problem.fitted(model, converged=converged or self.once, iterations=iterations, note=self._remark(state))
+        return sound(found)
 
     def _remark(self, state: "_State") -> str:
         """Say how many units are pressed against the floor, if any."""

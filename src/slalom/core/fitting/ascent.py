@@ -101,6 +101,13 @@ def hopeless(evidence: float, gain: float, target: float) -> bool:
     return evidence + 10.0 * gain < target
 
 
+def _raised(lift: float) -> float:
+    """Return a larger part of H's diagonal to add; ArithmeticError where the whole of it was not enough."""
+    if lift >= 1.0:
+        raise ArithmeticError("the normal equations are not positive definite")
+    return lift * 100.0
+
+
 @dataclass(eq=False)
 class Ascent:
     """The data of a fit, and how a candidate is brought to its highest evidence.
@@ -109,7 +116,8 @@ class Ascent:
     say nothing. units: those of the problem. variance is that of the scores. A candidate is done when an iteration adds less
     than tolerance to the evidence, per row.
     large: whether linearisations are what takes the time. coarse: whether Gram matrices may be of single precision.
-    The last linearisation is kept: the score test for a link and the errors are at the same point.
+    The last linearisation is kept: the score test for a link and the errors are at the same point. lift: the part of H's
+    diagonal that was added there.
     """
 
     design: Design
@@ -124,6 +132,7 @@ class Ascent:
     coarse: bool = False
     tilt: Tilt | None = None
     last: Linearised | None = None
+    lift: float = FLOOR
     sent: dict[tuple[bool, bool], Priors] = field(default_factory=dict)  # to the device
 
     def climb(
@@ -251,11 +260,16 @@ class Ascent:
 
     def flat(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper, float]:
         """Return the best point of this shape, its precisions, and the evidence for the shape, but for a constant."""
-        n, outputs = point.psi.shape
-        best, numbers = self.on.recorded(steps.flat)(point, self.knobs(hyper), self.priors(point), self.coarse)
-        open_psi, log_det, failed, *rest = self.on.floats(numbers)
-        if failed:
-            raise ArithmeticError("the normal equations are not positive definite")
+        (n, outputs), lift = point.psi.shape, FLOOR
+        while True:
+            best, numbers = self.on.recorded(steps.flat)(point, self.knobs(hyper, lift), self.priors(point), self.coarse)
+            open_psi, log_det, failed, *rest = found = self.on.floats(numbers)
+            if not failed and np.isfinite(found).all():
+                break
+            if self.coarse:
+                self.coarse = False  # rounding has hidden the prior
+            else:
+                lift = _raised(lift)
         terms = Terms(*rest)
         evidence = outputs * (terms.background - log_det) - 0.5 * terms.cost(hyper)
         known = max(n - hyper.strength * open_psi, 1e-3) * outputs
@@ -289,14 +303,12 @@ class Ascent:
                 traced, tried = traced[:3], (damping, moved, traced[3:])
             if coarse and not max(psi, t) < _COARSE:
                 self.coarse = coarse = False
-            elif not failed:
-                exact = exact or not self.coarse
+            elif not failed and np.isfinite((*terms, *traced)).all():
+                exact, self.lift = exact or not self.coarse, lift
                 self.last = Linearised(point, hyper, rows, system, factors, exact, terms, traced, tried)
                 return self.last
-            elif lift < 1.0:
-                lift *= 100.0
             else:
-                raise ArithmeticError("the normal equations are not positive definite")
+                lift = _raised(lift)
 
     def step(self, at: Linearised, damping: float) -> tuple[Centred | None, Terms, float]:
         """Return the next point, its terms and the next damping (Nielsen's rule); None where no damping helps."""
@@ -389,4 +401,7 @@ class Ascent:
         numbers = self.on.numpy(self.on.recorded(steps.bends)(at.point, at.rows, at.system, at.factors))
         left, slope = numbers[:4].reshape(2, 2), numbers[4:]
         left = left + np.diag(1e-9 * np.diag(left) + 1e-300)
-        return float(0.5 * slope @ np.linalg.solve(left, slope))
+        try:
+            return float(0.5 * slope @ np.linalg.solve(left, slope))
+        except np.linalg.LinAlgError:
+            return 0.0  # S does not vary

@@ -27,6 +27,7 @@ class Backend(ABC):
     """An array library and a device. `xp` is the module whose functions take its arrays."""
 
     xp: Any
+    failures: tuple[type[Exception], ...] = (ArithmeticError,)  # what is raised where a matrix has no decomposition
 
     @abstractmethod
     def asarray(self, array: Floats) -> Any:
@@ -78,6 +79,7 @@ class NumpyBackend(Backend):
     """numpy and LAPACK on the CPU."""
 
     xp = np
+    failures = (ArithmeticError, np.linalg.LinAlgError)
 
     def asarray(self, array: Floats) -> Floats:
         """Return the array itself."""
@@ -136,6 +138,7 @@ class TorchBackend(Backend):
         import torch  # noqa: PLC0415  (optional, and slow to import)
 
         self.xp = torch
+        self.failures = (ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
         self.device = torch.device(device)
 
     @contextmanager

@@ -8,6 +8,7 @@ decides between the candidates: the linear limit, SLALOM with a background, with
 Gauss-Newton Hessian is the posterior covariance, which gives the standard errors.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -21,7 +22,7 @@ from slalom.core.fitting.backend import Backend, NumpyBackend, backend
 from slalom.core.fitting.centred import SHARE, Centred, Design
 from slalom.core.fitting.errors import standard_errors, widened
 from slalom.core.fitting.mixture import mixed, mixed_errors
-from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
 from slalom.core.fitting.ridge import Ridge, ridge
 from slalom.core.fitting.steps import Factors
 from slalom.core.surrogate import Slalom
@@ -35,7 +36,13 @@ _CLEAR = 3.0  # times as many, or as few, leave no doubt
 _FAINT = 0.1  # a background with a smaller share than this may be none at all
 _LARGE = 50_000  # elements of counts from which single precision saves more than it costs
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
+_NOTICED = 1e-6  # a larger part of the normal equations' diagonal that was added to them is worth a word
 _GONE = 0.01  # and with a smaller share than this the question is asked at once
+_REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
+_RIDGE = f"{FALLBACK} the fit failed numerically; this is ridge regression written as a SLALOM, without standard errors."
+_EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
+_LIFTED = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
+_CONSTANT = f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score instead."
 _LINEAR = (
     "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
     " the units (the gradient and removal scores) mean something."
@@ -47,10 +54,13 @@ _LINEAR = (
 class Joint(Fitter):
     """Fit values, importances, background and link together; nothing needs to be set for ordinary use.
 
-    background: True, False, or None to let the data decide. link: the same (for one score a row; with several classes there
-    is none). max_iterations: of each candidate. tolerance: a candidate is done when an iteration adds less than this to the
-    evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one and
-    the problem is large enough to gain by it.
+    background: True, False, or None to let the data decide. link: the same for one score a row; two classes get one where
+    the data ask for it, more get none. max_iterations: of each candidate. tolerance: a candidate is done when an iteration
+    adds less than this to the evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one
+    and the problem is large enough to gain by it.
+
+    Where the normal equations have no solution, more is added to their diagonal; then the fit is repeated in double precision
+    on the CPU, then ridge regression is returned, then the mean score. The diagnosis says which.
     """
 
     background: bool | None = None
@@ -73,14 +83,22 @@ class Joint(Fitter):
         if self.link and problem.scores.ndim == 2:
             raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
         if problem.steady or problem.rows_alike:
-            return _constant(problem)
+            return problem.constant()
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
         m, n = problem.counts.shape
         small = self.device == "auto" and n * (m + 2 * n) < _WORTH_A_GPU
         on = backend("cpu" if small else self.device)
-        with on.session():
+        with suppress(*on.failures), on.session():
             return _Search(self, problem, on).fit()
+        exact, on = isinstance(on, NumpyBackend) and problem.counts.size < _LARGE, NumpyBackend()
+        with suppress(*on.failures), on.session():
+            search = _Search(self, problem, on, coarse=False)
+            if not exact:
+                with suppress(*on.failures):
+                    return search.fit(_REPEATED)
+            return search.linear()
+        return problem.constant(_CONSTANT)
 
 
 def _single(problem: Problem) -> Fit:
@@ -91,22 +109,16 @@ def _single(problem: Problem) -> Fit:
     there = problem.counts[:, 0] > 0
     empty, full = (np.average(problem.scores[x], axis=0, weights=problem.weights[x]) for x in (~there, there))
     values = (full + (full - empty) / problem.counts.max())[None]
+    if not all_finite(values):
+        raise ArithmeticError("the value is beyond the range of floats")
     note = "With one unit its value cannot be told from its importance; they are taken as equal."
     return problem.fitted(Slalom(values, [0.0], (empty, 0.0)), converged=True, iterations=0, note=note)
-
-
-def _constant(problem: Problem) -> Fit:
-    """Return the fit where scores or rows do not vary: every unit, and the background if needed, has the mean score."""
-    n, level = problem.counts.shape[1], problem.level
-    values = np.broadcast_to(level, (n, *np.shape(level)))
-    background = (level, 0.0) if problem.empty_rows else None
-    return problem.fitted(Slalom(values, np.zeros(n), background), converged=True, iterations=0)
 
 
 class _Search:
     """One solve: which candidates are tried, and what becomes of the best."""
 
-    def __init__(self, options: Joint, problem: Problem, on: Backend) -> None:
+    def __init__(self, options: Joint, problem: Problem, on: Backend, coarse: bool = True) -> None:
         self.options, self.problem, self.on = options, problem, on
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
@@ -130,7 +142,8 @@ class _Search:
         )
         variance, limits = self.seen.spread, (options.tolerance, options.max_iterations)
         self.ascent = Ascent(design, self.on, self.scores, self.weights, len(self.line.centre), variance, *limits)
-        self.ascent.large = self.ascent.coarse = self.counts.size >= _LARGE
+        self.ascent.large = self.counts.size >= _LARGE
+        self.ascent.coarse = coarse and self.ascent.large
         self.iterations = 0
 
     def climb(
@@ -147,13 +160,16 @@ class _Search:
         self.iterations += found.iterations - (before.iterations if before else 0)
         return found
 
-    def fit(self) -> Fit:
+    @cached_property
+    def told_apart(self) -> bool:
+        """Whether inputs differ in length: where they do not, a background can be shared out among the units."""
+        totals = self.counts.sum(axis=1)
+        return float(np.ptp(totals)) > 1e-9 * float(totals.max())
+
+    def fit(self, note: str = "") -> Fit:
         """Try the candidates that the options and the data call for; return the best."""
         options = self.options
-        totals = self.counts.sum(axis=1)
-        # Where all inputs have the same length a background can be shared out among the units: it says nothing.
-        told_apart = float(np.ptp(totals)) > 1e-9 * float(totals.max())
-        with_background = options.background is True or (options.background is None and told_apart)
+        with_background = options.background is True or (options.background is None and self.told_apart)
         self.may_drop = options.background is None and with_background and not self.problem.empty_rows
         if options.link:
             best = self.or_bare(self.climb(self.linked_start(with_background)))
@@ -161,7 +177,7 @@ class _Search:
             best = self.plain_or_linked(with_background)
             if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
                 best = self.linear_limit(with_background)
-        return self.finish(best)
+        return self.finish(best, note)
 
     def plain_or_linked(self, with_background: bool) -> Candidate:
         """Return the better of the models without and, where the residuals ask for it, with a link."""
@@ -244,6 +260,13 @@ class _Search:
 
     def linear_limit(self, with_background: bool) -> Candidate:
         """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
+        point, hyper = self.limit_point(with_background)
+        hyper = hyper._replace(tightness=1.0)
+        at = self.ascent.linearised(point, hyper, exact=True, traces=True)
+        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
+
+    def limit_point(self, with_background: bool) -> tuple[Centred, Hyper]:
+        """Return the point of the linear limit, and the precisions of its start."""
         point, hyper = self.start(self.line, with_background)
         if with_background:  # without one all inputs have one length, where equal weights are linear already
             p, q, _ = point.attention
@@ -251,14 +274,12 @@ class _Search:
             rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
             share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5))
             point = replace(point, scalars=self.on.asarray(np.array([share])))
-        hyper = hyper._replace(tightness=1.0)
-        at = self.ascent.linearised(point, hyper, exact=True, traces=True)
-        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
+        return point, hyper
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
-    def finish(self, best: Candidate) -> Fit:
-        """Turn the best candidate into a Slalom with standard errors."""
+    def finish(self, best: Candidate, note: str) -> Fit:
+        """Turn the best candidate into a Slalom with standard errors; note is what else there is to say."""
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.ascent.polish(best)
@@ -270,15 +291,29 @@ class _Search:
             with self.at_home.on.session():
                 errors = mixed_errors(self.at_home, best, self.basis)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
-        return self.problem.fitted(
-            self.model(point),
-            converged=best.converged,
-            iterations=self.iterations,
-            note=_LINEAR if linear else "",
-            values_se=errors.values,
-            importances_se=errors.importances,
-            background_se=errors.background,
+        lift = self.ascent.lift
+        notes = (_LINEAR if linear else "", note, _LIFTED.format(lift) if lift > _NOTICED else "")
+        return sound(
+            self.problem.fitted(
+                self.model(point),
+                converged=best.converged,
+                iterations=self.iterations,
+                note=" ".join(part for part in notes if part),
+                values_se=errors.values,
+                importances_se=errors.importances,
+                background_se=errors.background,
+            )
         )
+
+    def linear(self) -> Fit:
+        """Return the linear limit without standard errors: nothing is factorised but what the ridge regression has."""
+        equal = self.options.background is False and self.told_apart
+        if equal:
+            point = self.ascent.flat(*self.start(self.line, with_background=False))[0]
+        else:
+            point = self.limit_point(self.options.background is True or self.told_apart)[0]
+        model = self.model(self.brought(point))
+        return sound(self.problem.fitted(model, converged=True, iterations=1, note=_EQUAL if equal else _RIDGE))
 
     @cached_property
     def at_home(self) -> Ascent:
@@ -305,14 +340,17 @@ class _Search:
         )
 
     def model(self, point: Centred) -> Slalom:
-        """Return the Slalom of a point of the host."""
-        background, link = None, None
+        """Return the Slalom of a point of the host; ArithmeticError where that is not finite."""
+        values, background, link = self.classes(point.values), None, None
         if point.background:
             value, importance = point.outside
             background = (self.classes(value), float(importance))
         if point.linked:
-            link = (float(point.scalars[-2]), float(np.exp(-point.scalars[-1])))
-        return Slalom(self.classes(point.values), point.t, background, link)
+            middle, reach = point.scalars[-2:-1], np.exp(-point.scalars[-1:])
+            link = self.classes(middle), np.abs(self.classes(reach))
+        if not all_finite(values, point.t, *(background or ()), *(link or ())) or (link and not np.all(link[1])):
+            raise ArithmeticError("the parameters are beyond the range of floats")
+        return Slalom(values, point.t, background, link)
 
     def classes(self, outputs: Floats) -> Floats:
         """Return outputs (..., K) as a single number, or as centred scores of the classes."""

@@ -13,7 +13,7 @@ from scipy.linalg import helmert
 
 from slalom.core.additive import Additive
 from slalom.core.fitting.backend import backend
-from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
 from slalom.core.fitting.ridge import ridge
 
 
@@ -29,10 +29,11 @@ class Linear(Fitter):
         basis = helmert(problem.scores.shape[1]).T if several else np.ones((1, 1))
         scores = (problem.scores if several else problem.scores[:, None])[seen] @ basis
         if problem.steady or problem.rows_alike:
-            effects = np.zeros((problem.counts.shape[1], *problem.scores.shape[1:]))
-            return problem.fitted(Additive(effects, problem.level), converged=True, iterations=0)
+            return problem.constant(additive=True)
         on = backend("cpu")
         line = ridge(on.asarray(problem.counts[seen]), scores, problem.weights[seen] / problem.weights[seen].mean(), on)
         slopes, base = line.slopes @ basis.T, (line.level - line.centre @ line.slopes) @ basis.T
+        if not all_finite(slopes, base):
+            raise ArithmeticError("the ridge regression has left the range of floats")
         model = Additive(slopes, base) if several else Additive(slopes[:, 0], base[0])
-        return problem.fitted(model, converged=True, iterations=1)
+        return sound(problem.fitted(model, converged=True, iterations=1))

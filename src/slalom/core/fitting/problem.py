@@ -3,32 +3,46 @@
     minimise  sum_k weight_k |F(counts_k) - scores_k|^2  over the parameters of a Slalom
 
 `Problem` holds the checked data of one such fit, `Fitter` is the strategy that solves it, `Fit` the result.
+
+Any finite scores have a fit. Scores whose squares leave the range of floats are divided by a power of two before the fit, and
+its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallback that a fitter takes is named in
+`Fit.diagnosis`, in a sentence that begins with `FALLBACK`.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from slalom.core.additive import Surrogate
-from slalom.core.checks import Counts, Floats, count_matrix, real_array
-from slalom.core.surrogate import centred
+from slalom.core.additive import Additive, Surrogate
+from slalom.core.checks import Counts, Floats, count_matrix, exponent, real_array, times_power
+from slalom.core.surrogate import Link, Slalom, centred
 from slalom.errors import InputError
+
+FALLBACK = "Fallback:"
+_NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
+_TOO_LARGE = f"{FALLBACK} the fitted parameters are beyond the range of floats; every unit has the mean score instead."
+_WORSE = -0.1  # no fit has an R2 below this on its own rows unless something went wrong
+_SHOWS = 1e-6  # a difference between two R2 that is more than rounding
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Checked data: counts (m, n), scores (m,) or (m, n_classes) centred over classes, weights (m,) with mean one.
 
-    table: the counts as they were given, an array of floats or a sparse one (CSR) of positive numbers.
+    table: the counts as they were given, an array of floats or a sparse one (CSR) of positive numbers. largest: the largest
+    score of a row with a weight before they were centred, which their rounding goes by; 0 where they were not.
     """
 
     table: Floats | csr_array
     scores: Floats
     weights: Floats
+    largest: float = 0.0
 
     @classmethod
     def of(cls, counts: Counts, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
@@ -45,7 +59,25 @@ class Problem:
             raise InputError(
                 f"weights must hold {m} numbers >= 0, not all of them 0; got shape {w.shape}, minimum {w.min(initial=0)}"
             )
-        return cls(c, centred(y) if y.ndim == 2 else y, w / w.mean())
+        w = times_power(w, -exponent(w))
+        w = w / w.mean()
+        if y.ndim == 1:
+            return cls(c, y, w)
+        found = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
+        return cls(c, found, w, float(np.abs(y[w > 0]).max()))
+
+    @property
+    def power(self) -> int:
+        """The power of two that brings the scores of rows with a weight to about one; 0 where they are of ordinary size."""
+        return exponent(self.scores[self.weights > 0])
+
+    def scaled(self, power: int) -> "Problem":
+        """Return the problem with the scores divided by 2**power, those of rows without a weight replaced by 0 if too large."""
+        if not power and not exponent(self.scores):
+            return self
+        seen = (self.weights > 0).reshape(-1, *[1] * (self.scores.ndim - 1))
+        largest = float(times_power(np.asarray(self.largest), -power))
+        return replace(self, scores=times_power(np.where(seen, self.scores, 0.0), -power), largest=largest)
 
     @cached_property
     def counts(self) -> Floats:
@@ -79,7 +111,12 @@ class Problem:
     @property
     def steady(self) -> bool:
         """Whether the scores do not vary, but for rounding."""
-        return self.spread <= 1e-28 * self.mean_square(self.scores)
+        return self.spread <= 1e-28 * self.size
+
+    @property
+    def size(self) -> float:
+        """The weighted mean square of the scores (summed over classes), or the largest score's before they were centred."""
+        return max(self.mean_square(self.scores), self.largest * self.largest)
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
@@ -107,10 +144,20 @@ class Problem:
         return self.mean_square(model(self.counts) - self.scores)
 
     def r2(self, loss: float) -> float:
-        """Return the share of the spread that a loss explains; where the scores do not vary, 1 or minus infinity."""
+        """Return the share of the spread that a loss explains: a finite number, at most 1.
+
+        Where the scores do not vary it is 1 for a model that meets them and 0 for any other, as in scikit-learn's r2_score.
+        """
         if self.steady:
-            return 1.0 if loss <= 1e-20 * self.mean_square(self.scores) else -np.inf
-        return 1.0 - loss / self.spread
+            return 1.0 if loss <= 1e-20 * self.size else 0.0
+        left = loss / self.spread
+        return 1.0 - left if left <= _LARGEST else -_LARGEST
+
+    def explained(self, guess: Floats) -> float:
+        """Return the r2 of predictions, for scores of any size."""
+        power = self.power
+        scaled = self.scaled(power)
+        return scaled.r2(scaled.mean_square(times_power(guess, -power) - scaled.scores))
 
     def fitted(
         self,
@@ -132,15 +179,63 @@ class Problem:
         fitter itself has to say. judged: whether the data are what the parameters come from; where they are not, nothing is
         said about them.
         """
-        loss = self.loss(model) if loss is None else loss
+        if loss is None:
+            guess = model(self.counts)
+            r2 = self.explained(guess)
+            with np.errstate(over="ignore"):
+                loss = self.mean_square(guess - self.scores)
+        else:
+            r2 = self.r2(loss)
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
-        return Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se, background_se)
+        found = Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+        return _judged(found)
+
+    def constant(self, note: str = "", additive: bool = False) -> "Fit":
+        """Return the fit where every unit, and the background if one is needed, has the mean score.
+
+        additive: as an `Additive`, with the mean score for its base.
+        """
+        n, level = self.table.shape[1], self.level
+        values = np.broadcast_to(level, (n, *np.shape(level)))
+        model: Surrogate = (
+            Additive(np.zeros(values.shape), level)
+            if additive
+            else Slalom(values, np.zeros(n), (level, 0.0) if self.empty_rows else None)
+        )
+        return self.fitted(model, converged=True, iterations=0, note=note)
+
+    def unscaled(self, found: "Fit", power: int) -> "Fit":
+        """Return a fit of these scores as one of the scores times 2**power; the loss may then be infinite or 0.
+
+        Where its parameters overflow, or so many underflow that it is worse than the mean score, it becomes the mean score.
+        """
+        if not power:
+            return found
+
+        def r2(model: Surrogate) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.r2(self.mean_square(times_power(model(self.counts), -power) - self.scores))
+
+        model = _multiplied(found.model, power)
+        if model is None or not r2(model) >= min(found.r2 - _SHOWS, 0.0):
+            found = self.constant(_TOO_LARGE, isinstance(found.model, Additive))
+            model = _multiplied(found.model, power, _LARGEST)  # a mean exceeds that by rounding alone
+            assert model is not None
+        values_se, background_se = found.values_se, found.background_se
+        if values_se is not None:
+            values_se = times_power(values_se, power)
+        if background_se is not None:
+            background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
+        actual, loss = r2(model), float(times_power(np.asarray(found.loss), 2 * power))
+        share = found.r2 if abs(actual - found.r2) <= _SHOWS else actual
+        return _judged(replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se))
 
     def mean_square(self, residual: Floats) -> float:
-        """Return the weighted mean over rows of the squared residual (summed over classes)."""
-        square = residual**2 if residual.ndim == 1 else (residual**2).sum(axis=1)
-        return float(np.average(square, weights=self.weights))
+        """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
+        with np.errstate(over="ignore"):
+            square = residual**2 if residual.ndim == 1 else (residual**2).sum(axis=1)
+            return float(np.average(square, weights=self.weights))
 
     def undetermined(self) -> str:
         """Say in plain words why no fitter could determine the parameters from these data; empty where one might."""
@@ -182,11 +277,13 @@ def _named(units: NDArray[np.intp]) -> str:
 class Fit:
     """A fitted model and how far to trust it.
 
-    loss: weighted mean squared error on the data. r2: share of the scores' variance explained on the data.
+    loss: weighted mean squared error on the data; infinite where that is beyond the range of floats. r2: share of the scores'
+    variance explained on the data; where they do not vary, 1 for a model that meets them and 0 for any other.
     values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
     background_se: the same for the pair (value, importance); on real classifiers they are far too small (docs/results/core.md
     has the figures), so no explanation shows them.
-    diagnosis: plain words where the data cannot determine the parameters or the fit did not converge; empty otherwise.
+    diagnosis: plain words where the data cannot determine the parameters, the fit did not converge, or fell back on a simpler
+    one; empty otherwise.
     """
 
     model: Surrogate
@@ -202,8 +299,46 @@ class Fit:
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
     """Return R2 of predictions (m,) or (m, n_classes), rows weighted, by the rule of `Problem.r2`."""
-    problem = Problem.of(np.ones((len(scores), 1)), scores, weights)
-    return problem.r2(problem.mean_square(guess - problem.scores))
+    return Problem.of(np.ones((len(scores), 1)), scores, weights).explained(guess)
+
+
+def sound(found: Fit) -> Fit:
+    """Return a fit that minimises the loss; ArithmeticError where it is worse than the mean score by more than rounding."""
+    if not (np.isfinite(found.loss) and found.r2 > _WORSE):
+        raise ArithmeticError(f"the predictions are worse than a constant: R2 is {found.r2:.3g}")
+    return found
+
+
+def _judged(found: Fit) -> Fit:
+    """Return a fit, without its standard errors where one of them is not finite."""
+    if all_finite(found.values_se, found.importances_se, *(found.background_se or ())):
+        return found
+    diagnosis = f"{found.diagnosis} {_NO_ERRORS}".lstrip()
+    return replace(found, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
+
+
+def _multiplied(model: Surrogate, power: int, limit: float = np.inf) -> Surrogate | None:
+    """Return a model whose scores are 2**power times as large, parameters cut off at a limit; None where one is infinite."""
+
+    def times(numbers: float | Floats) -> Floats:
+        return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
+
+    if isinstance(model, Additive):
+        effects, base = times(model.effects), times(model.base)
+        return Additive(effects, base) if all_finite(effects, base) else None
+    values, background, link = times(model.values), model.background, model.link
+    if background is not None:
+        background = background._replace(value=times(background.value))
+    if link is not None:
+        link = Link(times(link.middle), times(link.reach))
+    if not all_finite(values, *(background or ()), *(link or ())) or (link is not None and not np.all(link.reach)):
+        return None
+    return Slalom(values, model.importances, background, link, model.gamma)
+
+
+def all_finite(*arrays: Any) -> bool:
+    """Return whether all numbers are finite; None stands for no numbers."""
+    return all(array is None or bool(np.isfinite(array).all()) for array in arrays)
 
 
 class Fitter(ABC):
@@ -215,4 +350,8 @@ class Fitter(ABC):
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model of this strategy for checked data."""
+        """Return the best model of this strategy for checked data.
+
+        `fit` brings scores of any size to about one before. An ArithmeticError, or a loss that is not finite, makes it fall
+        back on the mean score.
+        """

@@ -42,7 +42,7 @@ def ridge(counts: Any, scores: Floats, weights: Floats, on: Backend) -> Ridge:
     root = np.sqrt(weights)[:, None]
     y = (scores - level) * root
     values, along, basis = _spectrum(on, (counts - centre) * on.asarray(root), on.asarray(y))
-    strengths = _STRENGTHS * max(float(values.mean()), 1e-300)
+    strengths = _STRENGTHS * max(float(values.mean()) if len(values) else 0.0, 1e-300)
     square = (along**2).sum(axis=1)  # |V'X'y|^2 an eigenvalue: a fit leaves |y|^2 - sum square / (value + strength)
     power = float((y**2).sum())
     misfit = power - (square / (values + strengths[:, None])).sum(axis=1)

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.problem import Fit, Fitter, Problem
+from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
@@ -112,7 +112,7 @@ class Sgd(Fitter):
         values = parameters[:-1].T * data.scale + data.mean
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], parameters[-1])
         known = loss * data.scale**2 if problem.scores.ndim == 1 else None  # a model of several classes has centred values
-        return problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps")
+        return sound(problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps"))
 
     def _descend(self, data: "_Data") -> tuple[Floats, float, int, bool]:
         """Return the best v and s (n_classes + 1, n), their loss, the steps taken and whether they sufficed."""

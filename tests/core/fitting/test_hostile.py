@@ -1,0 +1,310 @@
+"""Any finite scores give a fit: no exception, no number that is not finite, and every fallback is named in the diagnosis."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slalom.core import Additive, Alternating, Joint, Linear, Sgd, Slalom, fit
+from slalom.core.fitting import joint, steps
+from slalom.core.fitting.backend import NumpyBackend, TorchBackend
+from slalom.core.fitting.problem import FALLBACK, Problem
+from slalom.errors import InputError
+
+# By its path: other packages install a module called benchmarks.
+SPEC = spec_from_file_location("hostile", Path(__file__).parents[3] / "benchmarks" / "hostile.py")
+SPEC.loader.exec_module(hostile := module_from_spec(SPEC))
+
+LARGEST = np.finfo(float).max
+PUBLIC = [Joint(device="cpu"), Joint(background=False), Joint(link=True), Linear(), Alternating(), Sgd(max_steps=300)]
+
+
+def numbers(found):
+    """All numbers of a fit but the loss and r2, those that grow with the scores first."""
+    model, errors = found.model, found.background_se or ()
+    if isinstance(model, Additive):
+        return [model.effects, model.base], []
+    large = [model.values, *(model.background or ())[:1], *(model.link or ()), found.values_se, *errors[:1]]
+    small = [model.importances, found.importances_se, *errors[1:]]
+    return [part for part in large if part is not None], [part for part in small if part is not None]
+
+
+def planted(m=60, n=6, classes=None, seed=0):
+    """Counts with some rows of weight zero, scores below 1, and the weights."""
+    rng = np.random.default_rng(seed)
+    shape = (n,) if classes is None else (n, classes)
+    counts = (rng.random((m, n)) < 0.5).astype(float)
+    counts[:, 0] = 1.0
+    scores = Slalom(rng.normal(size=shape), rng.normal(size=n))(counts)
+    scores = scores + 0.05 * rng.normal(size=scores.shape)
+    weights = np.where(np.arange(m) % 10 == 3, 0.0, 1.0 + np.arange(m) % 3)
+    return counts, 0.9 * scores / np.abs(scores).max(), weights
+
+
+# -- the benchmark, shortened ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [0, 10_000, 20_000, 30_000])
+def test_fits_of_hostile_data_are_finite(start):
+    results = [hostile.tried(seed) for seed in range(start, start + 80)]
+    assert [(r.seed, r.kinds, r.exception, r.wrong) for r in results if r.exception or r.wrong] == []
+
+
+def test_a_seed_draws_one_case_and_every_fitter_is_drawn():
+    one, again = hostile.drawn(7), hostile.drawn(7)
+    np.testing.assert_array_equal(one.scores, again.scores)
+    assert {hostile.drawn(seed).kinds["fitter"] for seed in range(120)} == set(hostile.FITTERS)
+
+
+# -- single precision that hides the priors ----------------------------------------------------------------------
+
+
+def deletions(n=256, m=200):
+    """A text less 1 to 10 units, the whole text counting as much as all deletions, and additive scores around 5.4."""
+    rng = np.random.default_rng(0)
+    gone = rng.random((m, n)).argsort(axis=1) < np.r_[0, rng.integers(1, 11, m - 1)][:, None]
+    counts, weights = 1.0 - gone, np.r_[m - 1.0, np.ones(m - 1)]
+    effects = np.where(rng.random(n) < 0.1, rng.normal(size=n), 0.0)
+    scores = 5.4 + 1e-4 * (counts - 1.0) @ effects
+    return counts, scores, weights
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch, filled up"])
+def test_single_precision_that_hides_the_priors_is_given_up(monkeypatch, library):
+    if library != "numpy":
+        monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
+        monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (-rows % 512, (31 - units) % 64))
+    counts, scores, weights = deletions()
+    found = fit(counts, scores, Joint(link=False), weights)
+    assert found.r2 > 0.99
+    assert FALLBACK not in found.diagnosis
+    np.testing.assert_allclose(found.model(counts[:1]), 5.4, atol=1e-6)
+
+
+# -- scores of any size -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fitter", "classes"),
+    [(fitter, classes) for fitter in PUBLIC for classes in (None, 2, 3) if classes is None or fitter != Joint(link=True)],
+    ids=repr,
+)
+@pytest.mark.parametrize("power", [700, 1000, -900])
+def test_a_power_of_two_on_the_scores_is_one_on_the_fit(fitter, classes, power):
+    counts, scores, weights = planted(classes=classes)
+    exponent = np.frexp(np.abs(Problem.of(counts, scores, weights).scores[weights > 0]).max())[1]
+    plain = fit(counts, np.ldexp(scores, -exponent), fitter, weights)  # what a fit sees of the large scores
+    large = fit(counts, np.ldexp(scores, power), fitter, weights)
+    scaled, rest = numbers(plain)
+    found, found_rest = numbers(large)
+    for one, other in zip(scaled, found, strict=True):
+        np.testing.assert_array_equal(np.ldexp(one, power + exponent), other)
+    for one, other in zip(rest, found_rest, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (large.r2, large.diagnosis, large.iterations) == (plain.r2, plain.diagnosis, plain.iterations)
+    with np.errstate(over="ignore", under="ignore"):
+        assert large.loss == np.ldexp(plain.loss, 2 * (power + exponent))
+    np.testing.assert_allclose(large.model(counts), np.ldexp(plain.model(counts), power + exponent), rtol=1e-12)
+
+
+def test_loss_and_r2_of_large_scores_by_hand():
+    counts, scores = np.eye(3), np.array([1.0, 2.0, 4.0]) * 2.0**600
+    problem = Problem.of(counts, scores, None)
+    found = problem.fitted(Slalom(np.array([1.0, 3.0, 2.0]) * 2.0**600, np.zeros(3)), converged=True, iterations=1)
+    assert found.loss == np.inf  # 5 / 3 times 2**1200
+    assert found.r2 == pytest.approx(1 - (5 / 3) / (14 / 9), rel=1e-14)
+
+
+@pytest.mark.parametrize("fitter", PUBLIC, ids=repr)
+@pytest.mark.parametrize("sentinel", [1e300, -LARGEST])
+def test_scores_of_rows_without_a_weight_do_not_matter_however_large(fitter, sentinel):
+    counts, scores, weights = planted()
+    kept = fit(counts, np.where(weights > 0, scores, 0.0), fitter, weights)
+    found = fit(counts, np.where(weights > 0, scores, sentinel), fitter, weights)
+    np.testing.assert_array_equal(found.model(counts), kept.model(counts))
+    assert (found.loss, found.r2) == (kept.loss, kept.r2)
+
+
+@pytest.mark.parametrize("sentinel", [1e17, 1e200])
+def test_one_row_of_large_scores_leaves_the_others_centred(sentinel):
+    counts, scores, _ = planted(classes=3)
+    raised = scores + np.linspace(-1.0, 1.0, 60)[:, None]  # a constant on all logits of a row cancels
+    raised[7] = sentinel, 0.0, 0.0
+    problem = Problem.of(counts, raised, None)
+    np.testing.assert_allclose(problem.scores[:7], (scores - scores.mean(axis=1, keepdims=True))[:7], atol=1e-15)
+    np.testing.assert_allclose(problem.scores[7], np.array([2.0, -1.0, -1.0]) * sentinel / 3, rtol=1e-15)
+
+
+def test_small_values_of_rare_units_are_not_lost():
+    counts = np.array([[1e-150, 0.0], [0.0, 1e-150], [1e-150, 3e-150]])
+    np.testing.assert_allclose(Slalom([1e-300, 5e-300], [0.0, 0.0])(counts), [1e-300, 5e-300, 4e-300], rtol=1e-12)
+
+
+def test_weights_of_any_size_are_relative():
+    counts, scores, weights = planted()
+    plain = fit(counts, scores, Joint(), weights)
+    for power in (1021, -1000):
+        found = fit(counts, scores, Joint(), np.ldexp(weights, power))
+        np.testing.assert_array_equal(found.model.values, plain.model.values)
+
+
+@pytest.mark.parametrize("fitter", PUBLIC, ids=repr)
+def test_a_mean_that_rounding_takes_beyond_the_largest_float_is_that_float(fitter):
+    counts, scores = np.ones((43, 3)), np.full(43, LARGEST)
+    for seed in range(20):
+        found = fit(counts, scores, fitter, np.random.default_rng(seed).uniform(0.5, 1.0, 43))
+        np.testing.assert_allclose(found.model(counts), LARGEST, rtol=1e-12)
+
+
+@pytest.mark.parametrize("fitter", [Joint(), Linear()], ids=repr)
+def test_parameters_beyond_the_range_of_floats_become_the_mean_score(fitter):
+    """Scores of -1 and 1 at counts of 1 and 2 are linear with the base -3: here in units of the largest float."""
+    counts = np.tile([[1.0], [2.0]], (10, 1))
+    scores = np.where(counts[:, 0] == 1.0, -LARGEST, LARGEST)
+    found = fit(counts, scores, fitter)
+    assert found.diagnosis.endswith("beyond the range of floats; every unit has the mean score instead.")
+    np.testing.assert_array_equal(found.model(counts), np.zeros(20))
+    assert found.r2 == 0.0
+
+
+def test_parameters_below_the_range_of_floats_become_the_mean_score():
+    """Scores of 1e-300 at counts of 1e99 have slopes of 1e-399; without them nothing but a wrong base is left."""
+    found = fit([[1e99], [2e99], [1e99], [2e99]], [0.0, 3e-300, 0.0, 3e-300], Linear())
+    assert found.diagnosis.endswith("beyond the range of floats; every unit has the mean score instead.")
+    np.testing.assert_allclose(found.model([[1e99]]), 1.5e-300, rtol=1e-12)
+    assert found.r2 == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_average_of_the_largest_floats_is_finite():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 9, (200, 7)).astype(float)
+    for background in (None, (LARGEST, 0.3)):
+        model = Slalom(np.full(7, LARGEST), rng.normal(size=7), background)
+        np.testing.assert_allclose(model(counts), LARGEST, rtol=1e-12)
+
+
+def test_classes_further_apart_than_the_largest_float_are_refused():
+    with pytest.raises(InputError, match="scores less their mean over the classes must be finite"):
+        fit(np.eye(2), [[LARGEST, -LARGEST, -LARGEST], [0.0, 0.0, 0.0]])
+
+
+# -- scores that do not vary ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fitter", PUBLIC, ids=repr)
+@pytest.mark.parametrize("level", [0.0, 5.4, -1e8, 1e200, 1e-300, LARGEST])
+def test_constant_scores_of_any_size_are_that_constant(fitter, level):
+    counts, _, weights = planted()
+    found = fit(counts, np.full(len(counts), level), fitter, weights)
+    np.testing.assert_allclose(found.model(counts), level, rtol=1e-12)
+    assert found.r2 == 1.0
+    assert found.diagnosis.startswith("The scores are the same for every row")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_what_is_left_of_a_large_common_score_is_rounding(classes):
+    """1e8 on all logits leaves multiples of 1.5e-8: noise of 1e-7 is little more."""
+    rng = np.random.default_rng(0)
+    found = fit(planted()[0], 1e8 + 1e-7 * rng.normal(size=(60, classes)))
+    assert found.diagnosis.startswith("The scores are the same for every row")
+    assert found.r2 == 1.0
+
+
+# -- the fallbacks ----------------------------------------------------------------------------------------------------
+
+
+def no_factors(matrix):
+    return np.full_like(matrix, np.nan), np.float64(1.0)
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_without_normal_equations_it_is_ridge_regression(monkeypatch, classes):
+    counts, scores, weights = planted(classes=classes)
+    linear = fit(counts, scores, Linear(), weights)
+    monkeypatch.setattr(NumpyBackend, "whiten", lambda self, matrix: no_factors(matrix))
+    found = fit(counts, scores, Joint(), weights)
+    assert f"{FALLBACK} the fit failed numerically; this is ridge regression" in found.diagnosis
+    assert found.values_se is None
+    np.testing.assert_allclose(found.model(counts), linear.model(counts), atol=0.02 * np.sqrt(linear.loss))
+
+
+def test_without_normal_equations_and_background_it_is_the_mean_score(monkeypatch):
+    counts, scores, weights = planted()
+    monkeypatch.setattr(NumpyBackend, "whiten", lambda self, matrix: no_factors(matrix))
+    found = fit(counts, scores, Joint(background=False), weights)
+    assert f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score" in found.diagnosis
+    np.testing.assert_allclose(found.model(counts), np.average(scores, weights=weights), rtol=1e-12)
+    assert found.r2 == pytest.approx(0.0, abs=1e-12)
+
+
+def test_without_a_background_the_importances_are_equal_where_they_cannot_be_fitted(monkeypatch):
+    counts, scores, weights = planted()
+    monkeypatch.setattr(joint._Search, "finish", lambda *given: (_ for _ in ()).throw(ArithmeticError("no")))
+    found = fit(counts, scores, Joint(background=False), weights)
+    assert "all importances are taken as equal" in found.diagnosis
+    np.testing.assert_array_equal(found.model.importances, np.zeros(6))
+    assert found.r2 > 0.1
+
+
+def test_without_eigenvalues_it_is_the_mean_score(monkeypatch):
+    def no_eigenvalues(*given):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    counts, scores, weights = planted()
+    monkeypatch.setattr(np.linalg, "eigh", no_eigenvalues)
+    for fitter in (Joint(), Linear()):
+        found = fit(counts, scores, fitter, weights)
+        assert "failed numerically; every unit has the mean score" in found.diagnosis
+        np.testing.assert_allclose(found.model(counts), np.average(scores, weights=weights), rtol=1e-12)
+
+
+def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
+    counts, scores, weights = planted()
+    plain = fit(counts, scores, Joint(device="cpu"), weights)
+    monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "whiten", lambda self, matrix: (matrix, self.xp.ones((), dtype=matrix.dtype)))
+    found = fit(counts, scores, Joint(), weights)
+    assert f"{FALLBACK} single precision or the GPU was not enough" in found.diagnosis
+    np.testing.assert_array_equal(found.model.values, plain.model.values)
+    np.testing.assert_array_equal(found.values_se, plain.values_se)
+
+
+def test_a_part_of_the_diagonal_that_shows_is_named(monkeypatch):
+    factorise = steps.factorise
+
+    def strict(on, system, lift):
+        factors, failed = factorise(on, system, lift)
+        return factors, failed + float(lift < 1e-5)
+
+    counts, scores, weights = planted()
+    plain = fit(counts, scores, Joint(), weights)
+    assert FALLBACK not in plain.diagnosis
+    monkeypatch.setattr(steps, "factorise", strict)
+    found = fit(counts, scores, Joint(), weights)
+    assert f"{FALLBACK} the normal equations were nearly singular; 1e-05 of their diagonal was added" in found.diagnosis
+    assert found.r2 == pytest.approx(plain.r2, abs=0.02)
+
+
+def test_standard_errors_that_are_not_finite_are_left_out_with_a_word():
+    problem = Problem.of(np.eye(3), [1.0, 2.0, 4.0], None)
+    model, errors = Slalom([1.0, 2.0, 4.0], np.zeros(3)), np.array([0.1, np.inf, 0.1])
+    found = problem.fitted(model, converged=True, iterations=1, values_se=errors, importances_se=np.ones(3))
+    assert found.values_se is None
+    assert found.importances_se is None
+    assert found.diagnosis.endswith("the standard errors are beyond the range of floats and are left out.")
+
+
+# -- two classes ------------------------------------------------------------------------------------------------------
+
+
+def test_two_classes_that_saturate_are_the_log_odds_cut_in_half():
+    rng = np.random.default_rng(12)
+    counts = (rng.random((600, 20)).argsort(axis=1) < rng.integers(1, 21, 600)[:, None]).astype(float)
+    truth = Slalom(4 * rng.normal(size=20), 0.7 * rng.normal(size=20), (0.0, 2.0), (0.3, 0.8))
+    y = truth(counts) + 0.01 * rng.normal(size=600)
+    single, double = fit(counts, y), fit(counts, np.stack([-y / 2, y / 2], axis=1))
+    assert single.model.link is not None
+    assert double.model.link is not None
+    np.testing.assert_allclose(double.model(counts)[:, 1], single.model(counts) / 2, atol=2e-3)
+    assert double.r2 == pytest.approx(single.r2, abs=1e-4)
