@@ -8,12 +8,14 @@ The table has one row per method and budget; the command exits with 1 if anythin
 
 import argparse
 import math
+import os
 import sys
 import time
 import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes fill the cores already; numpy reads this when it is imported
 
 import numpy as np
 from tqdm import tqdm
@@ -24,8 +26,9 @@ METHODS = ("joint", "local", "eff", "fidel")
 LOT = 50
 
 
-def explained(device, method, queries, first, texts):
-    """Return what became of some texts: how many fell back, the failures, and the seconds."""
+def explained(job):
+    """Return what became of some texts: the method and budget, their number, how many fell back, failures, and seconds."""
+    device, (method, queries), (first, texts) = job
     explainer = _explainer(device)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -33,7 +36,7 @@ def explained(device, method, queries, first, texts):
         found = explainer(texts, method=method, queries=queries, errors="keep")
         wrong = [(first + one.number, one.error) for one in found.failures]
         wrong += [(first, f"a number is not finite: {e.text[:40]!r}") for e in found if not _finite(e)]
-    return sum(bool(e.diagnosis) for e in found), wrong, time.perf_counter() - began
+    return (method, queries), len(texts), sum(bool(e.diagnosis) for e in found), wrong, time.perf_counter() - began
 
 
 def _finite(e):
@@ -68,31 +71,20 @@ def main():
     options = parser.parse_args()
     texts = [row["text"] for row in rows("imdb_test")]
     texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[: options.texts]]
-    cells = [(method, queries) for method in options.methods for queries in options.queries]
+    cells = [(method, queries) for queries in options.queries for method in options.methods]
     done, noted, seconds, wrong = Counter(), Counter(), Counter(), {cell: [] for cell in cells}
-    pool = ProcessPoolExecutor(options.processes, mp_context=get_context("spawn"))
-    jobs = {
-        pool.submit(explained, options.device, *cell, first, texts[first : first + LOT]): (
-            cell,
-            len(texts[first : first + LOT]),
-        )
-        for cell in cells
-        for first in range(0, len(texts), LOT)
-    }
-    try:
-        with tqdm(total=len(cells) * len(texts), unit="text") as bar:
-            for job in as_completed(jobs):
-                cell, number = jobs[job]
-                fell, failed, took = job.result()
+    lots = [(first, texts[first : first + LOT]) for first in range(0, len(texts), LOT)]
+    jobs = [(options.device, cell, lot) for cell in cells for lot in lots]
+    with get_context("spawn").Pool(options.processes) as pool, tqdm(total=len(cells) * len(texts), unit="text") as bar:
+        try:
+            for cell, number, fell, failed, took in pool.imap_unordered(explained, jobs):
                 done[cell] += number
                 noted[cell] += fell
                 seconds[cell] += took
                 wrong[cell] += failed
                 bar.update(number)
-    except KeyboardInterrupt:
-        print("interrupted; what is done:")
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        except KeyboardInterrupt:
+            print("interrupted; what is done:")
     print(f"{'method':<8}{'queries':<9}{'texts':<8}{'failed':<8}{'with a diagnosis':<18}seconds per text and process")
     for cell in cells:
         if done[cell]:

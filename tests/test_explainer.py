@@ -293,6 +293,7 @@ def test_questions_about_many_texts_are_split_where_memory_asks_for_it(monkeypat
 
 def test_an_explanation_knows_whether_its_signs_mean_something():
     class Attention(WhiteBoxMethod):
+        name = "attention"
         signed = False
 
         def attribute(self, model, reading, target, seed):
@@ -315,7 +316,7 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     text = "a good film with a good end but not such a good start at all"
     explained = e(text, queries=80, check=0)
     made = slalom.methods()[method]
-    _, units = e._read(text, replace(e.options, unit=made.unit))
+    _, units = e._pipeline.read(text, made.unit, "cut")
     asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
     scores = e.ask(explained, asked.keep)
     error = np.average((explained.predict(asked.keep.astype(float)) - scores) ** 2, weights=asked.weights)
