@@ -9,6 +9,7 @@ The table has one row per method and budget; the command exits with 1 if anythin
 import argparse
 import math
 import os
+import signal
 import sys
 import time
 import warnings
@@ -75,13 +76,16 @@ def main():
     done, noted, seconds, wrong = Counter(), Counter(), Counter(), {cell: [] for cell in cells}
     lots = [(first, texts[first : first + LOT]) for first in range(0, len(texts), LOT)]
     jobs = [(options.device, cell, lot) for cell in cells for lot in lots]
-    with get_context("spawn").Pool(options.processes) as pool, tqdm(total=len(cells) * len(texts), unit="text") as bar:
+    pool_ = get_context("spawn").Pool(options.processes, signal.signal, (signal.SIGINT, signal.SIG_IGN))  # Ctrl-C is for us
+    with pool_ as pool, tqdm(total=len(cells) * len(texts), unit="text") as bar:
         try:
             for cell, number, fell, failed, took in pool.imap_unordered(explained, jobs):
                 done[cell] += number
                 noted[cell] += fell
                 seconds[cell] += took
                 wrong[cell] += failed
+                for number_, error in failed:
+                    tqdm.write(f"{cell[0]} {cell[1]}, text {number_}: {error}")
                 bar.update(number)
         except KeyboardInterrupt:
             print("interrupted; what is done:")
@@ -91,10 +95,7 @@ def main():
             print(
                 f"{cell[0]:<8}{cell[1]:<9}{done[cell]:<8}{len(wrong[cell]):<8}{noted[cell]:<18}{seconds[cell] / done[cell]:.3f}"
             )
-    every = [(cell, *one) for cell in cells for one in wrong[cell]]
-    for cell, number, error in every[:20]:
-        print(f"{cell[0]} {cell[1]}, text {number}: {error}")
-    sys.exit(bool(every))
+    sys.exit(any(wrong.values()))
 
 
 if __name__ == "__main__":
