@@ -32,6 +32,7 @@ TEXTS = [
 class Even(WhiteBoxMethod):
     """Says the same of every token, without a sign."""
 
+    name = "even"
     signed = False
 
     def attribute(self, model, reading, target, seed):
