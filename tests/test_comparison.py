@@ -162,6 +162,17 @@ def test_tables_can_be_read_by_others():
     assert set(MEASURES) >= set(given["measures"])
 
 
+def test_one_budget_may_be_a_number_and_an_explainer_is_refused():
+    def good(texts):
+        return [float("good" in text) for text in texts]
+
+    options = {"output": "log_odds", "measures": ["near"], "progress": False}
+    found = compare(good, ["a good film", "no"], methods=["ridge"], queries=20, **options)
+    assert found.rows == [("ridge", 20)]
+    with pytest.raises(InputError, match="got an Explainer"):
+        compare(Explainer(good, output="log_odds"), ["a"])
+
+
 def test_texts_and_methods_are_checked():
     for texts in ([], [3]):
         with pytest.raises(InputError, match="at least one string"):

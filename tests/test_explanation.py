@@ -302,3 +302,21 @@ def test_an_additive_explanation_is_an_explanation_too(target, tmp_path):
     assert np.allclose(merged.predict(np.ones((1, len(merged)))), e.predict(np.ones((1, len(e)))))
     assert "removal" in repr(e)
     assert e._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"spans": [["x", "y"]]},
+        {"held_out": {"keep": ["zz"], "scores": [], "near": 0}},
+        {"held_out": 3},
+        {"lengths": "abc"},
+        {"units": ["a"]},
+        {"score": "x"},
+        {"fidelity": {"near": {"r2": 1}}},
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(damage):
+    with pytest.raises(InputError, match="a saved explanation lacks a part or has one of a wrong kind") as caught:
+        Explanation.from_dict(one().to_dict() | damage)
+    assert "\n" not in str(caught.value)

@@ -199,3 +199,59 @@ def test_a_callable_is_asked_in_batches_of_the_size_that_it_wants():
             explainer(batch_size=wrong)
     with pytest.raises(InputError, match="batch_size is for callables"):
         Explainer(batch_size=5)
+
+
+def test_numbers_of_texts_survive_failures(tmp_path):
+    import slalom  # noqa: PLC0415
+
+    found = explainer()(["", *TWO], errors="keep")
+    assert found.numbers == (1, 2)
+    assert found.to_pandas()["text"].unique().tolist() == [1, 2]
+    found.save(tmp_path / "all.json")
+    assert slalom.load(tmp_path / "all.json").numbers == (1, 2)
+    assert found.merge("sentence").numbers == (1, 2)
+
+
+@pytest.mark.parametrize("labels", [[1.0, 2.0], ["1", "2"], [1, 2]])
+def test_numbers_are_labels_whatever_their_type(labels):
+    model = Explainer(score, output="log_odds", labels=labels, queries=20)
+    for target in (1, 1.0, np.int64(1), np.float32(1.0)):
+        e = model(TWO[0], target=target)
+        assert e.score == -2.0
+        e.to_json()
+    with pytest.raises(InputError, match="is no class"):
+        model(TWO[0], target=0)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_missing_values_are_named(missing):
+    with pytest.raises(InputError, match=r"\(a missing value\) \(text 1\)$"):
+        explainer()(["a", missing])
+
+
+def test_arrays_that_are_no_lists_of_texts_are_refused():
+    with pytest.raises(InputError, match="a text must be a string; got ndarray"):
+        explainer()([np.array(["a", "b"]), "c"])
+    with pytest.raises(InputError, match="without dimensions"):
+        explainer()(np.array("a text"))
+
+
+def test_an_explainer_knows_what_it_would_make():
+    model = explainer(target=1)
+    assert model.made(model(TWO[0]))
+    assert not model.made(model(TWO[0]), target=0)
+
+
+def test_a_method_without_a_sign_says_so():
+    from slalom.methods import WhiteBoxMethod  # noqa: PLC0415
+
+    class Loud(WhiteBoxMethod):
+        name = "loud"
+        signed = False
+
+        def attribute(self, model, reading, target, seed):
+            return np.ones(len(reading.names))
+
+    e = explainer()(" ".join(TWO * 3), method=Loud())
+    assert e.remarks[0].startswith("The scores of loud have no sign")
+    assert not any("further from" in remark for remark in e.remarks)

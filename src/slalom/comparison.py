@@ -160,7 +160,7 @@ def compare(
     tokenizer: Any = None,
     *,
     methods: Sequence[str | Method] = DEFAULT,
-    queries: Sequence[int] = (500,),
+    queries: int | Sequence[int] = (500,),
     measures: Sequence[str] | None = None,
     corpus: tuple[Sequence[str], Sequence[int]] | None = None,
     human: Sequence[tuple[Sequence[str], Any]] | None = None,
@@ -179,6 +179,9 @@ def compare(
     of its own, "naive-bayes". human: what people have marked, (words, maps) for each text, which is " ".join(words). out: a
     file for the records, so that the same call goes on after an interruption.
     """
+    if isinstance(model, Explainer):
+        raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
+    queries = [queries] if isinstance(queries, int) else queries
     every = list(texts)
     if not every or not all(isinstance(text, str) for text in every):
         raise InputError("texts must be a list of at least one string")

@@ -184,9 +184,9 @@ class Explainer:
             return [int(number) for number in reading.types]
         return list(made.names)
 
-    def made(self, explanation: Explanation, target: Target = None) -> bool:
+    def made(self, explanation: Explanation, target: Target | _Unset = _UNSET) -> bool:
         """Return whether an explanation is one that this Explainer would make of its text: same model, method and options."""
-        options = _checked(replace(self.options, target=target))
+        options = _checked(self.options if isinstance(target, _Unset) else replace(self.options, target=target))
         mine = (options.method.name, options.seed, options.unit, self.model.name, options.settings(self.engine.name()))
         e = explanation
         return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))

@@ -50,7 +50,7 @@ class Options:
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
         given: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
-        plain = {name: int(part) if isinstance(part, np.integer) else part for name, part in given.items()}
+        plain = {name: part.item() if isinstance(part, np.generic) else part for name, part in given.items()}
         return {**plain, "identity": model_id}
 
 
@@ -116,7 +116,7 @@ class Pipeline:
     def plan(self, text: Any, options: Options, where: str, number: int) -> Task:
         """Read a text and choose the queries."""
         if not isinstance(text, str):
-            missing = " (a missing value)" if text is None or text != text else ""  # noqa: PLR0124  NaN is not itself
+            missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
             raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
         reading, found = self.read(text, options.unit, options.long)
         n = len(found)
@@ -149,7 +149,10 @@ class Pipeline:
         """Let the method explain one text, and test what it says."""
         began = perf_counter()
         head, m = self.model.head, task.whole
-        target = head.resolve(options.target, answer.outputs[m])
+        wanted = options.target
+        if wanted is None and len(head.labels) > 2 and decision.label in head.labels:
+            wanted = decision.label  # which need not have the highest score
+        target = head.resolve(wanted, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
         if np.abs(scores).max() > _HUGE:
             raise ModelError(

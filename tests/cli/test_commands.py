@@ -284,6 +284,18 @@ def test_texts_that_fail_are_named_and_the_others_explained(run, tmp_path):
     assert [(one.number, one.text) for one in found.failures] == [(17, "\u200b")]
 
 
+def test_what_failed_is_tried_again(run, tmp_path):
+    (tmp_path / "t.txt").write_text("a good film " * 200 + "\nbad\n")
+    options = ("--file", "t.txt", "--long", "window", "--out", "out.jsonl", "--queries", 20)
+    code, _, err = run("explain", "--method", "gradient", *options)
+    assert code == 1
+    assert "text 1 of 2 failed: gradient looks at one pass" in err
+    (tmp_path / "out.jsonl").write_text((tmp_path / "out.jsonl").read_text().splitlines()[0] + "\n")  # the failure alone
+    code, _, err = run("explain", "--method", "eff", *options)
+    assert (code, err) == (0, "")
+    assert [e.method for e in slalom.load(tmp_path / "out.jsonl")] == ["eff", "eff"]
+
+
 def test_one_text_that_cannot_be_explained_is_one_line(run):
     code, out, err = run("explain", "\u200b")
     assert (code, out) == (1, "")

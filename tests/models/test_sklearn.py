@@ -15,7 +15,7 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
@@ -219,3 +219,30 @@ def test_passive_aggressive_and_batch_size():
         e = Explainer(model, queries=60, batch_size=7)(ASKED[0])
     assert max(asked) == 7
     assert e.prediction == (model.predict(ASKED[:1])[0], None)
+
+
+def test_the_predicted_class_is_explained_where_its_score_is_not_the_highest():
+    class Contrary(LogisticRegression):
+        def predict(self, X):
+            return self.classes_[self.predict_proba(X).argsort(axis=1)[:, -2]]
+
+    model = fitted(Contrary(), THREE)
+    for text, e in zip(ASKED, Explainer(model, queries=40, unit="word")(ASKED), strict=True):
+        assert e.target == e.prediction[0] == str(model.predict([text])[0])
+    every = Explainer(model, queries=40, unit="word", target="all")(ASKED[0])
+    assert every.labels[every.leading] == every.prediction[0]
+
+
+def test_decision_values_are_no_log_odds_by_chance():
+    texts, labels = ["good film", "great fun", "bad film", "dull mess", "fine show", "so so"] * 20, [1, 1, 0, 0, 2, 2] * 20
+    model = make_pipeline(HashingVectorizer(), OneVsRestClassifier(LogisticRegression(fit_intercept=False))).fit(texts, labels)
+    e = Explainer(model, queries=40)("a good film and fun")
+    share = model.predict_proba(["a good film and fun"])[0].max()
+    assert e.score == pytest.approx(logit(share), abs=1e-9)
+
+
+def test_one_class_is_no_decision_and_two_classes_are_one_pair():
+    with pytest.raises(InputError, match="knows one class only, 'pos'"):
+        Explainer(fitted(MultinomialNB(), np.array(["pos"] * len(TEXTS))))
+    e = Explainer(fitted(SVC(decision_function_shape="ovo"), TWO), queries=40)(ASKED[0])
+    assert e.scale == "decision value"

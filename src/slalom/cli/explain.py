@@ -105,7 +105,8 @@ def explain(
             screen.print(f"written: {path}", markup=False, soft_wrap=True)
     if failures:
         numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
-        complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}; the others were explained")
+        others = "; the others were explained" if every else ""
+        complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
         raise typer.Exit(1)
 
 
@@ -119,18 +120,28 @@ def _explained(
         raise InputError(
             f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
         )
+    failed = [i for i, e in enumerate(done) if isinstance(e, Failure)]
+    if failed and out:  # what failed before is tried again
+        again = dict(zip(failed, _lot(explainer, [(i, texts[i]) for i in failed], target), strict=True))
+        done = [again.get(i, e) for i, e in enumerate(done)]
+        fresh = out.with_name(out.name + ".new")
+        write_text(fresh, "".join(e.to_json() + "\n" for e in done))
+        fresh.replace(out)
     yield from done
     for start in range(len(done), len(texts), _AT_ONCE):
-        if len(texts) == 1:
-            lot = [explainer(texts[0], target=target)]
-        else:
-            found = explainer(texts[start : start + _AT_ONCE], target=target, errors="keep")
-            failed = {failure.number: replace(failure, number=start + failure.number) for failure in found.failures}
-            explained = iter(found)
-            lot = [failed[i] if i in failed else next(explained) for i in range(len(found) + len(failed))]
+        numbered = list(enumerate(texts))[start : start + _AT_ONCE]
+        lot = [explainer(texts[0], target=target)] if len(texts) == 1 else _lot(explainer, numbered, target)
         if out:
             write_text(out, "".join(e.to_json() + "\n" for e in lot), append=True)
         yield from lot
+
+
+def _lot(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | int | None) -> list[Any]:
+    """Explain some texts, each with its number: explanations and failures, in their order."""
+    found = explainer([text for _, text in numbered], target=target, errors="keep")
+    failed = {failure.number: failure for failure in found.failures}
+    explained = iter(found)
+    return [replace(failed[i], number=number) if i in failed else next(explained) for i, (number, _) in enumerate(numbered)]
 
 
 def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]:

@@ -4,9 +4,10 @@ A plugin is a package with an entry point in the group ``slalom.methods``: its n
 `Method`, or to a function without arguments that returns one.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import final
 
 from slalom.errors import InputError
@@ -36,6 +37,7 @@ BUILT_IN: tuple[Method, ...] = (
     AttnLRP(),
     Random(),
 )
+_BUILT_IN = {one.name: one for one in BUILT_IN}
 
 
 @final
@@ -73,37 +75,42 @@ def methods() -> MethodTable:
     Returns:
         A mapping from names to methods. Printed, it is a table.
 
-    Raises:
-        InputError: A plugin cannot be loaded, is no method, or has a name that is taken.
+    A plugin that cannot be loaded, is no method or has a name that is taken is left out with a warning.
 
     Example:
         >>> methods()["lime"].needs, methods()["attention"].signed
         (('queries',), False)
     """
-    found = {method.name: method for method in BUILT_IN}
+    found = dict(_BUILT_IN)
     for point in entry_points(group=GROUP):
         try:
-            made = point.load()
-            made = made if isinstance(made, Method) else made()
-        except Exception as error:  # a plugin may raise what it likes
-            reason = f"{type(error).__name__}: {error}"
-            raise InputError(
-                f"the plugin {point.name!r} ({point.value}) cannot be loaded: {reason}; mend or uninstall it"
-            ) from error
-        if not isinstance(made, Method) or made.name != point.name:
-            got = f"a method called {made.name!r}" if isinstance(made, Method) else type(made).__name__
-            raise InputError(f"the plugin {point.name!r} ({point.value}) must be a Method of that name; got {got}")
-        if point.name in found:
-            raise InputError(f"the plugin {point.name!r} ({point.value}) has the name of another method; rename it")
-        found[point.name] = made
+            found[point.name] = _plugin(point)
+        except InputError as reason:  # the others are not to suffer
+            warnings.warn(f"{reason}; it is left out", UserWarning, stacklevel=2)
     return MethodTable(found)
+
+
+def _plugin(point: EntryPoint) -> Method:
+    """Return the method of an entry point."""
+    which = f"the plugin {point.name!r} ({point.value})"
+    try:
+        made = point.load()
+        made = made if isinstance(made, Method) else made()
+    except Exception as error:  # a plugin may raise what it likes
+        raise InputError(f"{which} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Method) or made.name != point.name:
+        got = f"a method called {made.name!r}" if isinstance(made, Method) else type(made).__name__
+        raise InputError(f"{which} must be a Method of that name; got {got}")
+    if point.name in _BUILT_IN:
+        raise InputError(f"{which} has the name of a method of slalom; rename it")
+    return made
 
 
 def method(given: object) -> Method:
     """Return a method by its name; a Method is returned as it is.
 
     Raises:
-        InputError: There is no such method.
+        InputError: There is no such method, or it is a plugin that cannot be loaded.
 
     Example:
         >>> method("ridge").name
@@ -111,6 +118,9 @@ def method(given: object) -> Method:
     """
     if isinstance(given, Method):
         return given
-    if not isinstance(given, str) or given not in methods():
-        raise InputError(f"method must be one of {', '.join(map(repr, methods()))}, or a Method; got {given!r}")
-    return methods()[given]
+    if isinstance(given, str) and given in _BUILT_IN:
+        return _BUILT_IN[given]
+    for point in entry_points(group=GROUP):
+        if point.name == given:
+            return _plugin(point)
+    raise InputError(f"method must be one of {', '.join(map(repr, methods()))}, or a Method; got {given!r}")

@@ -247,8 +247,8 @@ def label_names(given: Iterable[object] | Mapping[Any, object]) -> tuple[str, ..
 def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
     """Return the position of a class that is named by its label or by its index.
 
-    A label comes first: of the classes -1 and 1, the target 1 is the second. Where all labels are whole numbers, a number is
-    always a label. also: further choices, for the message.
+    A label comes first: of the classes -1 and 1, the target 1 is the second. Where all labels are numbers, a number is always a
+    label. also: further choices, for the message.
 
     >>> class_index(("-1", "1"), 1), class_index(("neg", "pos"), 1)
     (1, 1)
@@ -257,14 +257,24 @@ def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
         raise InputError(f"target must be a label or an index; got {type(target).__name__}; {_choices(labels, also)}")
     if str(target) in labels:
         return labels.index(str(target))
-    numbered = all(label.removeprefix("-").isdecimal() for label in labels)
-    if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and not numbered and 0 <= target < len(labels):
-        return int(target)
+    numbers = _numbers(labels)
+    if isinstance(target, (int, float, np.number)) and not isinstance(target, bool):
+        if numbers is not None and float(target) in numbers:
+            return numbers.index(float(target))
+        if numbers is None and isinstance(target, (int, np.integer)) and 0 <= target < len(labels):
+            return int(target)
     raise InputError(f"target {target!r} is no class of this model; {_choices(labels, also)}")
 
 
 def _choices(labels: Sequence[str], also: str) -> str:
-    numbered = all(label.removeprefix("-").isdecimal() for label in labels)
-    shown = [label if numbered else f"{i} ({label})" for i, label in enumerate(labels[:20])]
+    shown = [f"{i} ({label})" if _numbers(labels) is None else label for i, label in enumerate(labels[:20])]
     more = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
     return f"choose one of {', '.join(shown)}{more}{also}"
+
+
+def _numbers(labels: Sequence[str]) -> list[float] | None:
+    """Return labels as numbers; None where one is none."""
+    try:
+        return [float(label) for label in labels]
+    except ValueError:
+        return None

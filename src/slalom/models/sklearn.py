@@ -24,6 +24,7 @@ from slalom.models.model import Decision, label_names
 _BATCH = 1024  # strings in one call
 _PROBES = 200  # words of the vocabulary that show whether two functions agree
 _AGREE = 1e-6  # in probability
+_WORDS = ("good", "bad", "the", "film", "not", "money", "game", "world", "help", "card")  # besides those of the vocabulary
 
 
 def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
@@ -48,6 +49,8 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
     except NotFittedError as error:
         raise InputError(f"{name} is not fitted; call fit before explaining it") from error
     labels, several = _labels(name, estimator)
+    if len(labels) < 2:
+        raise InputError(f"{name} knows one class only, {labels[0]!r}: it decides nothing; fit it on at least two")
     function, output = _scores(name, estimator, len(labels), several)
     return Function(
         function,
@@ -94,7 +97,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
             ' gives probabilities (for a VotingClassifier voting="soft")'
         )
     width = np.asarray(_asked(name, decide, ["a"])).reshape(1, -1).shape[1]
-    if width not in (1, n) or _pairwise(estimator):
+    if width not in (1, n) or (n > 2 and _pairwise(estimator)):
         raise InputError(
             f"{name} decides between pairs of classes, not for or against one;"
             ' set decision_function_shape="ovr", or use one with predict_proba'
@@ -104,7 +107,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
 
 def _same(name: str, estimator: Any, decide: Callable[[list[str]], Any], chance: Callable[[list[str]], Any]) -> Output | None:
     """Return what decision values are, where the probabilities are their sigmoid or softmax on words of the vocabulary."""
-    texts = ["a", *_vocabulary(estimator)]
+    texts = [*_WORDS, *_vocabulary(estimator)]
     texts += [" ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
     values, shares = np.asarray(_asked(name, decide, texts)), np.asarray(_asked(name, chance, texts))
     output: Output
@@ -114,7 +117,8 @@ def _same(name: str, estimator: Any, decide: Callable[[list[str]], Any], chance:
         made, output = softmax(values, axis=1), "logits"
     else:
         return None
-    return output if np.abs(made - shares).max() <= _AGREE else None
+    told = np.ptp(values.reshape(len(texts), -1), axis=0).max() > 0.0  # all alike, they may agree by chance
+    return output if told and np.abs(made - shares).max() <= _AGREE else None
 
 
 def _pairwise(estimator: Any) -> bool:

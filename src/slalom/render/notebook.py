@@ -5,8 +5,6 @@ Blue speaks for the target, orange against it. The text colour is that of the no
 
 import html
 
-import numpy as np
-
 from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
@@ -15,7 +13,7 @@ from slalom.text import pieces, printable
 
 def notebook(e: Explanation) -> str:
     """Return the HTML of one explanation."""
-    leading = int(np.argmax(e.score)) if e.values.ndim == 2 else 0
+    leading = e.leading
     effects = e.removal
     several = effects.ndim == 2
     label = e.labels[leading] if several else e.target

@@ -35,7 +35,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     if e.prediction is not None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    line.append(f"{kind} of {about}: {float(np.max(np.asarray(e.score))):+.2f}", style="dim")
+    line.append(f"{kind} of {about}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
     for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
         screen.print(part, soft_wrap=wide)
@@ -46,7 +46,9 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
     if e.length_effect is not None:
         own = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
         what = "one token fewer, whichever it is"
-        screen.print(Text(f"of which the mere length: {_signed(own, 1.0)} for {what}", "dim"), soft_wrap=wide)
+        screen.print(
+            Text(f"of which the mere length: {_signed(own, float(np.abs(effect).max()))} for {what}", "dim"), soft_wrap=wide
+        )
     screen.print(Text(said(e)), soft_wrap=wide)
     for remark in e.remarks:
         screen.print(Text(f"note: {remark}"), soft_wrap=wide)
@@ -118,6 +120,8 @@ def _harmless(text: str) -> str:
 def said(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it took."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
+    if not e.signed:
+        return took
     parts = [f"{quality.shown} {where}" for quality, where in e.fidelity.known if quality.r2 is not None]
     if parts:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"

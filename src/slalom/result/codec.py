@@ -114,16 +114,22 @@ def decode(given: Mapping[str, Any]) -> dict[str, Any]:
         InputError: It is something else, of another version, or lacks a part.
     """
     check_format(given, FORMAT)
-    tested = given.get("held_out")
-    if tested is not None and "units" not in tested:  # written before the number of units was
-        given = {**given, "held_out": {**tested, "units": len(given["units"])}}
     try:
-        fields = {
+        tested = given.get("held_out")
+        if tested is not None and "units" not in tested:  # written before the number of units was
+            given = {**given, "held_out": {**tested, "units": len(given["units"])}}
+        fields: dict[str, Any] = {
             field.name: field.read(given[field.name] if field.default is _REQUIRED else given.get(field.name, field.default))
             for field in FIELDS
         }
-        return {**fields, "surrogate": decode_surrogate(given)}
-    except (KeyError, TypeError, AttributeError) as error:
+        surrogate = decode_surrogate(given)
+        sizes = {len(fields["units"]), len(fields["spans"]), len(fields["sizes"]), surrogate.n_units}
+        if len(sizes) != 1 or isinstance(given["score"], str) or isinstance(given["lengths"], str):
+            raise ValueError("its units, spans, sizes and values differ in number, or a number is a string")
+        return {**fields, "surrogate": surrogate}
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
 
 

@@ -52,12 +52,16 @@ class Explanations(Sequence[Explanation]):
     """Explanations of several texts, in their order.
 
     failures: the texts that could not be explained, where `errors="keep"` was asked for. They have no place in the sequence.
+    numbers: the number that each explained text has among those given, from 0.
     """
 
     def __init__(self, explanations: Iterable[Explanation | Failure]) -> None:
         every = tuple(explanations)
         self._all = tuple(one for one in every if isinstance(one, Explanation))
         self.failures = tuple(one for one in every if isinstance(one, Failure))
+        failed = {failure.number for failure in self.failures}
+        places = (i for i in range(len(every) + len(failed)) if i not in failed)
+        self.numbers = tuple(next(places) for _ in self._all)
 
     @overload
     def __getitem__(self, index: int) -> Explanation: ...
@@ -127,7 +131,7 @@ class Explanations(Sequence[Explanation]):
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, one row a unit; the column `text` is the number of the text."""
-        frames = [frame({"text": np.full(len(one), i)} | one.columns()) for i, one in enumerate(self)]
+        frames = [frame({"text": np.full(len(e), i)} | e.columns()) for i, e in zip(self.numbers, self, strict=True)]
         return pandas().concat(frames, ignore_index=True) if frames else frame({})
 
 

@@ -231,10 +231,10 @@ class Explanation:
     def column(self, target: int | str | None = None) -> int | None:
         """Return which column of values, scores, ... belongs to a class; None where they have one target and no columns.
 
-        target: the label or the index of a class; None takes the class with the highest score.
+        target: the label or the index of a class; None takes the class that the model gives the text.
         """
         if target is None:
-            return None if self.values.ndim == 1 else self._leading()
+            return None if self.values.ndim == 1 else self.leading
         index = class_index(self.labels, target)
         if self.values.ndim == 2:
             return index
@@ -317,8 +317,12 @@ class Explanation:
         """Show the text in a notebook, its units coloured by their effect."""
         return str(view("notebook")(self))
 
-    def _leading(self) -> int:
-        return int(np.argmax(self.score))
+    @property
+    def leading(self) -> int:
+        """The class that the model gives the text, else the one with the highest score; 0 where one target is explained."""
+        if self.values.ndim == 1:
+            return 0
+        return self.labels.index(self.label) if self.label in self.labels else int(np.argmax(self.score))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""

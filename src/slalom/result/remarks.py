@@ -20,12 +20,16 @@ def remarks(e: Any) -> tuple[str, ...]:
             f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
             " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
         )
+    unsigned = f"The scores of {e.method} have no sign: they tell how much a unit counts, not for or against what."
+    unsigned = "" if e.signed else f"{unsigned} They predict nothing."
     wrong, even = (
-        " and ".join(where for quality, where in e.fidelity.known if quality.below_zero and quality.useless is useless)
+        " and ".join(
+            where for quality, where in e.fidelity.known if e.signed and quality.below_zero and quality.useless is useless
+        )
         for useless in (True, False)
     )
     if wrong:
         wrong = f"What this explanation predicts {wrong} is further from the model's answers than their mean is."
     if even:
         even = f"The model's answers {even} hardly vary, so that R2 says little there; the error is below {TRIFLE}."
-    return tuple(remark for remark in (cut, e.diagnosis, adds, wrong, even) if remark)
+    return tuple(remark for remark in (cut, e.diagnosis, unsigned, adds, wrong, even) if remark)

@@ -38,6 +38,8 @@ def as_texts(given: Any) -> list[Any]:
     if callable(getattr(given, "to_pylist", None)):  # Arrow: its items are no strings
         return list(given.to_pylist())
     shape = getattr(given, "shape", None)
+    if shape == ():
+        raise InputError(f"a text must be a string; got a {name} without dimensions; pass str(x)")
     if isinstance(shape, tuple) and len(shape) != 1:
         raise InputError(f"texts must be a list of strings; got a {name} of shape {shape}; pass one column of it")
     if not isinstance(given, Iterable):

@@ -70,7 +70,9 @@ def _maps(run: "Pass", method: str) -> "torch.Tensor":
     import torch  # noqa: PLC0415
     from transformers import PreTrainedModel  # noqa: PLC0415
 
-    refusal = InputError(f"{method} needs a transformers classifier with one stack of attention layers; got {run.model.name}")
+    refusal = InputError(
+        f"{method} needs a transformers classifier with one stack of attention layers; got {type(run.net).__name__}"
+    )
     if not isinstance(run.net, PreTrainedModel):
         raise refusal
     caught: list[Any] = []

@@ -34,8 +34,8 @@ def entry(explanation: Explanation) -> dict[str, Any]:
     return {
         "opening": opening(e),
         "prediction": e.prediction,
-        "target": e.target if score.size == 1 else e.labels[int(score.argmax())],
-        "score": float(score.max()),
+        "target": e.target if score.size == 1 else e.labels[e.leading],
+        "score": float(score[e.leading]),
     }
 
 
@@ -66,6 +66,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "importances_within": None if e.importances_se is None else _digits(NORMAL_95 * e.importances_se),
         "score": _plain(e.score),
         "score_name": e.score_name,
+        "leading": e.leading,
         "told_apart": not e.additive,
         "length_effect": _plain(e.length_effect),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),

@@ -52,7 +52,7 @@ function show(at) {
   const { text } = state;
   if (!taken.has(at)) taken.set(at, new Array(text.units.length).fill(1));
   state.keep = taken.get(at);
-  state.class = several() ? text.score.indexOf(Math.max(...text.score)) : 0;
+  state.class = text.leading;
   if (numbersOf(state.score) === null) state.score = "removal";
   byId("main").classList.toggle("effects-only", !text.told_apart);
   tip.hide();
