@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slalom.explainer import METHODS, Explainer, Method
     from slalom.explanation import Explanation, Explanations, Fidelity, Quality, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "METHODS",
     "Compared",
