@@ -25,7 +25,7 @@ test: $(READY)
 	scripts/check
 
 docs: .venv/.ready-docs
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 	.venv/bin/python scripts/check_site.py site
 
 wheel: .venv/.ready-package
