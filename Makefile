@@ -1,10 +1,13 @@
 # make demo    set up .venv on the first run, then explain a sentence with the model that ships with slalom
-# make test    set up .venv on the first run, then every check that CI runs
+# make test    set up .venv on the first run, then format, lint, types, import floors, doctests and tests
+# make docs    build the documentation site into site/, strictly, and check that its pages load nothing from elsewhere
+# make wheel   build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README's first example
+# make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make format  rewrite the code as the checks want it
 # make pictures  the pictures of the documentation
 # make bench   the benchmarks of the core and of slalom.attention, each against a peer in the same run
 # make bench-explain  those of explanations (hours on two cores; they need the classifier and reviews of benchmarks/reviews.py)
-# make clean   remove .venv and all caches
+# make clean   remove the virtual environments, what was built, and all caches
 
 PYTHON ?= python3
 READY := .venv/.ready
@@ -13,13 +16,23 @@ TEXT ?= The first half is dull. The second half is one of the best things I have
 
 export TEXT
 
-.PHONY: demo test format pictures bench bench-explain clean
+.PHONY: demo test docs wheel test-lowest format pictures bench bench-explain clean
 
 demo: .venv/.ready-demo
 	.venv/bin/slalom explain --html demo.html -- "$$TEXT"
 
 test: $(READY)
 	scripts/check
+
+docs: .venv/.ready-docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	.venv/bin/python scripts/check_site.py site
+
+wheel: .venv/.ready-package
+	scripts/check-wheel
+
+test-lowest:
+	PYTHON=$(PYTHON) scripts/test-lowest
 
 format: $(READY)
 	.venv/bin/ruff format .
@@ -54,10 +67,15 @@ $(READY): pyproject.toml constraints.txt
 	$(INSTALL) '.[hf,plots]'
 	touch $@
 
+.venv/.ready-docs .venv/.ready-package: .venv/.ready-%: pyproject.toml constraints.txt
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(INSTALL) '.[$*]'
+	touch $@
+
 .venv/.ready-benchmark: $(READY)
 	$(INSTALL) '.[benchmark]'
 	touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

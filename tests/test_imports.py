@@ -73,7 +73,7 @@ def test_a_fit_needs_no_torch(device):
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_cuda_without_torch_names_what_to_install(device):
     (line,) = python(f"import sys; sys.modules['torch'] = None\n{FIT}\nprint(outcome({device!r}))")
-    assert line == f"MissingExtra: device {device!r} needs torch; install it with: pip install 'slalom[torch]'"
+    assert line == f"MissingExtra: device {device!r} needs torch; install it with: pip install 'slalom-xai[torch]'"
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

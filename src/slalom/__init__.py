@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slalom.methods import Method, SurrogateMethod, methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Compared",
     "Explainer",

@@ -31,7 +31,7 @@ from slalom.text import Asked, Units, held_out, sentences, units, words
 _LOG = logging.getLogger("slalom")
 _CELLS = 40_000_000  # presence of atoms held at once
 _HUGE = 1e150  # the square of a score must fit into a float
-_PACKAGES = ("slalom", "numpy", "scipy", "torch", "transformers", "scikit-learn")
+_PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
 
 @dataclass(frozen=True)

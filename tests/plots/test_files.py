@@ -85,7 +85,7 @@ def test_without_matplotlib_the_extra_is_named():
         "try: e.plot\nexcept slalom.errors.MissingExtra as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert run.stdout == "pictures need matplotlib; install it with: pip install 'slalom[plots]'\n", run.stderr
+    assert run.stdout == "pictures need matplotlib; install it with: pip install 'slalom-xai[plots]'\n", run.stderr
 
 
 def test_labels_and_units_are_never_formulas():

@@ -71,5 +71,5 @@ def __getattr__(name: str) -> Any:
     try:
         from slalom.models import one_layer  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra(f"{name} needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+        raise MissingExtra(f"{name} needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     return getattr(one_layer, name)

@@ -70,7 +70,7 @@ def load(path: str | Path, *, perturbation: Perturbation = "replace", device: st
         from slalom.models.in_place import InPlace  # noqa: PLC0415
         from slalom.models.one_layer import AttentionClassifier  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("slalom.attention needs torch and transformers; install: pip install 'slalom[hf]'") from error
+        raise MissingExtra("slalom.attention needs torch and transformers; install: pip install 'slalom-xai[hf]'") from error
     if not isinstance(model, HuggingFace) or not isinstance(model.model, AttentionClassifier):
         raise InputError(f"{str(path)!r} must hold an AttentionClassifier; slalom.Explainer takes any classifier")
     return InPlace(model) if perturbation == "replace" else model

@@ -180,7 +180,7 @@ def opened(model: Model, reading: Reading) -> "tuple[HuggingFace, TokenReading]"
         from slalom.models.in_place import InPlace, InPlaceReading  # noqa: PLC0415
         from slalom.models.one_layer import AttentionClassifier  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("slalom.attention needs torch and transformers; install: pip install 'slalom[hf]'") from error
+        raise MissingExtra("slalom.attention needs torch and transformers; install: pip install 'slalom-xai[hf]'") from error
     if isinstance(model, InPlace) and isinstance(reading, InPlaceReading):
         model, reading = model.inner, reading.tokens
     if (

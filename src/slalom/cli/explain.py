@@ -190,7 +190,7 @@ def _check_places(file: Path | None, html: Path | None, png: Path | None, out: P
     if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
     if png is not None and find_spec("matplotlib") is None:
-        raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom[plots]'")
+        raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom-xai[plots]'")
     if out is not None and out.suffix.lower() != ".jsonl":
         raise InputError(f"--out must be a .jsonl file, one explanation a line; got {str(out)!r}")
 

@@ -52,7 +52,7 @@ def _devices() -> list[str]:
     try:
         import torch  # noqa: PLC0415
     except ImportError:
-        return ["cpu (numpy only; pip install 'slalom[hf]' for torch)"]
+        return ["cpu (numpy only; pip install 'slalom-xai[hf]' for torch)"]
     cards = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     return [f"cpu ({torch.get_num_threads()} threads)", *cards]
 

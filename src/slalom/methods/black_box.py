@@ -201,4 +201,4 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         root = name.split(".", maxsplit=1)[0]
-        raise MissingExtra(f"this baseline needs {root}; install it with: pip install 'slalom[baselines]'") from error
+        raise MissingExtra(f"this baseline needs {root}; install it with: pip install 'slalom-xai[baselines]'") from error

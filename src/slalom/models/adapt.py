@@ -91,7 +91,9 @@ def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | N
     try:
         from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("this model needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+        raise MissingExtra(
+            "this model needs torch and transformers; install them with: pip install 'slalom-xai[hf]'"
+        ) from error
     return HuggingFace(model, tokenizer, precision, name=name)
 
 
@@ -109,7 +111,7 @@ def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: st
         from slalom.models.saved import load_saved  # noqa: PLC0415
     except ImportError as error:
         what = "the classifier that ships with slalom" if given is None else "a model path"
-        raise MissingExtra(f"{what} needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+        raise MissingExtra(f"{what} needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if given is None else (given, Path(given).name)
     model, tokenizer, missing = load_saved(path, dtype=torch.float32)
     if missing:

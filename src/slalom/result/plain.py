@@ -33,7 +33,7 @@ def pandas() -> Any:
     try:
         import pandas as found  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("to_pandas needs pandas; install it with: pip install 'slalom[pandas]'") from error
+        raise MissingExtra("to_pandas needs pandas; install it with: pip install 'slalom-xai[pandas]'") from error
     return found
 
 

@@ -19,5 +19,5 @@ def __getattr__(name: str) -> Any:
     try:
         from slalom.training import loop  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("training needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+        raise MissingExtra("training needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     return getattr(loop, name)

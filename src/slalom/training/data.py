@@ -114,7 +114,7 @@ def _rows_of_dataset(name: str, split: str) -> Iterator[Mapping[str, Any]]:
         import datasets  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtra(
-            f"there is no file {name!r}, and data sets by name need: pip install 'slalom[all]' (the package datasets)"
+            f"there is no file {name!r}, and data sets by name need: pip install 'slalom-xai[all]' (the package datasets)"
         ) from error
     try:
         found = datasets.load_dataset(name, split=split)

@@ -240,7 +240,7 @@ def backend(device: str) -> Backend:
     try:
         found = _torch(device)
     except ImportError:
-        raise MissingExtra(f"device {device!r} needs torch; install it with: pip install 'slalom[torch]'") from None
+        raise MissingExtra(f"device {device!r} needs torch; install it with: pip install 'slalom-xai[torch]'") from None
     if not found.xp.cuda.is_available():
         raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device; use device='cpu'")
     return found

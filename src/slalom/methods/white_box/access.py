@@ -22,6 +22,6 @@ def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator[
     try:
         from slalom.methods.white_box.passes import passing  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra(f"{method} needs torch and transformers; install them with: pip install 'slalom[hf]'") from error
+        raise MissingExtra(f"{method} needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     with passing(model, reading, method) as run:
         yield run

@@ -115,5 +115,5 @@ def _captum() -> Any:
     try:
         from captum.attr import IntegratedGradients as Captum  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("integrated gradients need captum; install it with: pip install 'slalom[baselines]'") from error
+        raise MissingExtra("integrated gradients need captum; install it with: pip install 'slalom-xai[baselines]'") from error
     return Captum

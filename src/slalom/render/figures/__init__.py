@@ -5,7 +5,7 @@ from slalom.errors import MissingExtra
 try:
     import matplotlib as _  # noqa: F401
 except ImportError as error:
-    raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom[plots]'") from error
+    raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom-xai[plots]'") from error
 
 from slalom.render.figures.compared import ComparedPlots
 from slalom.render.figures.pictures import Plots

@@ -1,0 +1,78 @@
+"""What pyproject.toml, constraints.txt and CITATION.cff say about the package agrees."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import slalom
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EVERY = [*PROJECT["dependencies"], *(one for extra in PROJECT["optional-dependencies"].values() for one in extra)]
+
+
+def script(name):
+    """Import one of the scripts, which are no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def number(version):
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+PINS = {
+    normal(line.partition("==")[0]): line.partition("==")[2]
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if "==" in line
+}
+
+
+def test_the_version_stands_in_one_place():
+    assert PROJECT["dynamic"] == ["version"]
+    assert "version" not in PROJECT
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {slalom.__version__}\n" in citation
+
+
+def test_the_newest_entry_of_the_changelog_is_of_this_version():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## \[?([\d.]+)", changes, flags=re.M)[1] == slalom.__version__
+
+
+@pytest.mark.parametrize("requirement", [one for one in EVERY if one.startswith("slalom")])
+def test_extras_refer_to_extras_of_this_project(requirement):
+    name, extras, _ = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?(==.*)?", requirement).groups()
+    if name == "slalom-explanations":  # the authors' package
+        return
+    assert name == PROJECT["name"]
+    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+
+
+def test_the_lower_bounds_are_those_of_the_base_package_and_its_extras():
+    found = script("lowest").lower_bounds(PROJECT, ["all"])
+    names = {re.match(r"[\w.-]+", one)[0] for one in PROJECT["dependencies"]}
+    assert names | {"torch", "transformers", "scikit-learn", "pandas", "matplotlib", "captum", "lime", "shap"} <= found.keys()
+    assert f"numpy>={found['numpy']}" in PROJECT["dependencies"]
+
+
+def test_a_dependency_without_a_lower_bound_is_refused():
+    bare = {"name": "x", "dependencies": ["numpy"], "optional-dependencies": {}}
+    with pytest.raises(ValueError, match="'numpy' must have a lower bound"):
+        script("lowest").lower_bounds(bare, [])
+
+
+@pytest.mark.parametrize("requirement", [one for one in EVERY if not one.startswith("slalom-xai")])
+def test_every_direct_dependency_is_pinned_within_its_bounds(requirement):
+    name, bound = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(?:[>=]=(.*))?", requirement).groups()
+    assert normal(name) in PINS
+    assert number(PINS[normal(name)]) >= number(bound or "0")

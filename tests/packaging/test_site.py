@@ -1,0 +1,52 @@
+"""scripts/check_site.py finds what a page loads from elsewhere, and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check_site.py"
+
+
+def check(folder):
+    return subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("page.html", '<script src="https://cdn.example/a.js"></script>', "page.html: <script> https://cdn.example/a.js"),
+        ("page.html", '<link rel="stylesheet" href="//fonts.example/f.css">', "<link> //fonts.example/f.css"),
+        ("page.html", '<link rel="preconnect" href="https://fonts.example">', "<link> https://fonts.example"),
+        ("page.html", '<img srcset="a.png 1x, https://img.example/b.png 2x">', "<img> https://img.example/b.png"),
+        ("page.html", "<style>@import 'https://css.example/x.css';</style>", "<style> https://css.example/x.css"),
+        ("page.html", '<p style="background:url(https://img.example/p.png)">', "<p style> https://img.example/p.png"),
+        ("page.html", '<div class="mermaid">graph</div>', "<div class=mermaid>"),
+        (
+            "style.css",
+            '@font-face { src: url("https://fonts.example/a.woff2") }',
+            "style.css: url https://fonts.example/a.woff2",
+        ),
+    ],
+)
+def test_what_is_loaded_from_elsewhere_is_named(tmp_path, name, content, said):
+    (tmp_path / "index.html").write_text("<p>nothing</p>", encoding="utf-8")
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    found = check(tmp_path)
+    assert found.returncode == 1
+    assert said in found.stderr
+
+
+def test_links_and_files_of_the_site_itself_are_fine(tmp_path):
+    page = """<link rel="canonical" href="https://here.example/"><link rel="stylesheet" href="a.css">
+    <script src="b.js"></script><a href="https://arxiv.org/abs/2405.13536">paper</a><img src="data:image/png;base64,AAAA"><pre>src="https://x.example"</pre>"""
+    (tmp_path / "index.html").write_text(page, encoding="utf-8")
+    (tmp_path / "a.css").write_text("/* https://example.org */ p { background: url(x.png) }", encoding="utf-8")
+    found = check(tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "1 pages" in found.stdout
+
+
+def test_a_folder_without_pages_is_an_error(tmp_path):
+    assert check(tmp_path).returncode == 1
