@@ -179,3 +179,10 @@ def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
     assert message in listed, run.stderr
     assert listed.endswith("; it is left out")
     assert named == "lime" if name == "lime" else message in named
+
+
+def test_the_r2_of_a_black_box_is_that_of_the_rows_that_it_asked():
+    one_out, lime = explained("leave-one-out", check=0), explained("lime", check=0)
+    assert one_out.fit_r2 == pytest.approx(1.0, abs=1e-12)  # its effects are what it asked
+    assert 0.9 < lime.fit_r2 < 1.0
+    assert explained("random", check=0).fit_r2 == 1.0  # of the whole text, by its base

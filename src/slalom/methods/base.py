@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats
+from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError
 from slalom.models import Model, Reading
 from slalom.text import Asked, Units, Whole
@@ -152,13 +153,24 @@ class BlackBoxMethod(Method):
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Let the method ask, and share its effects between equal units."""
+        """Let the method ask, and share its effects between equal units; R2 is that of the rows that it asked."""
         context.one_class(self.name)
-        c = context
+        c, asked = context, dict[bytes, float]()
+
+        def ask(keep: ArrayLike) -> Floats:
+            scores = c.ask(keep)
+            rows = np.asarray(keep).astype(bool).reshape(-1, len(c.units))
+            asked.update(zip([row.tobytes() for row in rows], scores.tolist(), strict=True))
+            return scores
+
         found = self.attribute(
-            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
+            QueryContext(c.reading.text, c.units.names, c.units.spans, ask, c.budget, c.reading.empty, c.seed)
         )
-        return MethodResult(Additive(context.shared(found.effects), found.base))
+        surrogate = Additive(context.shared(found.effects), found.base)
+        rows = np.frombuffer(b"".join(asked), dtype=bool).reshape(-1, len(c.units)).astype(np.float64)
+        scores = np.array(list(asked.values()))
+        r2 = explained_share(surrogate(rows), scores, np.ones(len(scores))) if len(scores) else None
+        return MethodResult(surrogate, r2=r2)
 
     @abstractmethod
     def attribute(self, context: QueryContext) -> Additive:
@@ -185,7 +197,7 @@ class WhiteBoxMethod(Method):
         atoms = self.attribute(context.model, context.reading, target, context.seed)
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)
         effects = context.shared(per_unit)
-        return MethodResult(Additive(effects, float(context.score) - float(effects.sum())))
+        return MethodResult(Additive(effects, float(context.score) - float(effects.sum())), r2=1.0)  # of the text itself
 
     @abstractmethod
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
