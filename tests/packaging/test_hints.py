@@ -1,0 +1,28 @@
+"""Every hint `pip install 'NAME[EXTRA]'` names this distribution and extras that it has."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HINT = re.compile(r"pip install (['\"])(?P<name>[\w.-]*)\[(?P<extras>[\w{}, -]+)\]\1")
+PLACES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "src").rglob("*.py"))]
+HINTS = [
+    (str(path.relative_to(ROOT)), found[0], found["name"], found["extras"])
+    for path in PLACES
+    for found in HINT.finditer(path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("path", "hint", "name", "extras"), HINTS)
+def test_hints_name_this_distribution_and_its_extras(path, hint, name, extras):
+    assert name in (PROJECT["name"], "."), f"{path}: {hint}"  # "." is this folder
+    named = {extra.strip() for extra in extras.split(",") if "{" not in extra}  # {extra} is filled in when the message is made
+    assert named <= PROJECT["optional-dependencies"].keys(), f"{path}: {hint}"
+
+
+def test_hints_are_found_in_the_sources_and_in_the_documentation():
+    assert {path.split("/")[0] for path, *_ in HINTS} == {"README.md", "docs", "src"}
