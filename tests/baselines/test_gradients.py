@@ -241,5 +241,5 @@ def test_arguments_are_checked():
 
 def test_without_captum_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'slalom\[baselines\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'slalom-xai\[baselines\]'"):
         looked("bert", IntegratedGradients())
