@@ -171,7 +171,7 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
 
 def test_without_pandas_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"slalom\[pandas\]"):
+    with pytest.raises(MissingExtra, match=r"slalom-xai\[pandas\]"):
         one().to_pandas()
 
 
