@@ -286,7 +286,7 @@ def test_questions_about_many_texts_are_split_where_memory_asks_for_it(monkeypat
     explained = explainer([TEXT, "a good film", "bad work"])
     keeps = [np.random.default_rng(0).random((20, len(e))) < 0.7 for e in explained]
     together = explainer.ask_many(explained, keeps)
-    monkeypatch.setattr("slalom.explainer._CELLS", 1)
+    monkeypatch.setattr("slalom.explainer.CELLS", 1)
     for one, other in zip(explainer.ask_many(explained, keeps), together, strict=True):
         assert np.array_equal(one, other)
 

@@ -13,11 +13,9 @@ from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Engine, Model, Output, Question, Target, model_of
-from slalom.pipeline import Options, Pipeline
+from slalom.pipeline import CELLS, Options, Pipeline
 from slalom.result import Explanation, Explanations, presence
 from slalom.text import KINDS, as_texts
-
-_CELLS = 40_000_000  # presence of atoms held at once
 
 
 class _Unset:
@@ -204,7 +202,7 @@ class Explainer:
         for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
             where = "" if len(explanations) == 1 else f" (explanation {number})"
             questions.append(self._question(explanation, keep, where))
-            if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > _CELLS:
+            if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > CELLS:
                 for answer in self.engine(questions):
                     scores = head.scores(answer.outputs, self._column(explanations[len(found)]))
                     found.append(scores if np.ndim(keeps[len(found)]) == 2 else scores[0])

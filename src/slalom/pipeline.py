@@ -29,7 +29,7 @@ from slalom.result import Explanation, Failure, Fidelity, HeldOut, quality, vers
 from slalom.text import Asked, Units, held_out, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
-_CELLS = 40_000_000  # presence of atoms held at once
+CELLS = 40_000_000  # presence of atoms held at once
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
@@ -100,7 +100,7 @@ class Pipeline:
                     raise
                 tasks.append(_failure(number, text, error))
             size = sum(task.keep.size for task in tasks if isinstance(task, Task))
-            if number == len(texts) - 1 or size > _CELLS:
+            if number == len(texts) - 1 or size > CELLS:
                 yield from self._solved(tasks, options)
                 tasks = []
 

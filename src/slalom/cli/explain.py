@@ -129,7 +129,7 @@ def _explained(
         fresh.replace(out)
     yield from done
     for start in range(len(done), len(texts), _AT_ONCE):
-        numbered = list(enumerate(texts))[start : start + _AT_ONCE]
+        numbered = list(enumerate(texts[start : start + _AT_ONCE], start))
         lot = [explainer(texts[0], target=target)] if len(texts) == 1 else _lot(explainer, numbered, target)
         if out:
             write_text(out, "".join(e.to_json() + "\n" for e in lot), append=True)

@@ -80,3 +80,10 @@ def whole_number(name: str, given: object, least: int) -> int:
     if given >= 2**63:
         raise InputError(f"{name} must be below 2**63; got {given!r}")
     return int(given)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, read_only
 from slalom.core.measures import Beta
 
 _REACHES = (1.0, 3.0, 10.0, 30.0)
@@ -32,9 +32,7 @@ class Lengths:
 
     def __post_init__(self) -> None:
         """Make the offsets read-only."""
-        fixed = np.asarray(self.offsets).view()
-        fixed.flags.writeable = False
-        object.__setattr__(self, "offsets", fixed)
+        object.__setattr__(self, "offsets", read_only(np.asarray(self.offsets)))
 
     def __call__(self, lengths: NDArray[np.int64]) -> Floats:
         """Return the offsets of inputs with these numbers of atoms (m,)."""

@@ -279,7 +279,7 @@ class Engine:
     def _own_identity(self) -> str | None:
         """Return the model's own identity; None where it has none, or it is costly or fails and no cache file needs it."""
         needed = self._file is not None and self._given is None
-        if not needed and getattr(self.model, "costly_identity", False):
+        if not needed and self.model.costly_identity:
             return None
         try:
             return self.model.identity()

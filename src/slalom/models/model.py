@@ -167,6 +167,7 @@ class Model(ABC):
     name: str
     tokenized: bool = False
     form: str = ""  # what was done to the answers of the model, where that can be chosen
+    costly_identity: bool = False  # whether `identity` is asked for only where a cache file needs it
 
     @abstractmethod
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:

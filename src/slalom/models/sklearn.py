@@ -59,7 +59,7 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
         _BATCH if batch_size is None else batch_size,
         independent=several,
         name=name,
-        fingerprint=lambda: _fingerprint(name, estimator),
+        fingerprint=lambda: _fingerprint(estimator),
         decide=lambda texts: _decisions(name, estimator, labels, several, texts),
     )
 
@@ -165,20 +165,13 @@ def _probabilities(given: Any, several: bool) -> Floats:
     return shares[:, :, -1].T if several and shares.ndim == 3 else shares
 
 
-def _fingerprint(name: str, estimator: Any) -> str:
-    """Return a digest of everything in an estimator."""
+def _fingerprint(estimator: Any) -> str:
+    """Return a digest of everything in an estimator; it pickles, and what is inside may raise what it likes."""
     import joblib  # noqa: PLC0415
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return str(joblib.hash(estimator))
-    except Exception as error:  # it pickles, and what is inside may raise what it likes
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"{name} has no identity that a cache could know it by ({type(error).__name__}: {reason});"
-            " pass identity=, a name that you change whenever the model changes"
-        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return str(joblib.hash(estimator))
 
 
 def _asked(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Background, Lengths, Link, Slalom, Surrogate, shapley
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, read_only
 from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError
 from slalom.files import write_text
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
-from slalom.result.fidelity import Fidelity, HeldOut, read_only
+from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.plain import frame, number, presence, written
 from slalom.result.remarks import remarks
 from slalom.text import KINDS, units

@@ -4,12 +4,12 @@ R2 = 1 - (mean squared error) / (variance of the model's answers)
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, read_only
 
 _ABSURD = -10  # values of R2 below that are not written out
 TRIFLE = 0.05  # log odds that nobody minds
@@ -95,10 +95,3 @@ def quality(guess: Floats, truth: Floats) -> Quality | None:
     mse = float(((guess - truth) ** 2).sum() / len(truth))
     spread = float(((truth - truth.mean(axis=0)) ** 2).sum() / len(truth))
     return Quality(1.0 - mse / spread if spread > 1e-20 * float((truth**2).sum() + 1e-300) else None, mse, len(truth))
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from slalom.core import Additive
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation, Quality
+from slalom.result.codec import encode_surrogate, plain
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -47,11 +47,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "units": e.units,
         "unit": e.unit,
         "surrogate": {
-            "values": e.values.tolist(),
-            "importances": e.importances.tolist(),
-            "background": None if e.background is None else [_plain(part) for part in e.background],
-            "link": None if e.link is None else [_plain(part) for part in e.link],
-            "base": _plain(e.surrogate.base) if isinstance(e.surrogate, Additive) else None,
+            **encode_surrogate(e.surrogate),
             "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
             "sizes": e.sizes.tolist(),
         },
@@ -64,11 +60,11 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "weights": _digits(e.weights),
         "values_within": None if e.values_se is None else _digits(NORMAL_95 * e.values_se),
         "importances_within": None if e.importances_se is None else _digits(NORMAL_95 * e.importances_se),
-        "score": _plain(e.score),
+        "score": plain(e.score),
         "score_name": e.score_name,
         "leading": e.leading,
         "told_apart": not e.additive,
-        "length_effect": _plain(e.length_effect),
+        "length_effect": plain(e.length_effect),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),
         "prediction": e.prediction,
         "target": e.target,
@@ -115,7 +111,3 @@ def _column(score: Callable[[], Floats]) -> Any:
 def _digits(numbers: Floats) -> Any:
     """Return numbers to six digits, as (nested) lists."""
     return [_digits(row) for row in numbers] if numbers.ndim > 1 else [float(f"{x:.6g}") for x in numbers.tolist()]
-
-
-def _plain(part: Any) -> Any:
-    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
