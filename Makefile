@@ -45,6 +45,7 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/fit_time.py
 	.venv/bin/python benchmarks/small_budgets.py
 	.venv/bin/python benchmarks/intervals.py
+	.venv/bin/python benchmarks/hostile.py
 	.venv/bin/python benchmarks/shapley_time.py
 	.venv/bin/python benchmarks/attention.py
 
@@ -56,6 +57,8 @@ bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch
 	.venv/bin/python benchmarks/explain.py memory
+	.venv/bin/python benchmarks/coverage.py
+	.venv/bin/python benchmarks/campaign.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
