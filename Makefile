@@ -5,7 +5,7 @@
 # make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make format  rewrite the code as the checks want it
 # make pictures  the pictures of the documentation
-# make bench   the benchmarks of the core and of slalom.attention, each against a peer in the same run
+# make bench   the benchmarks of the core and of slalom.theory.attention, each against a peer in the same run
 # make bench-explain  those of explanations (hours on two cores; they need the classifier and reviews of benchmarks/reviews.py)
 # make clean   remove the virtual environments, what was built, and all caches
 

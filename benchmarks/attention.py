@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slalom import attention
-from slalom.attention.game import RatioGame
-from slalom.attention.lime import bernoulli, limit
 from slalom.models import Model
+from slalom.theory import attention
+from slalom.theory.attention.game import RatioGame
+from slalom.theory.attention.lime import bernoulli, limit
 
 _WORDS = 400
 

@@ -21,10 +21,10 @@ from typing import final
 import numpy as np
 import torch
 
-from slalom.comparison import Compared, compare
 from slalom.errors import SlalomError
+from slalom.evaluate import yelp_hat
+from slalom.evaluate.comparison import Compared, compare
 from slalom.methods import BlackBoxMethod, KernelShap
-from slalom.metrics import yelp_hat
 
 from reference import REFERENCE
 from reviews import classifier, reviews, rows

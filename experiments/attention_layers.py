@@ -11,7 +11,7 @@ from experiments.one_layer import network, networks, texts
 from experiments.real import explanations
 from experiments.reviews import reviews
 from slalom import Explainer
-from slalom.attention import METHODS
+from slalom.theory.attention import METHODS
 
 _PAIRS = (
     ("attention", "gradient"),

@@ -6,8 +6,8 @@ import numpy as np
 
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import network, networks, texts
-from slalom import attention
 from slalom.render.figures.theme import theme_of
+from slalom.theory import attention
 
 _SHORTCUTS = ("lime-bernoulli", "lime-printed")
 

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.harness import Claim, Lab, Result, Table
 from experiments.one_layer import GROUP, network, networks
 from experiments.texts import MIXED
-from slalom import attention
+from slalom.theory import attention
 
 _GOOD = ("fun", "great", "brilliant", "wonderful")
 _BAD = ("bad", "stupid", "awful", "bored", "weak")

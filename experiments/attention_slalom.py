@@ -4,7 +4,7 @@ from typing import Any
 
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import NAMES, network, networks, texts
-from slalom import attention
+from slalom.theory import attention
 
 
 def run(lab: Lab) -> Result:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from experiments.harness import Claim, Lab, Result, Table
-from slalom.metrics import NaiveBayes
+from slalom.evaluate import NaiveBayes
 from slalom.models import Engine, Model, Question, model_of
 from slalom.text import sentences
 from slalom.training import read_labelled

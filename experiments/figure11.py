@@ -12,7 +12,7 @@ from experiments.harness import Claim, Lab, Result, Table
 from experiments.real import CALLED, explanations
 from experiments.texts import MIXED
 from slalom.errors import MissingExtra
-from slalom.metrics import auroc, magnitude, unit_marks, word_spans
+from slalom.evaluate import auroc, magnitude, unit_marks, word_spans
 
 _ROWS = (
     ("eff", "importance"),

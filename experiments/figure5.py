@@ -11,7 +11,7 @@ from experiments.classifiers import about, classifiers, explainer
 from experiments.harness import Claim, Lab, Result, Table
 from experiments.real import explanations
 from experiments.texts import MIXED
-from slalom.metrics import unit_marks
+from slalom.evaluate import unit_marks
 from slalom.result import Explanation
 
 _PLAIN = ("the", "a", "of", "and", "is", "to", "on")

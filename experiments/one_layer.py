@@ -10,8 +10,8 @@ from scipy.stats import spearmanr
 
 from experiments.harness import Lab, lots
 from experiments.reviews import reviews
-from slalom import attention
 from slalom.models import Model
+from slalom.theory import attention
 from slalom.training import Labelled, read_labelled
 
 KINDS: dict[str, dict[str, Any]] = {"final": {}, "bare": {"final": False}, "single": {"heads": 1}}

@@ -1,7 +1,7 @@
 """Proposition 5.1: a transformer whose log odds are exactly a SLALOM, by architecture, layers, heads and length.
 
 The networks are those of transformers, unchanged: BERT, DistilBERT, GPT-2 with LayerNorm, residuals and position embeddings;
-`slalom.models.slalom_transformer` only chooses their weights.
+`slalom.theory.slalom_transformer` only chooses their weights.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from experiments.harness import Claim, Lab, Result, Table
 from slalom.core import Slalom
-from slalom.models import slalom_transformer
+from slalom.theory import slalom_transformer
 
 NAMES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 PRECISE = {"float32": 1e-5, "float64": 1e-11}  # the error that rounding may leave, as a share of the largest value

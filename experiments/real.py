@@ -21,8 +21,8 @@ from experiments.harness import Cell, Claim, Lab, Table, lots, mean
 from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.errors import MissingExtra
+from slalom.evaluate import NaiveBayes, fidelity, human_attention, naive_bayes_correlation, perturbation
 from slalom.methods import KernelShap, Method, method
-from slalom.metrics import NaiveBayes, fidelity, human_attention, naive_bayes_correlation, perturbation
 from slalom.result import Explanation
 
 # Methods with the scores that are looked at; those of one number a token have "removal", which is that number.

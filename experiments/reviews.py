@@ -11,8 +11,8 @@ import numpy as np
 
 from experiments.harness import Lab
 from experiments.texts import FILMS, RESTAURANTS, made_of_phrases
+from slalom.evaluate import Annotated, yelp_hat
 from slalom.files import read_rows
-from slalom.metrics import Annotated, yelp_hat
 from slalom.training import Labelled, read_labelled
 
 NAMES = ("0", "1")

@@ -93,7 +93,7 @@ def _planted(lab: Lab) -> dict[str, NDArray[np.float64]]:
 
 
 def _naive_bayes(lab: Lab, generator: np.random.Generator) -> NDArray[np.float64]:
-    from slalom.metrics import NaiveBayes  # noqa: PLC0415
+    from slalom.evaluate import NaiveBayes  # noqa: PLC0415
     from slalom.text.segment import words  # noqa: PLC0415
     from slalom.training.data import read_labelled  # noqa: PLC0415
 

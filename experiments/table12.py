@@ -13,7 +13,7 @@ from experiments.real import CALLED, SHAP, explanations, spare
 from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.errors import MissingExtra
-from slalom.metrics import perturbation
+from slalom.evaluate import perturbation
 
 PAPER = {"kernel-shap": (0.0120, 0.8022), "lime": (0.0053, 0.9481), "eff": (0.0039, 0.9601)}
 _ROWS = {**dict.fromkeys((*SHAP, "lime"), "removal"), "eff": "linear", "joint": "removal", "random": "removal"}

@@ -7,7 +7,7 @@ from experiments.harness import Cell, Claim, Lab, Result, Table, lots, mean
 from experiments.real import explanations
 from experiments.reviews import reviews
 from slalom.errors import MissingExtra
-from slalom.metrics import perturbation
+from slalom.evaluate import perturbation
 
 PAPER = {"SHAP": 0.9135, "500": 0.9243, "1000": 0.9236, "2000": 0.9348, "5000": 0.9387, "10000": 0.9387}
 _LOT = 10

@@ -8,7 +8,7 @@ from experiments.classifiers import TITLES, about, classifiers, explainer
 from experiments.harness import Claim, Lab, Result, lots, mean
 from experiments.real import Measured, beside, explanations
 from experiments.reviews import reviews
-from slalom.metrics import human_attention
+from slalom.evaluate import human_attention
 
 NAMES = [("yelp", "bloom"), ("yelp", "mamba")]
 _SCORES = ("value", "importance", "linear")

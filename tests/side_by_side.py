@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slalom.comparison import Compared
+from slalom.evaluate.comparison import Compared
 
 MEASURES = ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
 QUALITY = {

@@ -39,7 +39,7 @@ def python(code):
     return run.stdout.splitlines()
 
 
-_LIGHT = ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.methods", "slalom.attention"]
+_LIGHT = ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.methods", "slalom.theory.attention"]
 
 
 @pytest.mark.parametrize("module", _LIGHT)
@@ -93,7 +93,7 @@ def test_an_unknown_device_is_refused(device):
 
 
 def test_a_transformer_without_torch_names_what_to_install():
-    code = "from slalom.models import slalom_transformer"
+    code = "from slalom.theory import slalom_transformer"
     asked = f"try:\n {code}\nexcept Exception as error: print(type(error).__name__, error)"
     (line,) = python(f"import sys; sys.modules['torch'] = None\n{asked}")
     assert line.startswith("MissingExtra slalom_transformer needs torch and transformers; install them with")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slalom.views import connect
 
 if TYPE_CHECKING:
-    from slalom.comparison import Compared, compare
+    from slalom.evaluate.comparison import Compared, compare
     from slalom.explainer import Explainer
     from slalom.methods import Method, SurrogateMethod, methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
@@ -36,7 +36,7 @@ __all__ = [
 _HOMES = {
     "explainer": ("Explainer",),
     "methods": ("Method", "SurrogateMethod"),
-    "comparison": ("Compared", "compare"),
+    "evaluate.comparison": ("Compared", "compare"),
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,6 +8,16 @@
 Every message is one line: what must hold, what came, what to do.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_PACKAGES = {
+    "torch": "torch",
+    "hf": "torch and transformers",
+    "pandas": "pandas",
+    "plots": "matplotlib",
+}
+
 
 class SlalomError(Exception):
     """The root of all errors that slalom raises on purpose."""
@@ -23,3 +33,33 @@ class ModelError(SlalomError, RuntimeError):
 
 class MissingExtra(SlalomError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
+
+
+@contextmanager
+def require(feature: str, extra: str, packages: str | None = None) -> Iterator[None]:
+    """Turn a failed import of an optional dependency into a MissingExtra.
+
+    Args:
+        feature: What needs it, as the subject of the message.
+        extra: The extra of this distribution that installs it.
+        packages: The packages to name. Default: those of the extra.
+
+    Raises:
+        MissingExtra: If an import in the block fails; an import error of slalom's own modules is passed on.
+
+    Example:
+        >>> with require("counting", "pandas", "abacus"):
+        ...     import abacus
+        Traceback (most recent call last):
+        slalom.errors.MissingExtra: counting needs abacus; install it with: pip install 'slalom-xai[pandas]'
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "slalom":
+            raise
+        names = packages or _PACKAGES[extra]
+        them = "them" if " and " in names else "it"
+        raise MissingExtra(f"{feature} needs {names}; install {them} with: pip install 'slalom-xai[{extra}]'") from error

@@ -11,8 +11,8 @@ import pytest
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Function, Group, Head, Model, Question, Reading
 from slalom.models.function import StringReading
-from slalom.models.oracle import Failing, Oracle
 from slalom.text import words
+from slalom.theory.oracle import Failing, Oracle
 
 
 class Atoms(Reading):

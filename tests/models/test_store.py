@@ -16,9 +16,9 @@ import pytest
 from slalom.errors import InputError
 from slalom.models import Engine, Function, Question
 from slalom.models.function import StringReading
-from slalom.models.oracle import Oracle
 from slalom.models.store import AnswerStore
 from slalom.text import words
+from slalom.theory.oracle import Oracle
 
 TEXT = "a good film with a bad end and no more than ten words"
 KEYS = [bytes([i]) * 16 for i in range(6)]

@@ -24,5 +24,12 @@ def test_hints_name_this_distribution_and_its_extras(path, hint, name, extras):
     assert named <= PROJECT["optional-dependencies"].keys(), f"{path}: {hint}"
 
 
+def test_every_call_of_require_names_an_extra():
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    extras = re.findall(r'\brequire\(.+?, "(\w+)"', sources)
+    assert len(extras) >= 10
+    assert set(extras) <= PROJECT["optional-dependencies"].keys()
+
+
 def test_hints_are_found_in_the_sources_and_in_the_documentation():
     assert {path.split("/")[0] for path, *_ in HINTS} == {"README.md", "docs", "src"}

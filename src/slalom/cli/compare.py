@@ -52,8 +52,8 @@ def compare(
 
     Ctrl-C loses nothing where --out is given: the same command goes on.
     """
-    from slalom.comparison import DEFAULT  # noqa: PLC0415
-    from slalom.comparison import compare as run  # noqa: PLC0415
+    from slalom.evaluate.comparison import DEFAULT  # noqa: PLC0415
+    from slalom.evaluate.comparison import compare as run  # noqa: PLC0415
 
     chosen, human = _texts(data, texts, seed)
     check_places(data, out, csv, html)
@@ -93,7 +93,7 @@ def compare(
 
 def show(found: Any, screen: Console) -> None:
     """Print the table of means and standard errors, the best of each measure in bold."""
-    from slalom.comparison import MEASURES  # noqa: PLC0415
+    from slalom.evaluate.comparison import MEASURES  # noqa: PLC0415
 
     wide, shown, errors = not screen.is_terminal, list(found.measures), True
     table = _table(found, shown, errors)
@@ -149,7 +149,7 @@ def _texts(path: Path, most: int, seed: int) -> tuple[list[str], list[tuple[list
         return [every[i] for i in _drawn(len(every), most, seed, path)], None
     rows = list(read_rows(path))
     if rows and all("words" in row and "maps" in row for row in rows):
-        from slalom.metrics import yelp_hat  # noqa: PLC0415
+        from slalom.evaluate import yelp_hat  # noqa: PLC0415
 
         marked = yelp_hat(rows)
         chosen = [marked[i] for i in _drawn(len(marked), most, seed, path)]

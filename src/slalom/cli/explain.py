@@ -5,14 +5,13 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from slalom.cli.printing import check_places, complain, console
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.files import begun_lines, drop_rest, has_rows, json_rows, read_rows, read_text, texts_of, write_text
 
 _AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
@@ -189,8 +188,9 @@ def _check_places(file: Path | None, html: Path | None, png: Path | None, out: P
     check_places(file, html, png, out)
     if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
-    if png is not None and find_spec("matplotlib") is None:
-        raise MissingExtra("pictures need matplotlib; install it with: pip install 'slalom-xai[plots]'")
+    if png is not None:
+        with require("drawing pictures", "plots"):
+            import matplotlib  # noqa: F401, PLC0415
     if out is not None and out.suffix.lower() != ".jsonl":
         raise InputError(f"--out must be a .jsonl file, one explanation a line; got {str(out)!r}")
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from slalom.core import Additive
 from slalom.core.checks import Floats
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.methods.base import BlackBoxMethod, QueryContext
 
 _REMOVED = "UNKWORDZ"  # what LIME writes in place of a word
@@ -197,8 +197,5 @@ def _need_empty(context: QueryContext, name: str) -> None:
 
 
 def _package(name: str) -> Any:
-    try:
+    with require("this baseline", "baselines", name.partition(".")[0]):
         return import_module(name)
-    except ImportError as error:
-        root = name.split(".", maxsplit=1)[0]
-        raise MissingExtra(f"this baseline needs {root}; install it with: pip install 'slalom-xai[baselines]'") from error

@@ -11,7 +11,7 @@ Nothing heavy is imported to find out: the classes of an object know their names
 from pathlib import Path
 from typing import Any, Literal
 
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.models.function import OUTPUTS, Function, Output
 from slalom.models.model import Model
 from slalom.models.sklearn import scikit_learn
@@ -88,12 +88,8 @@ def _is(thing: Any, package: str, name: str) -> bool:
 
 
 def _hugging_face(model: Any, tokenizer: Any, precision: Literal["bfloat16"] | None, name: str | None = None) -> Model:
-    try:
+    with require("this model", "hf"):
         from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra(
-            "this model needs torch and transformers; install them with: pip install 'slalom-xai[hf]'"
-        ) from error
     return HuggingFace(model, tokenizer, precision, name=name)
 
 
@@ -105,13 +101,10 @@ def _of_pipeline(pipeline: Any, precision: Literal["bfloat16"] | None) -> Model:
 
 def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: str | None) -> Model:
     """Load a classifier and its tokenizer from a folder or by its name on the hub; without one, that of the package."""
-    try:
+    with require("the classifier that ships with slalom" if given is None else "a model path", "hf"):
         import torch  # noqa: PLC0415
 
         from slalom.models.saved import load_saved  # noqa: PLC0415
-    except ImportError as error:
-        what = "the classifier that ships with slalom" if given is None else "a model path"
-        raise MissingExtra(f"{what} needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if given is None else (given, Path(given).name)
     model, tokenizer, missing = load_saved(path, dtype=torch.float32)
     if missing:

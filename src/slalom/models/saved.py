@@ -10,8 +10,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 from slalom.errors import InputError
-from slalom.models import one_layer  # noqa: F401  it makes itself known to transformers
 from slalom.models.wrappers import unwrapped, virtual_tokens
+from slalom.networks import one_layer  # noqa: F401  it makes itself known to transformers
 
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from slalom.comparison import MEASURES, Compared
 from slalom.errors import InputError
+from slalom.evaluate.comparison import MEASURES, Compared
 from slalom.render.palette import OURS
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.files import write_text
 
 NORMAL_95 = 1.96  # standard errors in half of a 95% interval
@@ -30,10 +30,8 @@ def written(page: str, path: str | Path | None) -> str:
 
 def pandas() -> Any:
     """Return the module pandas; MissingExtra where it is not installed."""
-    try:
+    with require("to_pandas", "pandas"):
         import pandas as found  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra("to_pandas needs pandas; install it with: pip install 'slalom-xai[pandas]'") from error
     return found
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from slalom.errors import MissingExtra
+from slalom.errors import require
 from slalom.training.data import Labelled, read_labelled
 from slalom.training.recipe import Recipe
 
@@ -16,8 +16,6 @@ def __getattr__(name: str) -> Any:
     """Load what needs torch and transformers when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'slalom.training' has no attribute {name!r}")
-    try:
+    with require("training", "hf"):
         from slalom.training import loop  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra("training needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     return getattr(loop, name)

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.files import has_rows, read_rows
 
 
@@ -110,12 +110,8 @@ def _labelled(rows: Iterable[Mapping[str, Any]], text: str, label: str, source: 
 
 
 def _rows_of_dataset(name: str, split: str) -> Iterator[Mapping[str, Any]]:
-    try:
+    with require(f"there is no file {name!r}, and a data set by its name", "all", "datasets"):
         import datasets  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra(
-            f"there is no file {name!r}, and data sets by name need: pip install 'slalom-xai[all]' (the package datasets)"
-        ) from error
     try:
         found = datasets.load_dataset(name, split=split)
     except Exception as error:  # every loader raises what it likes

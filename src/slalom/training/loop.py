@@ -22,8 +22,8 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.one_layer import AttentionClassifier
 from slalom.models.saved import positions, quietly
+from slalom.networks.one_layer import AttentionClassifier
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
 from slalom.training.card import card
 from slalom.training.data import Labelled

@@ -25,7 +25,7 @@ class Recipe:
     None: four times hidden), vocabulary, dropout. Or init: a saved encoder or classifier to start from, which has all of these.
     max_length: tokens of a text that are read.
 
-    arch "attention" is the one layer of `slalom.models.one_layer`: hidden is the size of a word vector, inner that of a head
+    arch "attention" is the one layer of `slalom.networks.one_layer`: hidden is the size of a word vector, inner that of a head
     (None: half of hidden), final whether there is a final layer; `Recipe.of("attention")` has the paper's sizes and training.
 
     With a teacher (a saved classifier) the loss is T^2 KL(teacher || student) at temperature T, and `hard` times the

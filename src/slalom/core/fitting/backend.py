@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar, final
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 
 _BLOCKS = 8  # on the diagonal of a triangular matrix that is inverted on a GPU; a power of two
 _WORTH_BLOCKS = 128  # rows from which that is quicker than in one piece
@@ -237,10 +237,8 @@ def backend(device: str) -> Backend:
         return _torch("cuda") if torch is not None and torch.cuda.is_available() else NumpyBackend()
     if not re.fullmatch(r"cuda(:\d+)?", str(device)):
         raise InputError(f"device must be 'auto', 'cpu' or 'cuda' (or 'cuda:1', ...); got {device!r}")
-    try:
+    with require(f"device {device!r}", "torch"):
         found = _torch(device)
-    except ImportError:
-        raise MissingExtra(f"device {device!r} needs torch; install it with: pip install 'slalom-xai[torch]'") from None
     if not found.xp.cuda.is_available():
         raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device; use device='cpu'")
     return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.models import Model, Reading
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator[
     """
     if not model.tokenized:
         raise InputError(f"{method} looks inside a torch model; {model.name} only answers, so ask it (method 'joint')")
-    try:
+    with require(method, "hf"):
         from slalom.methods.white_box.passes import passing  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra(f"{method} needs torch and transformers; install them with: pip install 'slalom-xai[hf]'") from error
     with passing(model, reading, method) as run:
         yield run

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, MissingExtra
+from slalom.errors import InputError, require
 from slalom.methods.base import WhiteBoxMethod
 from slalom.methods.white_box.access import open_for_gradients
 from slalom.models import Model, Reading
@@ -112,8 +112,6 @@ def _seen(terms: "torch.Tensor", model: Model, instead: str) -> "torch.Tensor":
 
 def _captum() -> Any:
     """Return captum's class of the same name."""
-    try:
+    with require("integrated-gradients", "baselines", "captum"):
         from captum.attr import IntegratedGradients as Captum  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtra("integrated gradients need captum; install it with: pip install 'slalom-xai[baselines]'") from error
     return Captum

@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from slalom.comparison import MEASURES, Compared
 from slalom.errors import InputError
-from slalom.metrics import Comparison, Summary
+from slalom.evaluate import Comparison, Summary
+from slalom.evaluate.comparison import MEASURES, Compared
 from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
 from slalom.render.page.charts import palette, svg
 from slalom.render.page.parts import asset, policy, style, template

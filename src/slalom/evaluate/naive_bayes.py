@@ -1,0 +1,101 @@
+"""Naive Bayes as a yardstick: do the scores of a text's units rank as the words of the training texts say?
+
+    r(t) = log (n_1(t) + alpha) / (N_1 + alpha V) - log (n_0(t) + alpha) / (N_0 + alpha V)
+
+n_c(t): how often token t occurs in texts of class c, N_c: tokens in all, V: different tokens, alpha: Laplace smoothing (40 in
+the SLALOM paper). The paper leaves out N_c + alpha V, the same for all tokens, and the logarithm: signed ranks are the same.
+Tokens never seen say nothing: r = 0.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import final
+
+import numpy as np
+
+from slalom.core.checks import Floats, real_array
+from slalom.errors import InputError
+from slalom.evaluate.checks import unsigned
+from slalom.evaluate.ranks import rank_correlation
+from slalom.result import Explanation
+
+
+@final
+@dataclass(frozen=True)
+class NaiveBayes:
+    """The log ratio of each token that was seen: above 0 it speaks for class 1, below for class 0.
+
+    >>> bayes = NaiveBayes.fit(["good good film", "bad film"], [1, 0], str.split, alpha=1)
+    >>> bayes(["good", "bad", "never"]).round(3).tolist()
+    [0.916, -0.875, 0.0]
+    """
+
+    ratios: Mapping[Hashable, float]
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Iterable[str],
+        labels: Iterable[int],
+        tokenize: Callable[[str], Iterable[Hashable]],
+        alpha: float = 40.0,
+    ) -> "NaiveBayes":
+        """Count the tokens of labelled texts; labels are 0 and 1, both must occur.
+
+        tokenize: from a text to its tokens: strings, or numbers, whatever the units of explanations will be looked up by.
+        """
+        smoothing = float(real_array("alpha", alpha, (0,)))
+        if smoothing <= 0:
+            raise InputError(f"alpha must be a number above 0; got {alpha!r}")
+        counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
+        texts, labels = list(texts), list(labels)
+        if len(texts) != len(labels):
+            raise InputError(f"there must be one label a text; got {len(labels)} labels for {len(texts)} texts")
+        for text, label in zip(texts, labels, strict=True):
+            if label not in (0, 1):
+                raise InputError(f"labels must be 0 or 1; got {label!r}")
+            counts[int(label)].update(tokenize(text))
+        if not all(counts):
+            raise InputError("both classes need at least one text with a token")
+        seen = counts[0].keys() | counts[1].keys()
+        no, yes = counts
+        shift = log(no.total() + smoothing * len(seen)) - log(yes.total() + smoothing * len(seen))
+        return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in seen})
+
+    def __call__(self, tokens: Sequence[Hashable]) -> Floats:
+        """Return the log ratios (n,) of tokens; 0 where one was never seen."""
+        return np.array([self.ratios.get(token, 0.0) for token in tokens], dtype=np.float64)
+
+
+def naive_bayes_correlation(
+    explanation: Explanation,
+    bayes: NaiveBayes,
+    *,
+    score: str = "linear",
+    tokens: Sequence[Hashable] | None = None,
+    distinct: bool = False,
+) -> float | None:
+    """Return the rank correlation of an explanation's scores with the log ratios of its units; None where either is constant.
+
+    The explanation is of a model with two classes, the second of which is class 1. Scores without a sign (importances,
+    attention) are compared with |r|, as in the paper. tokens: what `bayes` calls the units, one each (token ids, for instance);
+    None takes their names. distinct: a token that comes several times counts once, where it comes first, as in the code of
+    the paper.
+    """
+    if len(explanation.labels) != 2 or explanation.target not in explanation.labels:
+        raise InputError(f"Naive Bayes compares two classes; the explanation has the labels {explanation.labels[:20]}")
+    called = explanation.units if tokens is None else tokens
+    if len(called) != len(explanation):
+        raise InputError(f"tokens must be one a unit; got {len(called)} for {len(explanation)} units")
+    scores, reference = explanation.scores(score), bayes(called)
+    if unsigned(explanation, score):
+        reference = np.abs(reference)
+        scores = scores if score == "importance" else np.abs(scores)
+    elif explanation.target == explanation.labels[0]:
+        scores = -scores
+    if distinct:
+        first = list({token: i for i, token in reversed(list(enumerate(called)))}.values())
+        scores, reference = scores[first], reference[first]
+    return rank_correlation(scores, reference)

@@ -1,0 +1,73 @@
+"""One layer of attention, which can be explained exactly (Lopardo, Precioso & Garreau 2024), and what the paper says about it.
+
+model = attention.load("folder")                       trained by attention.train or `slalom train --arch attention`
+slalom.Explainer(model)(text)                          explained like any other model
+slalom.Explainer(model)(text, method=attention.METHODS["exact-shapley"])
+attention.form("lime-limit", attention.seen(model, text))      the same as an array
+print(attention.compare(model, text))                  every closed form against what it stands for
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from slalom.errors import require
+from slalom.theory.attention.comparison import Comparison, Distance, compare, lime_package
+from slalom.theory.attention.forms import (
+    attention_weights,
+    banzhaf,
+    by_word,
+    gradient,
+    lime_bernoulli,
+    lime_limit,
+    lime_printed,
+    shapley,
+    slopes,
+)
+from slalom.theory.attention.game import RatioGame
+from slalom.theory.attention.methods import FORMS, METHODS, ClosedForm, form
+from slalom.theory.attention.reference import Reference
+from slalom.theory.attention.relation import Relation, as_slalom, relate
+from slalom.theory.attention.saved import load, train
+from slalom.theory.attention.sight import Seen, seen
+
+if TYPE_CHECKING:
+    from slalom.networks.one_layer import AttentionClassifier, AttentionConfig
+
+__all__ = [
+    "FORMS",
+    "METHODS",
+    "AttentionClassifier",
+    "AttentionConfig",
+    "ClosedForm",
+    "Comparison",
+    "Distance",
+    "RatioGame",
+    "Reference",
+    "Relation",
+    "Seen",
+    "as_slalom",
+    "attention_weights",
+    "banzhaf",
+    "by_word",
+    "compare",
+    "form",
+    "gradient",
+    "lime_bernoulli",
+    "lime_limit",
+    "lime_package",
+    "lime_printed",
+    "load",
+    "relate",
+    "seen",
+    "shapley",
+    "slopes",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs torch and transformers when it is first used."""
+    if name not in ("AttentionClassifier", "AttentionConfig"):
+        raise AttributeError(f"module 'slalom.theory.attention' has no attribute {name!r}")
+    with require(name, "hf"):
+        from slalom.networks import one_layer  # noqa: PLC0415
+    return getattr(one_layer, name)

@@ -1,0 +1,67 @@
+"""The closed forms as methods of the Explainer: `explainer(text, method=slalom.theory.attention.METHODS["exact-shapley"])`.
+
+The Explanation has one effect a word, and a base that makes them add up to the score of the text.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import final
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.methods import Method, WhiteBoxMethod
+from slalom.models import Model, Reading
+from slalom.theory.attention import forms
+from slalom.theory.attention.sight import Output, Players, Seen, seen_reading
+
+_GAMES: dict[str, Callable[[Seen, Players], Floats]] = {
+    "lime-limit": forms.lime_limit,
+    "lime-bernoulli": forms.lime_bernoulli,
+    "exact-shapley": forms.shapley,
+    "exact-banzhaf": forms.banzhaf,
+}
+_PLAIN: dict[str, tuple[Callable[[Seen], Floats], bool]] = {
+    "attention-mean": (partial(forms.attention_weights, over="mean"), False),
+    "attention-max": (partial(forms.attention_weights, over="max"), False),
+    "gradient-mean": (partial(forms.gradient, reduce="mean"), True),
+    "gradient-l1": (partial(forms.gradient, reduce="l1"), False),
+    "gradient-l2": (partial(forms.gradient, reduce="l2"), False),
+    "gradient-x-input": (partial(forms.gradient, reduce="input"), True),
+    "lime-printed": (forms.lime_printed, True),
+}
+FORMS = (*_PLAIN, *_GAMES)
+
+
+def form(name: str, seen: Seen, players: Players = "position") -> Floats:
+    """Return a closed form by its name, (n,). players: see `Seen.groups`; only for LIME and the exact values."""
+    if name in _GAMES:
+        return _GAMES[name](seen, players)
+    if name not in _PLAIN:
+        raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {name!r}")
+    return _PLAIN[name][0](seen)
+
+
+@final
+@dataclass(frozen=True)
+class ClosedForm(WhiteBoxMethod):
+    """A closed form by its name (one of FORMS). output: "log_odds", or "logit" of the class alone, as in the paper."""
+
+    name: str
+    players: Players = "position"
+    output: Output = "log_odds"
+    signed: bool = field(init=False, default=True)
+    summary: str = "closed form of one layer of attention"
+
+    def __post_init__(self) -> None:
+        """Check the name, and say whether signs mean anything."""
+        if self.name not in FORMS:
+            raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {self.name!r}")
+        object.__setattr__(self, "signed", _PLAIN[self.name][1] if self.name in _PLAIN else True)
+
+    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
+        """Return the effects (n_atoms,)."""
+        return form(self.name, seen_reading(model, reading, target, self.output), self.players)
+
+
+METHODS: dict[str, Method] = {name: ClosedForm(name) for name in FORMS}

@@ -1,0 +1,184 @@
+"""Methods side by side: the records are what the metrics say, an interruption loses nothing, and the summaries are right."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom import Explainer, compare
+from slalom.errors import InputError
+from slalom.evaluate import fidelity, perturbation, summarize
+from slalom.evaluate.comparison import MEASURES
+from slalom.methods import SurrogateMethod, method
+from slalom.theory.oracle import Oracle
+
+TEXTS = [
+    "a good film with a bad end and a very good cast but the plot was thin",
+    "not a good story and the film was long with a bad cast",
+    "the cast was very good and the end of the film was not bad",
+]
+VALUES = {"good": 3.0, "bad": -5.0, "film": 2.0, "not": -1.0, "thin": -2.0}
+
+
+def model():
+    return Oracle(VALUES, {"bad": 1.0, "not": 0.7}, (0.1, 0.5))
+
+
+def compared(texts=TEXTS, methods=("joint", "local", "ridge", "leave-one-out", "random"), queries=(100,), **options):
+    return compare(model(), texts, output="log_odds", methods=methods, queries=queries, progress=False, **options)
+
+
+def test_records_are_what_the_metrics_say():
+    found = compared()
+    assert found.rows == [("joint", 100), ("local", 100), ("ridge", 100), ("leave-one-out", None), ("random", None)]
+    explainer = Explainer(model(), output="log_odds", unit="token")
+    es = explainer(TEXTS, method=method("ridge"), queries=100, check=0)
+    strict, order = fidelity(es, explainer), perturbation(es, explainer)
+    assert np.allclose(found.values(("ridge", 100), "near"), [one.near for one in strict])
+    assert np.allclose(found.values(("ridge", 100), "far"), [one.far for one in strict])
+    assert np.allclose(found.values(("ridge", 100), "deletion"), [one.deletion for one in order])
+    assert found.values(("leave-one-out", None), "queries") == [len(text.split()) + 1 for text in TEXTS]
+    assert found.summary(("ridge", 100), "near") == summarize(found.values(("ridge", 100), "near"))
+    assert set(found.profile(("ridge", 100))) == set(range(1, 11))
+    assert found.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
+
+
+def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():
+    one, two = model(), model()
+    options = {"output": "log_odds", "measures": ["near"], "progress": False, "identity": "oracle", "queries": (100,)}
+    compare(one, TEXTS[:1], methods=("ridge",), **options)
+    twin = SurrogateMethod("ridge again", method("ridge").sampler, method("ridge").fitter)
+    compare(two, TEXTS[:1], methods=("ridge", twin), **options)
+    alone = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=100, check=0).queries
+    warm_up = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=20, check=0).queries
+    assert alone <= len(two.asked) - len(one.asked) <= alone + warm_up
+
+
+def test_the_model_that_averages_is_predicted_best_by_a_softmax():
+    found = compared()
+    assert found.best("far") == ("joint", 100)
+    assert found.summary(("joint", 100), "far").mean < 0.01 < found.summary(("ridge", 100), "far").mean
+    against = found.against(("joint", 100), "far")
+    assert all(one.difference < 0 for one, _ in against.values())
+    assert all(0 <= p <= 1 for _, p in against.values())
+    assert found.best("deletion") is not None
+
+
+def test_budgets_have_rows_of_their_own():
+    found = compared(methods=("joint", "leave-one-out"), queries=(40, 100))
+    assert found.rows == [("joint", 40), ("joint", 100), ("leave-one-out", None)]
+
+
+def test_an_interrupted_comparison_goes_on(tmp_path, monkeypatch):
+    out = tmp_path / "c.jsonl"
+    whole = compared()
+    calls = []
+    explain = Explainer.__call__
+
+    def counted(self, texts, **options):
+        calls.append(options["method"].name)
+        if len(calls) == 8:  # five calls to warm up, then two methods
+            raise KeyboardInterrupt
+        return explain(self, texts, **options)
+
+    monkeypatch.setattr(Explainer, "__call__", counted)
+    with pytest.raises(KeyboardInterrupt):
+        compared(out=out)
+    with out.open("a") as file:
+        file.write('{"text": 2, "meth')  # a line that was cut off
+    calls.clear()
+    found = compared(out=out)
+    assert "joint" not in calls
+    for row in whole.rows:
+        assert found.values(row, "near") == whole.values(row, "near")
+        assert found.values(row, "queries") == whole.values(row, "queries")
+    calls.clear()
+    compared(out=out)
+    assert not calls
+    with pytest.raises(InputError, match=r"another comparison \(seed differ\)"):
+        compared(out=out, seed=3)
+    (tmp_path / "notes.jsonl").write_text("precious")
+    with pytest.raises(InputError, match="holds something else"):
+        compared(out=tmp_path / "notes.jsonl")
+    assert (tmp_path / "notes.jsonl").read_text() == "precious"
+
+
+def test_a_method_that_cannot_be_used_is_left_out_and_said():
+    found = compared(methods=("ridge", "attnlrp"))
+    assert found.rows == [("ridge", 100)]
+    assert "looks inside a torch model" in found.skipped["attnlrp"]
+    with pytest.raises(InputError, match="no method could be used: attention"):
+        compared(methods=("attention",))
+
+
+def test_what_needs_a_corpus_or_people_is_there_when_they_are():
+    corpus = ["good good film", "good cast", "bad film", "bad bad end"], [1, 1, 0, 0]
+    human = [(text.split(), [[int(word in VALUES) for word in text.split()]] * 3) for text in TEXTS]
+    found = compared(methods=("joint",), corpus=corpus, human=human, measures=("naive_bayes", "human", "instability"))
+    assert found.measures == ("naive_bayes", "human", "instability", "queries", "tokens", "seconds")
+    assert ("naive-bayes", None) in found.rows
+    assert found.summary(("joint", 100), "human").mean > 0.9
+    assert np.allclose(found.values(("naive-bayes", None), "naive_bayes"), 1.0)
+    assert found.summary(("joint", 100), "instability").mean >= 0
+    assert found.values(("joint", 100), "near") == [None] * 3
+    for measure, said in (("human", "marked"), ("naive_bayes", "a corpus"), ("magic", "must be one of near, far")):
+        with pytest.raises(InputError, match=said):
+            compared(measures=(measure,))
+    with pytest.raises(InputError, match="words joined by blanks"):
+        compared(human=human[:1])
+
+
+def test_answers_are_forgotten_between_methods():
+    """Times and queries are a method's own: the second budget asks anew."""
+    asked = []
+
+    def counting(texts):
+        asked.extend(texts)
+        return [float(len(t)) for t in texts]
+
+    compare(counting, TEXTS[:1], output="log_odds", methods=("ridge",), queries=(50, 51), measures=("seconds",), progress=False)
+    assert len(asked) > 50 + 51
+
+
+def test_texts_that_are_cut_are_counted_once():
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    with pytest.warns(UserWarning, match="were cut") as said:
+        found = compare(None, ["good film " * 300, "A bad film."], methods=("ridge", "random"), queries=(20,), progress=False)
+    assert [str(one.message) for one in said] == ["1 of 2 texts are longer than slalom-sentiment can see, and were cut"]
+    assert found.records[0]["cut"] > 0
+
+
+def test_tables_can_be_read_by_others():
+    found = compared(methods=("ridge", "random"))
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert [row["method"] for row in rows] == ["ridge", "random"]
+    assert float(rows[0]["near"]) == found.summary(("ridge", 100), "near").mean
+    given = json.loads(found.to_json())
+    assert given["summary"][0]["near"]["mean"] == found.summary(("ridge", 100), "near").mean
+    assert len(given["records"]) == 6
+    assert set(MEASURES) >= set(given["measures"])
+
+
+def test_one_budget_may_be_a_number_and_an_explainer_is_refused():
+    def good(texts):
+        return [float("good" in text) for text in texts]
+
+    options = {"output": "log_odds", "measures": ["near"], "progress": False}
+    found = compare(good, ["a good film", "no"], methods=["ridge"], queries=20, **options)
+    assert found.rows == [("ridge", 20)]
+    with pytest.raises(InputError, match="got an Explainer"):
+        compare(Explainer(good, output="log_odds"), ["a"])
+
+
+def test_texts_and_methods_are_checked():
+    for texts in ([], [3]):
+        with pytest.raises(InputError, match="at least one string"):
+            compared(texts=texts)
+    with pytest.raises(InputError, match="must differ in their names"):
+        compared(methods=("ridge", "ridge"))
+    with pytest.raises(InputError, match="method must be one of 'joint'"):
+        compared(methods=("magic",))
+    assert slalom.compare is compare

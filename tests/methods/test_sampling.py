@@ -1,0 +1,152 @@
+"""Baselines that ask: exact where the answer is known, equal to the packages they come from, through the one engine."""
+
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+import pytest
+
+from slalom import Explainer
+from slalom.core import Additive, Linear, fit
+from slalom.errors import InputError
+from slalom.methods import KernelShap, NaiveBayes, method
+from slalom.theory.oracle import Oracle
+
+WORDS = ["the", "film", "was", "not", "very", "good", "at", "all"]
+TEXT = " ".join(WORDS)
+EFFECTS = dict(zip(WORDS, [0.1, 0.5, -0.2, -3.0, 0.3, 2.0, 0.0, -0.4], strict=True))
+
+
+def adds(texts):
+    return [0.7 + sum(EFFECTS.get(w, 0.0) for w in t.split()) for t in texts]
+
+
+def bends(texts):
+    """A model in which 'not' turns 'good' round."""
+    answers = []
+    for t in texts:
+        words = t.split()
+        answers.append(sum(EFFECTS.get(w, 0.0) for w in words) + (-4.0 if "not" in words and "good" in words else 0.0))
+    return answers
+
+
+def of(model, name, **options):
+    return Explainer(model, output="log_odds")(TEXT, method=method(name) if isinstance(name, str) else name, **options)
+
+
+EXACT = ["ridge", "ridge-scales", "leave-one-out", "kernel-shap", "partition-shap", "captum-kernel-shap"]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_effects_that_add_up_are_found(name):
+    if "shap" in name:
+        pytest.importorskip("captum" if "captum" in name else "shap")
+    e = of(adds, KernelShap(l1_reg=False) if name == "kernel-shap" else name, queries=300)
+    assert isinstance(e.surrogate, Additive)
+    assert e.method == name
+    assert np.allclose(e.removal, list(EFFECTS.values()), atol=2e-3)
+    assert np.isclose(e.surrogate.base, 0.7, atol=1e-2)
+    assert np.isclose(e.predict(np.ones(8)), e.score, atol=1e-3)
+
+
+def test_lime_finds_them_but_for_its_shrinkage():
+    pytest.importorskip("lime")
+    e = of(adds, "lime", queries=2000)
+    assert np.corrcoef(e.removal, list(EFFECTS.values()))[0, 1] > 0.99
+
+
+def test_leave_one_out_is_what_it_says():
+    e = of(bends, "leave-one-out")
+    whole = bends([TEXT])[0]
+    assert np.allclose(e.removal, [whole - bends([" ".join(WORDS[:i] + WORDS[i + 1 :])])[0] for i in range(8)])
+    assert of(bends, "leave-one-out", check=0).queries == 9
+
+
+def test_kernel_shap_of_all_subsets_is_the_shapley_value():
+    pytest.importorskip("shap")
+    e = of(bends, KernelShap(l1_reg=False), queries=5000)
+    exact = np.zeros(8)
+    for i in range(8):
+        others = [j for j in range(8) if j != i]
+        for size in range(8):
+            weight = factorial(size) * factorial(7 - size) / factorial(8)
+            for some in combinations(others, size):
+                with_i = bends([" ".join(WORDS[j] for j in sorted((*some, i)))])[0]
+                exact[i] += weight * (with_i - bends([" ".join(WORDS[j] for j in some)])[0])
+    assert np.allclose(e.removal, exact, atol=1e-6)
+
+
+def test_a_querying_method_is_counted_and_repeats_under_a_seed():
+    pytest.importorskip("lime")
+    first, again, other = (of(bends, "lime", queries=100, seed=seed, check=0) for seed in (1, 1, 2))
+    assert (first.removal == again.removal).all()
+    assert not (first.removal == other.removal).all()
+    assert 50 < first.queries <= 101
+
+
+def test_the_global_generators_are_left_alone():
+    pytest.importorskip("shap")
+    np.random.seed(3)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    of(bends, "kernel-shap", queries=50)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+def test_held_out_fidelity_shows_what_adding_up_misses():
+    averages = Oracle({"good": 3.0, "not": -5.0, "film": 2.0}, {"not": 1.0}, (0.1, 0.5))
+    far = {name: of(averages, name, queries=120).fidelity.far.r2 for name in ("joint", "ridge-scales")}
+    assert 1 - far["ridge-scales"] > 10 * (1 - far["joint"])
+
+
+def test_naive_bayes_looks_up_and_random_is_random():
+    table = NaiveBayes({"good": (-1.0, 1.0), "not": (0.5, -0.5)})
+    e = of(adds, table)
+    assert e.removal[WORDS.index("good")] == 1.0
+    assert e.removal[WORDS.index("film")] == 0.0
+    with pytest.raises(InputError, match="was given 2 classes"):
+        Explainer(lambda ts: [[0.0, 0.0, 1.0]] * len(ts), output="logits")(TEXT, method=table)
+    assert (of(adds, "random").removal == of(adds, "random").removal).all()
+    assert not (of(adds, "random", seed=1).removal == of(adds, "random").removal).all()
+
+
+def test_a_model_that_cannot_be_asked_about_nothing():
+    pytest.importorskip("shap")
+
+    def picky(texts):
+        if any(not t for t in texts):
+            raise ValueError("nothing to read")
+        return bends(texts)
+
+    assert np.isfinite(of(picky, "leave-one-out").removal).all()
+    with pytest.raises(InputError, match="compares with the empty text"):
+        of(picky, "kernel-shap")
+
+
+def test_one_class_at_a_time():
+    explainer = Explainer(lambda ts: [[len(t), 0.0, 1.0] for t in ts], output="logits", target="all")
+    with pytest.raises(InputError, match="one class at a time"):
+        explainer(TEXT, method=method("leave-one-out"))
+    assert explainer(TEXT, method=method("ridge")).values.shape == (8, 3)
+
+
+def test_units_that_share_parameters_share_effects():
+    e = Explainer(adds, output="log_odds")("good film good", method=method("leave-one-out"), unit="type")
+    assert e.removal[0] == e.removal[2]
+
+
+def test_unknown_names_list_the_known_ones():
+    with pytest.raises(InputError, match="'joint', 'local', 'eff', 'fidel', 'ridge'"):
+        method("magic")
+
+
+def test_linear_is_ridge_regression():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 2, (400, 10)).astype(float)
+    truth = rng.normal(size=10)
+    found = fit(counts, 1.5 + counts @ truth + 0.01 * rng.normal(size=400), Linear())
+    assert np.allclose(found.model.effects, truth, atol=0.01)
+    assert np.isclose(found.model.base, 1.5, atol=0.01)
+    classes = rng.normal(size=(10, 3))
+    several = fit(counts, counts @ classes, Linear()).model
+    assert np.allclose(several.effects, classes - classes.mean(axis=1, keepdims=True), atol=1e-3)
+    assert fit(np.ones((3, 2)), np.ones(3), Linear()).model.effects.tolist() == [0.0, 0.0]

@@ -1,0 +1,123 @@
+"""The surrogate beside the model, from what was asked before and asked now."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slalom import Explainer
+from slalom.errors import InputError
+from slalom.theory.oracle import Oracle
+from tests.render.figures.made import found, named
+
+TEXT = "a good film with a bad end but what a good cast and a fine score"
+
+
+def one(**options):
+    oracle = Oracle({"good": 3.0, "bad": -5.0, "fine": 2.0}, {"bad": 1.0}, (0.1, 0.5))
+    explainer = Explainer(oracle, output="log_odds", queries=150, **options)
+    return explainer, explainer(TEXT)
+
+
+def classes():
+    def logits(texts):
+        return np.array([[t.count("o"), t.count("a"), 0.1 * len(t)] for t in texts], dtype=float)
+
+    explainer = Explainer(logits, output="logits", labels=["o", "a", "long"], queries=120, target="all")
+    return explainer, explainer(TEXT)
+
+
+def line(figure, gid):
+    return found(figure.axes[0], gid).get_xydata().T
+
+
+@pytest.mark.parametrize(("make", "target"), [(one, None), (classes, None), (classes, "a")])
+def test_queries_that_tested_the_fit_are_shown_as_they_are(make, target):
+    _, e = make()
+    figure = e.plot.removal_curve(target=target)
+    column = ... if e.column(target) is None else (..., e.column(target))
+    tested, removed = e.held_out, (~e.held_out.keep).sum(axis=1)
+    for name, scores in (("model", tested.scores[column]), ("surrogate", e.predict(tested.keep)[column])):
+        x, y = line(figure, f"{name} queries")
+        assert np.array_equal(x, removed)
+        assert np.array_equal(y, scores)
+        x, y = line(figure, name)
+        assert (np.diff(x) > 0).all()
+        assert removed.min() <= x[0] <= x[-1] <= removed.max()
+        # The groups are a partition of the queries: weighted by their sizes, their means give the mean of all.
+        sizes = group_sizes(removed)
+        assert np.isclose(y @ sizes, scores.sum())
+        assert np.isclose(x @ sizes, removed.sum())
+
+
+def group_sizes(removed):
+    sizes = [0]
+    for count in np.unique(removed, return_counts=True)[1]:
+        sizes = [*sizes, count] if sizes[-1] >= 4 else [*sizes[:-1], sizes[-1] + count]
+    return np.array(sizes if sizes[-1] >= 4 or len(sizes) == 1 else [*sizes[:-2], sizes[-2] + sizes[-1]])
+
+
+def test_the_model_is_asked_with_the_strongest_for_the_decision_taken_away_first():
+    explainer, e = one()
+    figure = e.plot.removal_curve(explainer, steps=30, orders=0)
+    x, y = line(figure, "model")
+    assert x[0] == 0
+    assert x[-1] == len(e) - 1
+    order = np.argsort(-np.sign(e.score) * e.removal, kind="stable")
+    keep = np.ones((len(x), len(e)), dtype=bool)
+    for row, k in zip(keep, x.astype(int), strict=True):
+        row[order[:k]] = False
+    assert np.array_equal(y, explainer.ask(e, keep))
+    assert np.array_equal(line(figure, "surrogate")[1], e.predict(keep))
+    assert np.isclose(y[0], e.score)
+    assert not named(figure.axes[0], "random")
+
+
+def test_random_orders_are_the_mean_of_what_the_model_says_and_repeat():
+    explainer, e = one()
+    first, again, other = (line(e.plot.removal_curve(explainer, seed=seed), "random") for seed in (3, 3, 4))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert np.isclose(first[1][0], e.score)
+    rng = np.random.default_rng(3)
+    ways = [rng.permutation(len(e)) for _ in range(5)]
+    k = int(first[0][3])
+    keep = np.array([~np.isin(np.arange(len(e)), way[:k]) for way in ways])
+    assert np.isclose(first[1][3], explainer.ask(e, keep).mean())
+
+
+def test_a_decision_against_the_target_loses_what_speaks_against_it_first():
+    oracle = Oracle({"bad": -5.0, "good": 2.0}, {"bad": 1.0}, (0.0, 0.0))
+    explainer = Explainer(oracle, output="log_odds", queries=100)
+    e = explainer("a bad film with some good parts")
+    _, y = line(e.plot.removal_curve(explainer, steps=50), "model")
+    assert y[0] < 0 < y[1]
+
+
+def test_several_classes_show_the_chosen_one_and_no_probabilities():
+    explainer, e = classes()
+    _, y = line(e.plot.removal_curve(explainer, target="long"), "model")
+    assert np.isclose(y[0], e.score[2])
+    assert not e.plot.removal_curve(explainer).axes[0].child_axes
+    single, of_one = one()
+    (right,) = of_one.plot.removal_curve(single).axes[0].child_axes
+    for tick, text in zip(right.get_yticks(), right.get_yticklabels(), strict=True):
+        assert np.isclose(1 / (1 + np.exp(-tick)), float(text.get_text().rstrip("%")) / 100)
+
+
+def test_a_single_unit_has_a_curve_too():
+    explainer = Explainer(lambda texts: [1.0 for _ in texts], output="log_odds")
+    e = explainer("word")
+    x, y = line(e.plot.removal_curve(explainer), "model")
+    assert (x.tolist(), y.tolist()) == ([0.0], [1.0])
+
+
+def test_what_is_missing_or_wrong_is_said():
+    explainer, e = one()
+    with pytest.raises(InputError, match="pass explainer= to ask the model now"):
+        replace(e, held_out=None).plot.removal_curve()
+    with pytest.raises(InputError, match="explainer must be the Explainer that made"):
+        e.plot.removal_curve(print)
+    for wrong in ({"steps": 0}, {"orders": -1}, {"seed": -1}, {"seed": 0.5}):
+        with pytest.raises(InputError, match=f"{next(iter(wrong))} must be a whole number"):
+            e.plot.removal_curve(explainer, **wrong)

@@ -1,0 +1,478 @@
+"""The page in a real browser: what it predicts, how its parts are linked, that no text can run as code."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from slalom import Explainer, Explanations
+from slalom.core import Slalom
+from slalom.render.page import page
+from tests.render.page.samples import NASTY, fitted, made, nasty, three
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed")
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,1000"
+)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield browser
+    browser.quit()
+
+
+class View:
+    """A page that is open."""
+
+    def __init__(self, driver, file):
+        self.driver, self.file = driver, file
+
+    def open(self, explanations, anchor=""):
+        self.file.write_text(page(explanations), encoding="utf-8")
+        self.driver.get("about:blank")
+        self.driver.get(self.file.as_uri() + anchor)
+        return self
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def unit(self, i):
+        return self.one(f'.unit[data-i="{i}"]')
+
+    def score(self, name):
+        self.one(f'input[value="{name}"]').click()
+
+    def hover(self, element):
+        self.js("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(self.driver).move_to_element(element).perform()
+
+    def press(self, *keys):
+        actions = ActionChains(self.driver)
+        for key in keys:
+            actions.send_keys(key)
+        actions.perform()
+
+    def prefer(self, scheme):
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+
+    def width(self, pixels):
+        size = {"width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def linked(self):
+        """The unit that is looked at: in the text, in the scatter, in the table."""
+        return self.js(
+            "return [document.querySelector('.unit.on')?.dataset.i,"
+            " document.querySelector('.ring').style.display === 'none' ? undefined : document.querySelector('.ring').dataset.i,"
+            " document.querySelector('tbody tr.on')?.dataset.i].map(i => i === undefined ? null : Number(i))"
+        )
+
+
+@pytest.fixture
+def view(driver, tmp_path):
+    shown = View(driver, tmp_path / "page.html")
+    shown.prefer("light")
+    shown.width(1280)
+    yield shown
+    problems = [entry for entry in driver.get_log("browser") if "favicon" not in entry["message"]]
+    assert not problems
+
+
+def number(text):
+    return float(text.replace("−", "-").replace("+", ""))
+
+
+KINDS = {
+    "fitted": fitted,
+    "plain": lambda: made(background=False, link=False),
+    "background": lambda: made(link=False),
+    "background, link": made,
+    "lengths": lambda: made(lengths=True),
+    "far apart": lambda: replace(made(), surrogate=Slalom(made().values, 300 * made().importances)),
+    "classes": lambda: made(classes=4),
+    "classes, no background": lambda: made(classes=3, background=False, link=False),
+    "classes, lengths": lambda: made(classes=3, lengths=True),
+    "merged": lambda: fitted().merge("sentence"),
+    "three": three,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_predicts_what_python_predicts(view, kind):
+    e = KINDS[kind]()
+    rng = np.random.default_rng(0)
+    keep = rng.random((60, len(e))) < rng.random((60, 1))
+    keep[0], keep[1] = True, False
+    if e.background is None:
+        keep[np.arange(60), rng.integers(0, len(e), 60)] = True
+    view.open([e])
+    found = np.array(view.js("return arguments[0].map(keep => slalom.predict(keep))", keep.astype(int).tolist()))
+    expected = e.predict(keep)
+    assert np.abs(found - expected.reshape(len(keep), -1)).max() < 1e-9
+    chances = np.array(view.js("return arguments[0].map(slalom.probabilities)", found.tolist()))
+    assert np.allclose(chances, softmax(expected, axis=1) if expected.ndim == 2 else expit(expected)[:, None], atol=1e-12)
+
+
+def test_the_head_says_what_was_predicted(view):
+    e = fitted()
+    head = view.open([e]).one("#head").text
+    label, chance = e.prediction
+    assert label in head
+    assert f"{100 * chance:.1f} %" in head
+    assert e.target in head
+    assert number(view.one("#score").text) == pytest.approx(e.score, abs=1e-3)
+    assert "R²" in view.one("#facts").text
+    assert view.one("nav").is_displayed() is False
+
+
+def test_a_click_takes_a_word_away_and_the_prediction_follows(view):
+    e = made(lengths=True)
+    view.open([e])
+    keep = np.ones(len(e))
+
+    def check():
+        assert number(view.one("#now").text) == pytest.approx(float(e.predict(keep)), abs=6e-4)
+        assert view.one("#now-probability").text == f"{100 * expit(float(e.predict(keep))):.1f} %"
+        shown = [unit.get_attribute("aria-pressed") == "false" for unit in view.all(".unit")]
+        assert shown == keep.astype(bool).tolist()
+
+    check()
+    for i in (3, 7, 3):
+        view.unit(i).click()
+        keep[i] = 1 - keep[i]
+        check()
+    assert "line-through" in view.unit(7).value_of_css_property("text-decoration")
+    assert "gone" in view.one('circle[data-i="7"]').get_attribute("class")
+    assert "gone" in view.one('tr[data-i="7"]').get_attribute("class")
+    view.one("#restore").click()
+    keep[:] = 1
+    check()
+    assert not view.one("#restore").is_enabled()
+
+
+def test_with_nothing_left_it_says_that_nothing_is_defined(view):
+    view.open([made(n=2, background=False)])
+    for i in range(2):
+        view.unit(i).click()
+    assert view.one("#now").text == "not defined"
+    assert "NaN" not in view.one("main").text
+    view.open([made(n=1)])
+    view.unit(0).click()
+    assert number(view.one("#now").text) == pytest.approx(float(made(n=1).predict([0])), abs=6e-4)
+
+
+def test_text_scatter_and_table_are_linked_by_hover(view):
+    e = fitted()
+    view.open([e])
+    (i,) = e.strongest(1)
+    view.hover(view.unit(i))
+    assert view.linked() == [i, i, i]
+    tip = view.one("#tip")
+    assert tip.is_displayed()
+    assert e.units[i] in tip.text
+    assert "Removal" in tip.text
+    view.hover(view.one(f'circle[data-i="{i}"]'))
+    assert view.linked() == [i, i, i]
+    row = view.all("tbody tr[data-i]")[2]
+    view.hover(row)
+    assert view.linked() == [int(row.get_attribute("data-i"))] * 3
+    view.hover(view.one("#facts-title"))
+    assert view.linked() == [None, None, None]
+    assert not tip.is_displayed()
+
+
+def test_everything_works_with_the_keyboard(view):
+    e = made()
+    view.open([e])
+    view.js("document.querySelector('.unit').focus()")
+    view.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert view.linked() == [2, 2, 2]
+    assert view.js("return document.activeElement.getAttribute('aria-describedby')") == "tip"
+    view.press(Keys.SPACE, Keys.ARROW_LEFT, Keys.ENTER)
+    keep = np.ones(len(e))
+    keep[[1, 2]] = 0
+    assert view.js("return slalom.state.keep") == keep.tolist()
+    assert number(view.one("#now").text) == pytest.approx(float(e.predict(keep)), abs=6e-4)
+    assert view.one("#tip").is_displayed()
+    view.press(Keys.ESCAPE)
+    assert not view.one("#tip").is_displayed()
+    assert view.js("return document.querySelectorAll('.unit[tabindex=\"0\"]').length") == 1
+
+    view.js("document.querySelector('circle[tabindex=\"0\"]').focus()")
+    by_value = np.argsort(e.values, kind="stable")
+    assert view.linked() == [by_value[0]] * 3
+    view.press(Keys.ARROW_RIGHT)
+    assert view.linked() == [by_value[1]] * 3
+
+    view.js("document.querySelector('thead th:nth-child(2) button').focus()")
+    view.press(Keys.ENTER)
+    assert view.one("thead th:nth-child(2)").get_attribute("aria-sort") == "descending"
+    view.js("document.querySelector('tbody tr[tabindex=\"0\"]').focus()")
+    at = view.linked()[2]
+    view.press(Keys.ARROW_DOWN)
+    ranks = np.argsort(-e.values, kind="stable").tolist()
+    assert view.linked() == [ranks[ranks.index(at) + 1]] * 3
+
+
+def test_sorting_sorts(view):
+    e = fitted()
+    view.open([e])
+    columns = {"Value": e.values, "Importance": e.importances, "Weight": e.weights, "Linear": e.linear, "Shapley": e.shapley()}
+    names = view.js("return [...document.querySelectorAll('thead button')].map(b => b.textContent)")
+    assert names == ["Unit", "Value", "Importance", "Weight", "Removal", "Linear", "Gradient", "Shapley"]
+
+    def order():
+        return view.js("return [...document.querySelectorAll('tbody tr[data-i]')].map(r => Number(r.dataset.i))")
+
+    def rounded(numbers):
+        return [float(f"{x:.6g}") for x in numbers]
+
+    for name, numbers in columns.items():
+        head = view.one(f"thead th:nth-child({names.index(name) + 1})")
+        shown = numbers if name in ("Value", "Importance") else rounded(numbers)
+        for down in (True, False):
+            view.js("arguments[0].click()", head.find_element(By.TAG_NAME, "button"))
+            assert head.get_attribute("aria-sort") == ("descending" if down else "ascending")
+            assert order() == sorted(range(len(e)), key=lambda i: (-shown[i] if down else shown[i], i))
+        assert len(view.all("thead [aria-sort]")) == 1
+    view.js("document.querySelector('thead button').click()")
+    assert order() == list(range(len(e)))
+    assert "±" in view.one("tbody td").text
+
+
+def test_the_chosen_score_colours_the_text(view):
+    e = fitted()
+    view.open([e])
+
+    def washes():
+        return view.js(
+            "return slalom.state.spans.map(s => [s.className.replace('unit','').trim(), +s.style.getPropertyValue('--t')])"
+        )
+
+    scores = {"removal": e.removal, "linear": e.linear, "gradient": e.gradient, "shapley": e.shapley(), "value": e.values}
+    for name, numbers in scores.items():
+        view.score(name)
+        top = np.abs(numbers).max()
+        for (side, share), x in zip(washes(), numbers, strict=True):
+            assert side == ("against" if x < 0 else "for")
+            assert share == pytest.approx(abs(x) / top, abs=1e-3)
+    i = int(np.argmax(np.abs(e.values)))
+    strongest = view.unit(i).value_of_css_property("background-color")
+    assert strongest == ("rgba(33, 102, 172, 0.6)" if e.values[i] > 0 else "rgba(217, 95, 2, 0.6)")
+    view.score("importance")
+    assert {side for side, _ in washes()} == {"loud"}
+    assert np.argmax([share for _, share in washes()]) == np.argmax(e.importances)
+    assert "louder" in view.one("#legend").text
+
+
+def test_several_classes_have_a_selector_and_all_probabilities(view):
+    e = three()
+    view.open([e])
+    leading = int(np.argmax(e.score))
+    assert view.one("#class").get_attribute("value") == str(leading)
+    assert e.prediction[0] in view.one("#head").text
+    other = (leading + 1) % 3
+    view.one(f'#class option[value="{other}"]').click()
+    assert number(view.one("#score").text) == pytest.approx(e.score[other], abs=1e-3)
+    view.unit(0).click()
+    keep = np.ones(len(e))
+    keep[0] = 0
+    now = e.predict(keep)
+    assert number(view.one("#now").text) == pytest.approx(now[other], abs=6e-4)
+    shares = {
+        row.find_element(By.CSS_SELECTOR, ".label").text: row.find_element(By.CSS_SELECTOR, ".share").text
+        for row in view.all(".prob")
+    }
+    expected = {label: p for label, p in zip(e.labels, softmax(now), strict=True) if 0.0005 < p < 0.9995}
+    assert expected
+    for label, p in expected.items():
+        assert shares[label] == f"{100 * p:.1f} %"
+
+
+def test_no_text_can_run(view):
+    view.open([nasty(), fitted()])
+    for name in ("shapley", "removal"):
+        view.score(name)
+    view.hover(view.unit(1))
+    view.unit(1).click()
+    assert view.js("return document.querySelectorAll('img, main script, nav script').length") == 0
+    assert view.js("return window.hacked") is None
+    assert view.js("return document.getElementById('text').textContent") == NASTY
+    view.driver.switch_to.default_content()  # an alert would raise here
+
+
+def test_an_index_leads_to_every_text(view):
+    texts = ["good film, bad end", "dull dull film", "a good good song", "bad\nand dull"]
+    explanations = Explanations([fitted(text) for text in texts])
+    view.open(explanations, "#text-3")
+    shown = "return document.getElementById('text').textContent"
+    assert view.js(shown) == texts[2]
+    links = view.all("#index-list a")
+    assert len(links) == 4
+    for e, link in zip(explanations, links, strict=True):
+        assert e.prediction[0] in link.text
+        assert number(link.find_element(By.CSS_SELECTOR, ".score").text) == pytest.approx(e.score, abs=6e-3)
+        assert " ".join(e.text.split()) in link.text
+    links[1].click()
+    assert view.js(shown) == texts[1]
+    assert view.driver.current_url.endswith("#text-2")
+    assert [link.get_attribute("aria-current") for link in links] == [None, "true", None, None]
+    view.unit(0).click()
+    view.one("#next").click()
+    assert view.js(shown) == texts[2]
+    view.one("#previous").click()
+    assert view.js("return slalom.state.keep[0]") == 0  # it remembers what was taken away
+    view.driver.back()
+    assert view.js(shown) == texts[2]
+    links[3].send_keys(Keys.ENTER)
+    assert view.js(shown) == texts[3]
+    assert not view.one("#next").is_enabled()
+    view.open(explanations, "#text-99")
+    assert view.js(shown) == texts[0]
+
+
+ODD = ["שלום! עולם טוב", "one\r\ntwo! \r\n\r\nthree\rfour", "👍🏽 👩‍👩‍👧! é", "!", "  ! \t\n", "a \ud83d b!"]
+
+
+def test_odd_texts_are_shown_whole(view):
+    def shout(texts):
+        return [float(t.count("!")) for t in texts]
+
+    explain = Explainer(shout, output="log_odds", queries=60)
+    for text in ODD:
+        view.open([explain(text)])
+        shown = view.js("return JSON.stringify(document.getElementById('text').textContent)")
+        assert json.loads(shown) == text.replace("\r\n", "\n").replace("\r", "\n")
+    view.open([explain(ODD[0])])
+    assert view.one("#text").value_of_css_property("direction") == "rtl"
+    e = explain("one two three!")
+    same = replace(e, spans=np.array([[0, 3], [0, 3], [5, 5], [4, 13]][: len(e)]))
+    view.open([same])
+    assert len(view.all(".unit")) == len(e)
+    assert all(unit.size["width"] > 0 for unit in view.all(".unit"))
+    assert view.js("return document.getElementById('text').textContent") == e.text
+    view.open(
+        [
+            replace(
+                fitted(),
+                values_se=None,
+                importances_se=None,
+                held_out=None,
+                label=None,
+                probabilities=None,
+                diagnosis="Odd.",
+                cut=3,
+            )
+        ]
+    )
+    assert "not known" in view.one("#head").text
+    assert "Odd." in view.one("#warnings").text
+    assert "±" not in view.one("#table").text
+
+
+def test_text_stays_readable_in_light_and_dark(view):
+    def luminance(rgb):
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(rgb) / 255]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    def colours(selector):
+        """Of all such elements: the colour of the text and of what is behind it."""
+        found = view.js(
+            "return [...document.querySelectorAll(arguments[0])].map(e => getComputedStyle(e))"
+            ".map(style => [style.color, style.backgroundColor])",
+            selector,
+        )
+        return [[[float(part) for part in text[text.index("(") + 1 : -1].split(",")] for text in pair] for pair in found]
+
+    def contrast(one, other):
+        dark, light = sorted([luminance(one[:3]), luminance(other[:3])])
+        return (light + 0.05) / (dark + 0.05)
+
+    e = fitted()
+    view.prefer("dark")
+    view.open([e])
+    theme = "return document.documentElement.dataset.theme"
+    assert view.js(theme) == "dark"
+    for wanted in ("dark", "light"):
+        if view.js(theme) != wanted:
+            view.one("#theme").click()
+        assert view.js(theme) == wanted
+        paper = colours(".card")[0][1]
+        for name in ("value", "importance"):
+            view.score(name)
+            for ink, (*wash, alpha) in colours(".unit"):
+                assert contrast(ink, [alpha * c + (1 - alpha) * p for c, p in zip(wash, paper, strict=False)]) >= 4.5
+        for selector in (".help", ".minus", ".plus", ".means", ".share", "td", "dt"):
+            assert contrast(colours(selector)[0][0], paper) >= 4.5
+    view.prefer("light")
+    view.open([e])
+    assert view.js(theme) == "light"
+    view.prefer("dark")
+    WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
+
+
+def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
+    for width in (360, 1280):
+        view.width(width)
+        for e in (fitted(), made(n=300, seed=3), three().merge("sentence")):
+            view.open([e, e])
+            assert view.js("return document.documentElement.scrollWidth") <= width
+            boxes = view.js(
+                "return [...document.querySelectorAll('.labels text, .background text')].map(t => t.getBoundingClientRect())"
+                ".map(b => [b.left, b.top, b.right, b.bottom])"
+            )
+            assert boxes
+            for i, a in enumerate(boxes):
+                for b in boxes[:i]:
+                    assert min(a[2], b[2]) - max(a[0], b[0]) < 3 or min(a[3], b[3]) - max(a[1], b[1]) < 3
+
+
+def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
+    long = made(n=5000)
+    view.open([long])
+    assert view.js("return document.querySelectorAll('tbody tr').length") < 100
+    assert view.js("return document.querySelectorAll('circle[data-i]').length") == 5000
+    view.js("document.querySelectorAll('.unit')[4000].click()")
+    assert view.js("return document.querySelectorAll('.unit')[4000].getAttribute('aria-pressed')") == "true"
+    view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
+    WebDriverWait(view.driver, 20).until(lambda _: view.linked() == [4321] * 3)  # the table scrolls to it
+    view.open([made(n=300, seed=i) for i in range(3)] * 10)
+    assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
+
+
+def test_on_paper_the_page_is_light_and_has_every_row(view):
+    view.open([made(n=400)])
+    view.one("#theme").click()
+    view.js("window.dispatchEvent(new Event('beforeprint'))")
+    assert view.js("return document.documentElement.dataset.theme") == "light"
+    assert view.js("return document.querySelectorAll('tbody tr[data-i]').length") == 400
+    view.js("window.dispatchEvent(new Event('afterprint'))")
+    assert view.js("return document.documentElement.dataset.theme") == "dark"
+    assert view.js("return document.querySelectorAll('tbody tr[data-i]').length") < 200

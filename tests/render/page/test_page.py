@@ -1,0 +1,145 @@
+"""What is in the file, without a browser."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from slalom import Explanations
+from slalom.core import Slalom
+from slalom.errors import InputError
+from slalom.render.page import page
+from tests.render.page.samples import LABELS, NASTY, fitted, made, nasty, three
+
+
+class Reader(HTMLParser):
+    """The elements of a page and what the script and style blocks hold."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.elements, self.blocks, self.inside = [], [], None
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.inside = (tag, dict(attrs)) if tag in ("script", "style", "title") else None
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside:
+            self.blocks.append((*self.inside, data))
+
+    def data(self):
+        return [json.loads(block) for tag, attrs, block in self.blocks if attrs.get("type") == "application/json"]
+
+
+def test_the_page_loads_nothing_from_anywhere():
+    source = page([fitted(), three()])
+    for tag, attrs in Reader(source).elements:
+        assert "src" not in attrs
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        assert attrs.get("href", "#").startswith("#")
+        assert not any(name.startswith("on") or name == "style" for name in attrs), attrs
+    assert "@import" not in source
+    assert "url(" not in source
+    assert set(re.findall(r"https?://[^\"' ]+", source)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"):
+        assert forbidden not in source
+
+
+def test_the_policy_allows_this_script_and_this_style_only():
+    reader = Reader(page([fitted()]))
+    (policy,) = [attrs["content"] for tag, attrs in reader.elements if attrs.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    for kind in ("script", "style"):
+        (code,) = [block for tag, attrs, block in reader.blocks if tag == kind and "type" not in attrs]
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+
+
+def test_markup_in_data_stays_data():
+    reader = Reader(page([nasty(), fitted()], title=NASTY))
+    allowed = Reader(page([made(), made()]))
+    assert [tag for tag, _ in reader.elements] == [tag for tag, _ in allowed.elements]
+    index, shown, _ = reader.data()
+    assert index[0]["prediction"][0] in LABELS
+    assert "".join(text for text, _ in shown["pieces"]) == NASTY
+    assert any("<script>window.hacked=5</script>" in said for _, said in shown["facts"])
+    assert "<img src=x onerror=window.hacked=6>" in shown["warnings"]
+    for _, attrs, block in reader.blocks:
+        if attrs.get("type"):
+            assert not re.search(r"[<>&\u2028\u2029]", block)
+
+
+@pytest.mark.parametrize("make", [fitted, three, nasty, lambda: made(lengths=True), lambda: made(classes=3, lengths=True)])
+def test_the_surrogate_is_in_the_page_bit_by_bit(make):
+    e = make()
+    (_, shown) = Reader(page([e])).data()
+    given = shown["surrogate"]
+    back = Slalom(given["values"], given["importances"], given["background"], given["link"])
+    assert np.array_equal(back.values, e.values)
+    assert np.array_equal(back.importances, e.importances)
+    keep = np.random.default_rng(0).random((20, len(e))) < 0.6
+    keep[:, 0] = True
+    assert np.array_equal(back(keep.astype(float)), e.surrogate(keep.astype(float)))
+    assert given["sizes"] == e.sizes.tolist()
+    assert (given["lengths"] is None) == (e.lengths is None)
+    for name, score in (("removal", e.removal), ("linear", e.linear), ("gradient", e.gradient), ("shapley", e.shapley())):
+        assert np.allclose(shown["scores"][name], score, rtol=1e-5, atol=0)
+    assert sorted(unit for _, unit in shown["pieces"] if unit is not None) == list(range(len(e)))
+
+
+def test_what_is_not_known_is_said_so_or_left_out():
+    bare = replace(fitted(), label=None, probabilities=None, held_out=None, values_se=None, importances_se=None)
+    bare = bare.merge("sentence")
+    (index, shown) = Reader(page([bare])).data()
+    assert index[0]["prediction"] is None
+    assert shown["values_within"] is None
+    assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
+    huge = replace(made(), surrogate=Slalom([1.0, 2.0], [800.0, -800.0]), units=("a", "b"), spans=np.array([[0, 1], [1, 2]]))
+    (_, shown) = Reader(page([replace(huge, sizes=np.ones(2, dtype=np.int64))])).data()
+    assert shown["scores"]["linear"] is None
+    assert len(shown["scores"]["removal"]) == 2
+
+
+def test_facts_and_warnings():
+    shown = Reader(page([replace(made(), cut=7, diagnosis="It is odd.")])).data()[1]
+    facts = dict(shown["facts"])
+    assert facts["Fidelity near the text"] == "R² 0.910, mean squared error 0.0123 (40 queries)"
+    assert facts["Fidelity, all sizes"] == "R² undefined, mean squared error 0.5 (30 queries)"
+    assert (facts["Queries"], facts["Tokens read"], facts["Time"]) == ("1,234", "98,765", "1.5 s")
+    assert shown["warnings"] == ["The model cannot see the last 7 tokens of this text; they were cut.", "It is odd."]
+
+
+def test_titles_come_from_the_text_or_the_user():
+    def titled(source):
+        return next(block for tag, _, block in Reader(source).blocks if tag == "title")
+
+    assert titled(page([made()])).startswith("w0 w1 w2")
+    assert titled(page([made(n=200)])).endswith(" …")
+    assert titled(page([made(), made()])) == "Explanations of 2 texts"
+    assert titled(page([made()], title="Mine")) == "Mine"
+
+
+def test_what_cannot_be_encoded_does_no_harm(tmp_path):
+    odd = replace(made(), text="\ud83d" + made().text[1:])
+    Explanations([odd]).to_html(tmp_path / "odd.html")
+    source = (tmp_path / "odd.html").read_text(encoding="utf-8")
+    assert Reader(source).data()[1]["pieces"][0][0][0] == "\ud83d"
+
+
+def test_pages_of_nothing_are_refused():
+    with pytest.raises(InputError, match="needs at least one explanation; got none"):
+        page([])
+    with pytest.raises(InputError, match=r"pass \[explanation\]"):
+        page(made())
+    with pytest.raises(InputError, match=r"pass \[explanation\]"):
+        page(["a text"])

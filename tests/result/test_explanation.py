@@ -1,0 +1,322 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom import Explainer, Explanation, Explanations
+from slalom.core import Slalom
+from slalom.errors import InputError, MissingExtra
+from slalom.result import SCORES, Fidelity, Quality
+from slalom.theory.oracle import Oracle
+
+TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
+
+
+def one(**options):
+    oracle = Oracle({"good": 3.0, "bad": -5.0, "film,": 2.0}, {"bad": 1.0}, (0.1, 0.5))
+    return Explainer(oracle, output="log_odds", queries=120, **options)(TEXT)
+
+
+def three():
+    def logits(texts):
+        return np.array([[t.count("o"), t.count("a"), 0.1 * len(t)] for t in texts], dtype=float)
+
+    return Explainer(logits, output="logits", labels=["o", "a", "long"], queries=120, target="all")(TEXT)
+
+
+@pytest.mark.parametrize("make", [one, three, lambda: one(method="eff"), lambda: one().merge("sentence")])
+def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
+    e = make()
+    e.save(tmp_path / "e.json")
+    back = slalom.load(tmp_path / "e.json")
+    assert isinstance(back, Explanation)
+    assert back.to_dict() == e.to_dict()
+    for name in ("values", "importances", "spans", "removal", "linear", "gradient", "values_se", "importances_se"):
+        mine, theirs = getattr(e, name), getattr(back, name)
+        assert (mine is None and theirs is None) or (np.array_equal(mine, theirs) and mine.dtype == theirs.dtype)
+    keep = np.random.default_rng(0).random((20, len(e))) < 0.7
+    assert (e.predict(keep | (keep.sum(axis=1) == 0)[:, None]) == back.predict(keep | (keep.sum(axis=1) == 0)[:, None])).all()
+    assert back.fidelity == e.fidelity
+    assert back.units == e.units
+    json.loads(e.to_json(indent=1))
+
+
+def test_sorted_keys_and_odd_characters_come_back_too(tmp_path):
+    e = one()
+    assert Explanation.from_dict(json.loads(json.dumps(e.to_dict(), sort_keys=True))).fidelity == e.fidelity
+    odd = Explainer(lambda texts: [float(len(t)) for t in texts], output="log_odds", seed=np.int64(3))("a \ud83d b")
+    odd.save(tmp_path / "odd.json")
+    assert slalom.load(tmp_path / "odd.json").text == odd.text
+
+
+def test_batches_are_saved_and_loaded(tmp_path):
+    both = Explanations([one(), one(seed=2)])
+    both.save(tmp_path / "both.json")
+    back = slalom.load(tmp_path / "both.json")
+    assert isinstance(back, Explanations)
+    assert back.to_json() == both.to_json()
+    assert both.queries == sum(e.queries for e in both)
+    assert isinstance(both[:1], Explanations)
+    assert both[-1] is both._all[1]
+    assert len(both.to_pandas()) == 2 * len(both[0])
+
+
+def test_files_that_are_no_explanations_are_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no file"):
+        slalom.load(tmp_path / "nothing.json")
+    file = tmp_path / "x.json"
+    for content, message in (("{", "must be a JSON file"), ("{}", "something else"), ("[1]", "something else")):
+        file.write_text(content)
+        with pytest.raises(InputError, match=message):
+            slalom.load(file)
+    future = one().to_dict() | {"version": 2}
+    file.write_text(json.dumps(future))
+    with pytest.raises(InputError, match="format version 2, this slalom reads 1"):
+        slalom.load(file)
+    broken = one().to_dict()
+    del broken["spans"]
+    file.write_text(json.dumps(broken))
+    with pytest.raises(InputError, match="lacks a part"):
+        slalom.load(file)
+    with pytest.raises(InputError, match="could not write"):
+        one().save(tmp_path / "no" / "such" / "folder.json")
+
+
+def test_everything_is_aligned_with_the_units():
+    e = one()
+    n = len(e.units)
+    assert all(TEXT[a:b] == unit for unit, (a, b) in zip(e.units, e.spans, strict=True))
+    for part in (
+        e.values,
+        e.importances,
+        e.linear,
+        e.gradient,
+        e.removal,
+        e.shapley(),
+        e.values_se,
+        e.importances_se,
+        e.weights,
+    ):
+        assert part.shape == (n,)
+    assert e.predict(np.ones(n)).shape == ()
+    assert e.predict(np.ones((3, n), dtype=bool)).shape == (3,)
+    with pytest.raises(InputError, match=rf"keep must have shape \(m, {n}\)"):
+        e.predict(np.ones(n + 1))
+    with pytest.raises(AttributeError):
+        e.score = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        e.values[0] = 1.0
+
+
+def test_several_classes_are_aligned_too():
+    e = three()
+    assert e.values.shape == e.removal.shape == (len(e), 3)
+    assert np.allclose(e.values.sum(axis=1), 0)
+    frame = e.to_pandas()
+    assert list(frame["unit"]) == list(e.units)
+    assert {"value[o]", "removal[long]", "importance"} <= set(frame.columns)
+
+
+def test_the_page_shows_the_text_escaped_and_complete():
+    page = one()._repr_html_()
+    assert "<b>good" not in page
+    assert "good" in page
+    assert "&amp;" in page
+    assert "👍🏽" in page
+    assert page.count("<span") == len(one().units)
+    assert three()._repr_html_().startswith("<div ")
+    assert Explanations([one(), three()])._repr_html_().count("<hr/>") == 1
+
+
+def test_the_notebook_shows_every_unit_once_whatever_the_text_holds():
+    def shout(texts):
+        return [float(t.count("!")) for t in texts]
+
+    for text in ('</p><script>alert("x")</script> a', "a \ud83d b!", "שלום! עולם", "one\r\ntwo! ", "👍🏽!"):
+        e = Explainer(shout, output="log_odds", labels=["<i>no</i>", '"<img src=x onerror=1>'], queries=60)(text)
+        shown = e._repr_html_()
+        assert shown.count("<span") == len(e)
+        assert "<script" not in shown
+        assert "<img" not in shown
+        assert "<i>no" not in shown
+        assert "rgba(33,102,172,0.600)" in shown
+        shown.encode()
+    overlapping = replace(one(), spans=np.zeros_like(one().spans))
+    assert overlapping._repr_html_().count("<span") == len(overlapping)
+
+
+def test_it_reads_well_in_a_terminal():
+    text = repr(one())
+    assert "score" in text
+    assert "R2 = " in text
+    assert "'bad'" in text
+    assert "3 texts" in repr(Explanations([one()] * 3))
+
+
+def test_predictions_that_a_constant_beats_are_said_to_be_so():
+    good, bad, trifle = Quality(0.9, 0.01, 20), Quality(-1166165.07, 0.19, 10), Quality(-3.0, 1e-4, 10)
+    e = replace(one(), diagnosis="")
+    assert replace(e, fidelity=Fidelity(good, good)).remarks == ()
+    (even,) = replace(e, fidelity=Fidelity(trifle, good)).remarks
+    assert even == "The model's answers near the text hardly vary, so that R2 says little there; the error is below 0.05."
+    (said,) = replace(e, fidelity=Fidelity(bad, good)).remarks
+    assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
+    (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
+    assert "near the text and on parts of all sizes" in both
+    assert str(Fidelity(bad, trifle)).startswith("near the text R2 = below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
+    assert "R2 = undefined" in str(Fidelity(Quality(None, 0.1, 3), None))
+
+
+def test_without_pandas_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"slalom-xai\[pandas\]"):
+        one().to_pandas()
+
+
+def test_merge_takes_larger_units_only():
+    with pytest.raises(InputError, match="'word' or 'sentence'; got 'token'"):
+        one().merge("token")
+    with pytest.raises(InputError, match="sentences cannot become words"):
+        one(unit="sentence").merge("word")
+    with pytest.raises(InputError, match="rows differ in length"):
+        one().predict([[1, 0], [1]])
+
+
+def test_what_tested_the_fit_and_what_was_predicted_is_kept_and_saved(tmp_path):
+    for e in (one(), three()):
+        assert e.held_out.keep.shape == (len(e.held_out.scores), len(e))
+        guess = e.predict(e.held_out.keep[e.held_out.near :])
+        missed = ((guess - e.held_out.scores[e.held_out.near :]) ** 2).sum() / len(guess)
+        assert np.isclose(missed, e.fidelity.far.mse)
+        e.save(tmp_path / "e.json")
+        back = slalom.load(tmp_path / "e.json")
+        assert (back.held_out.keep == e.held_out.keep).all()
+        assert (back.held_out.scores == e.held_out.scores).all()
+        assert back.prediction == e.prediction
+        assert np.isclose(e.probabilities.sum(), 1.0)
+    assert e.prediction == ("o", float(e.probabilities.max()))
+    assert e.merge("word").held_out is None
+
+
+def test_files_written_before_these_were_kept_are_still_read():
+    given = one().to_dict()
+    for name in ("label", "scale", "merged_from"):
+        del given[name]
+    assert Explanation.from_dict(given).to_dict() == one().to_dict() | {"seconds": given["seconds"]}
+    del given["held_out"], given["probabilities"]
+    old = Explanation.from_dict(given)
+    assert old.held_out is None
+    assert old.prediction is None
+
+
+def test_arrays_cannot_be_written_to():
+    e = replace(one(), score=1.0)
+    arrays = [e.spans, e.sizes, e.values, e.importances, e.values_se, e.importances_se, e.probabilities]
+    for array in [*arrays, e.held_out.keep, e.held_out.scores, three().score]:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_merged_explanation_says_why_it_is_not_tested():
+    e = one()
+    merged = e.merge("sentence")
+    assert "not tested for sentences, which were merged from tokens" in repr(merged)
+    assert "not tested for sentences, which were merged from tokens" in merged._repr_html_()
+    assert merged.merge("sentence").merged_from == "token"
+    assert Explanation.from_dict(merged.to_dict()).fidelity_said == merged.fidelity_said
+    assert "not tested" not in repr(e)
+
+
+def test_value_and_importance_are_not_shown_where_only_effects_mean_something():
+    e = one()
+    loud = replace(e, surrogate=Slalom(8585.781 * np.ones(len(e)), np.zeros(len(e)), (0.0, 12.0)))
+    assert loud.additive
+    for shown in (repr(loud), loud._repr_html_(), loud.to_pandas().to_string()):
+        assert "8585" not in shown
+    frame = loud.to_pandas()
+    assert frame[["value", "value_se", "importance", "importance_se"]].isna().all(axis=None)
+    assert np.array_equal(frame["removal"], loud.removal)
+    assert "value " in repr(e)
+    assert not e.to_pandas()["value"].isna().any()
+
+
+def test_a_score_is_chosen_by_its_name_and_class():
+    e, several = one(), three()
+    named = {"value": e.values, "importance": e.importances, "shapley": e.shapley()}
+    named |= {name: getattr(e, name) for name in ("removal", "linear", "gradient")}
+    assert set(named) == set(SCORES)
+    for name, expected in named.items():
+        assert (e.scores(name) == expected).all()
+        assert (e.scores(name, e.target) == expected).all()
+    assert (e.scores() == e.removal).all()
+    assert e.column() is None
+    for target, column in ((None, int(np.argmax(several.score))), ("a", 1), (2, 2), (np.int64(0), 0)):
+        assert several.column(target) == column
+        assert (several.scores("removal", target) == several.removal[:, column]).all()
+        assert (several.scores("value", target) == several.values[:, column]).all()
+        assert (several.scores("shapley", target) == several.shapley()[:, column]).all()
+        assert (several.scores("importance", target) == several.importances).all()
+
+
+def test_scores_and_classes_that_do_not_exist_are_refused():
+    with pytest.raises(InputError, match=r"one of 'removal', 'linear', .* got 'lime'"):
+        one().scores("lime")
+    for target in ("b", 3, -1, True, 1.5):
+        with pytest.raises(InputError, match="is no class of this model"):
+            three().scores("removal", target)
+
+    def two(texts):
+        return [[0.0, float("good" in text)] for text in texts]
+
+    single = Explainer(two, output="logits", labels=["no", "yes"], queries=50)("a good film")
+    assert (single.scores("value", "yes") == single.scores("value", 1)).all()
+    with pytest.raises(InputError, match="is of 'yes' only; explain with target='no'"):
+        single.scores("value", "no")
+
+
+def additive(target=None):
+    """An explanation by a method that says that effects add up."""
+    from slalom.core import Additive  # noqa: PLC0415
+
+    e = three() if target == "all" else one()
+    rng = np.random.default_rng(0)
+    shape = e.values.shape
+    return replace(e, surrogate=Additive(rng.normal(size=shape), rng.normal(size=shape[1:])), lengths=None, method="made up")
+
+
+@pytest.mark.parametrize("target", [None, "all"])
+def test_an_additive_explanation_is_an_explanation_too(target, tmp_path):
+    e = additive(target)
+    assert e.additive
+    for score in (e.values, e.removal, e.linear, e.gradient, e.shapley()):
+        assert (score == e.surrogate.effects).all()
+    keep = np.random.default_rng(1).random((10, len(e))) < 0.5
+    assert np.allclose(e.predict(keep), e.surrogate.base + keep @ e.surrogate.effects)
+    e.save(tmp_path / "e.json")
+    back = slalom.load(tmp_path / "e.json")
+    assert (back.predict(keep) == e.predict(keep)).all()
+    assert back.to_dict() == e.to_dict()
+    merged = e.merge("sentence")
+    assert np.allclose(merged.predict(np.ones((1, len(merged)))), e.predict(np.ones((1, len(e)))))
+    assert "removal" in repr(e)
+    assert e._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"spans": [["x", "y"]]},
+        {"held_out": {"keep": ["zz"], "scores": [], "near": 0}},
+        {"held_out": 3},
+        {"lengths": "abc"},
+        {"units": ["a"]},
+        {"score": "x"},
+        {"fidelity": {"near": {"r2": 1}}},
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(damage):
+    with pytest.raises(InputError, match="a saved explanation lacks a part or has one of a wrong kind") as caught:
+        Explanation.from_dict(one().to_dict() | damage)
+    assert "\n" not in str(caught.value)
