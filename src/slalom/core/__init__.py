@@ -1,11 +1,12 @@
 """The exact core: arrays in, arrays out; no text, no models."""
 
-from slalom.core.additive import Additive, Surrogate
+from slalom.core.additive import Additive
+from slalom.core.base import Background, Link, Surrogate
 from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit
 from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.recovery import recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
-from slalom.core.surrogate import Background, Link, Slalom
+from slalom.core.surrogate import Slalom
 
 __all__ = [
     "Additive",

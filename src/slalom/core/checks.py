@@ -1,4 +1,7 @@
-"""Checks of arrays where they enter the core: each returns a clean float64 array or says what must hold."""
+"""Arrays where they enter the core: checks that return a clean float64 array or say what must hold, and what all files share.
+
+Every check raises `InputError` in one line.
+"""
 
 from typing import Any, TypeAlias
 
@@ -73,6 +76,19 @@ def count_vector(counts: ArrayLike | None, n_units: int) -> Floats:
     return count_matrix(row[None, :], n_units).reshape(n_units)
 
 
+def checked_groups(groups: ArrayLike, n_units: int) -> NDArray[np.intp]:
+    """Return groups (n_units,) that name a group 0..g-1 for each unit, none of them empty."""
+    g = np.asarray(groups)
+    if g.dtype.kind not in "iu" or g.shape != (n_units,):
+        raise InputError(f"groups must be {n_units} integers, one for each unit; got shape {g.shape} of type {g.dtype}")
+    if g.min() < 0:
+        raise InputError(f"groups must be numbered from 0; got {g.min()}")
+    missing = np.setdiff1d(np.arange(min(int(g.max()) + 1, n_units)), g)
+    if len(missing):
+        raise InputError(f"every group 0..{g.max()} must have a unit; group {missing[0]} has none")
+    return g.astype(np.intp)
+
+
 def whole_number(name: str, given: object, least: int) -> int:
     """Return a whole number of at least `least`, below 2**63."""
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
@@ -87,3 +103,31 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def plain(part: Any) -> Any:
+    """Return an array or a number of numpy as lists and numbers, tuples entry by entry; anything else as it is."""
+    if isinstance(part, tuple):
+        return [plain(entry) for entry in part]
+    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
+
+
+def centred(scores: Floats, apart: bool = False) -> Floats:
+    """Subtract the mean over the classes (the last axis).
+
+    Args:
+        scores: (..., n_classes).
+        apart: Whether rows may differ in size by more than the precision of floats, so that each has its own rounding.
+    """
+    power = exponent(scores)
+    scaled = times_power(scores, -power)
+    mean = scaled.mean(axis=-1, keepdims=True)
+    kept = beyond_rounding(mean, scaled)
+    if apart:
+        kept = np.where(np.abs(mean) > 1e-6 * np.abs(scaled).max(axis=-1, keepdims=True), mean, kept)
+    return np.asarray(times_power(scaled - kept, power))
+
+
+def beyond_rounding(mean: Floats, of: Floats) -> Floats:
+    """Return a mean, but 0 where it is the rounding of numbers that were centred before: centring twice changes no bit."""
+    return np.where(np.abs(mean) <= 4 * np.finfo(float).eps * np.abs(of).max(initial=0.0), 0.0, mean)

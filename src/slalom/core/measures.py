@@ -21,6 +21,11 @@ from slalom.errors import InputError
 class Measure(ABC):
     """A probability measure mu of q on [0, 1]: how likely each other unit is present when unit i joins."""
 
+    @property
+    @abstractmethod
+    def all_present(self) -> bool:
+        """Whether all other units are present with certainty: all mass at q = 1."""
+
     @abstractmethod
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
         """Return nodes q < 1 and weights that integrate the semivalues of n_players."""
@@ -48,6 +53,11 @@ class Beta(Measure):
             if float(real_array(f"{name} of Beta", given, (0,))) <= 0:
                 raise InputError(f"{name} of Beta must be positive; got {given!r} (Beta(1, 1) is Shapley)")
 
+    @property
+    def all_present(self) -> bool:
+        """False: a density has no mass at q = 1."""
+        return False
+
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
         """Return the Gauss-Jacobi rule of this density, exact to rounding for n_players."""
         m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
@@ -70,6 +80,11 @@ class Point(Measure):
         """Check that q is a probability."""
         if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
             raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
+
+    @property
+    def all_present(self) -> bool:
+        """Whether q is 1."""
+        return self.q == 1
 
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
         """Return the one node."""

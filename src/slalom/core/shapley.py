@@ -38,12 +38,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from slalom.core.checks import Floats, count_vector
+from slalom.core.base import Surrogate
+from slalom.core.checks import Floats, centred, count_vector
 from slalom.core.linked import Players, linked_semivalue
 from slalom.core.measures import Beta, Measure, Point
-from slalom.core.scores import removal
-from slalom.core.surrogate import Slalom, centred
-from slalom.errors import InputError
 
 _STEP = 0.25  # h of the trapezoid rule: exp(-pi^2 / h) is 7e-18
 _START = -3.0  # where it starts: the integrand falls like t^2, and t W = exp(-23) there
@@ -54,58 +52,119 @@ _LOST = 1e-22  # a product P this small ends the integral over t
 _BLOCK = 2**17  # numbers in one block of (t, unit, q): fits a cache
 
 
-def shapley(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Shapley values of the score F, (n_units,) or (n_units, n_classes).
+def shapley(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the Shapley values of the score F.
 
         phi_i = sum_C |C|! (n - 1 - |C|)! / n!  [F(C + i) - F(C)]
 
     They sum to F(counts) - F(empty), in log odds. Without a link they are exact to rounding (relative to the largest value);
     with one, to 1e-10 of its reach. F(empty) is that of the background; without a background it is the score of the evidence
-    0. `counts` (n_units,) says how often each unit is present in the explained input (default: once); a unit with count 0
-    gets 0.
+    0.
 
-    >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [1.75, -1.25]
+    Args:
+        model: Any surrogate.
+        counts: How often each unit is present in the explained input (n_units,). Default: once. A unit with count 0 gets 0.
+
+    Returns:
+        (n_units,) or (n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [1.75, -1.25]
     """
-    return semivalue(model, Beta(1.0, 1.0), counts)
+    return model.shapley(counts)
 
 
-def banzhaf(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Banzhaf values of the score F, (n_units,) or (n_units, n_classes).
+def banzhaf(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the Banzhaf values of the score F.
 
         phi_i = 2^(1 - n) sum_C [F(C + i) - F(C)]
 
-    `counts` and accuracy are as in `shapley`. With two units Banzhaf and Shapley are the same:
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
 
-    >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [1.75, -1.25]
+    Returns:
+        (n_units,) or (n_units, n_classes), as accurate as `shapley`.
+
+    Example:
+        With two units Banzhaf and Shapley are the same:
+
+        >>> from slalom.core import Slalom
+        >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [1.75, -1.25]
     """
-    return semivalue(model, Point(0.5), counts)
+    return model.semivalue(Point(0.5), counts)
 
 
-def leave_one_out(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return what the score F loses with one unit and all its copies: `removal`, as the semivalue with all mass at q = 1.
+def leave_one_out(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return what the score F loses with one unit and all its copies: the semivalue with all mass at q = 1.
 
-    >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
-    [1.5, -1.5]
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
+
+    Returns:
+        `model.removal(counts)`, (n_units,) or (n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
+        [1.5, -1.5]
     """
-    return removal(model, counts)
+    return model.removal(counts)
 
 
-def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) -> Floats:
-    """Return the semivalues of the score F under a measure, (n_units,) or (n_units, n_classes).
+def semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None = None) -> Floats:
+    """Return the semivalues of the score F under a measure.
 
         phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q
 
-    `measure` is `Beta(a, b)` or `Point(q)`; `counts` and accuracy are as in `shapley`.
+    Args:
+        model: Any surrogate.
+        measure: `Beta(a, b)` or `Point(q)` of `slalom.core.measures`.
+        counts: As in `shapley`.
 
-    >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
-    [2.0, -1.0, 0.0]
+    Returns:
+        (n_units,) or (n_units, n_classes), as accurate as `shapley`.
+
+    Raises:
+        InputError: `measure` is something else.
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
+        [2.0, -1.0, 0.0]
     """
-    if not isinstance(measure, Measure):
-        raise InputError(f"measure must be Beta(a, b) or Point(q); got {measure!r}")
-    if isinstance(measure, Point) and measure.q == 1:
-        return leave_one_out(model, counts)
+    return model.semivalue(measure, counts)
+
+
+def interactions(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the pairwise Shapley interactions of the evidence S, before any link.
+
+        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
+
+    The matrix is symmetric and its diagonal zero by convention; row i sums to leave_one_out_i - (S({i}) - S(empty)). Time and
+    memory grow like n^2.
+
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
+
+    Returns:
+        (n_units, n_units) or (n_units, n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [[0.0, -0.5], [-0.5, 0.0]]
+    """
+    return model.interactions(counts)
+
+
+def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None) -> Floats:
+    """Return the semivalues of a Slalom, for a measure that is not all at q = 1."""
     game = _game(model, counts)
     if game.n == 0:
         return game.spread(game.u)
@@ -138,18 +197,12 @@ def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) 
     return game.spread(phi)
 
 
-def interactions(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the pairwise Shapley interactions of the evidence S, before any link, (n, n) or (n, n, n_classes).
+def slalom_interactions(model: Surrogate, counts: ArrayLike | None) -> Floats:
+    """Return the interactions of the evidence of a Slalom.
 
-        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
-             = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
+        I_ij = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
 
     with b = y / p, a = w u x / p^2; e is 0 with a background, and -m / (n - 1) without one, where u = v - m.
-    The matrix is symmetric and its diagonal zero by convention; row i sums to
-    leave_one_out_i - (S({i}) - S(empty)). `counts` is as in `shapley`. Time and memory grow like n^2.
-
-    >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [[0.0, -0.5], [-0.5, 0.0]]
     """
     game = _game(model, counts)
     half = np.zeros((game.u.shape[1], game.n, game.n))
@@ -204,7 +257,7 @@ class _Game(NamedTuple):
         return result[:, 0] if self.flat else result
 
 
-def _game(model: Slalom, counts: ArrayLike | None) -> _Game:
+def _game(model: Surrogate, counts: ArrayLike | None) -> _Game:
     c = count_vector(counts, model.n_units)
     players = np.flatnonzero(c)
     s = model.importances[players] + np.log(c[players])

@@ -9,18 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slalom.core import Additive, Lengths, Slalom, Surrogate
+from slalom.core import Lengths
+from slalom.core.checks import plain
+from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 
 FORMAT = "slalom explanation"
 VERSION = 1
 _REQUIRED = object()
-
-
-def plain(part: Any) -> Any:
-    """Return an array or a number of numpy as lists and numbers."""
-    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
 
 
 def _array(part: Any) -> Any:
@@ -63,10 +60,6 @@ def _read_held_out(given: Mapping[str, Any]) -> HeldOut:
     return HeldOut(np.unpackbits(packed, axis=1, count=given["units"]).astype(bool), _array(given["scores"]), given["near"])
 
 
-def _pair(part: Any) -> Any:
-    return None if part is None else [plain(number) for number in part]
-
-
 FIELDS = (
     Field("text"),
     Field("units", list, tuple),
@@ -75,7 +68,7 @@ FIELDS = (
     Field("sizes", read=lambda part: np.array(part, dtype=np.int64)),
     Field("values_se", read=_array),
     Field("importances_se", read=_array),
-    Field("background_se", _pair, _optional(lambda part: (_array(part[0]), part[1]))),
+    Field("background_se", read=_optional(lambda part: (_array(part[0]), part[1]))),
     Field("score", read=_array),
     Field("scale", default="log odds"),
     Field("label", default=None),
@@ -104,7 +97,7 @@ FIELDS = (
 def encode(explanation: Any) -> dict[str, Any]:
     """Return an Explanation as lists, numbers and strings."""
     fields = {field.name: field.write(getattr(explanation, field.name)) for field in FIELDS}
-    return {"format": FORMAT, "version": VERSION, **fields, **encode_surrogate(explanation.surrogate)}
+    return {"format": FORMAT, "version": VERSION, **fields, **explanation.surrogate.to_dict()}
 
 
 def decode(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +115,7 @@ def decode(given: Mapping[str, Any]) -> dict[str, Any]:
             field.name: field.read(given[field.name] if field.default is _REQUIRED else given.get(field.name, field.default))
             for field in FIELDS
         }
-        surrogate = decode_surrogate(given)
+        surrogate = surrogate_from_dict(given)
         sizes = {len(fields["units"]), len(fields["spans"]), len(fields["sizes"]), surrogate.n_units}
         if len(sizes) != 1 or isinstance(given["score"], str) or isinstance(given["lengths"], str):
             raise ValueError("its units, spans, sizes and values differ in number, or a number is a string")
@@ -131,36 +124,6 @@ def decode(given: Mapping[str, Any]) -> dict[str, Any]:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
-
-
-def encode_surrogate(model: Surrogate) -> dict[str, Any]:
-    """Return a surrogate as lists and numbers."""
-    if isinstance(model, Additive):
-        effects = model.effects.tolist()
-        zeros = [0.0] * model.n_units
-        return {
-            "values": effects,
-            "importances": zeros,
-            "background": None,
-            "link": None,
-            "gamma": 0.0,
-            "base": plain(model.base),
-        }
-    return {
-        "values": model.values.tolist(),
-        "importances": model.importances.tolist(),
-        "background": _pair(model.background),
-        "link": _pair(model.link),
-        "gamma": model.gamma,
-        "base": None,
-    }
-
-
-def decode_surrogate(given: Mapping[str, Any]) -> Surrogate:
-    """Return the surrogate that `encode_surrogate` made this of."""
-    if given.get("base") is not None:
-        return Additive(given["values"], given["base"])
-    return Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"])
 
 
 def check_format(given: Any, expected: str) -> None:

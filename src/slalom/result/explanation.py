@@ -5,7 +5,7 @@ spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit b
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, final
@@ -13,9 +13,8 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Additive, Background, Lengths, Link, Slalom, Surrogate, shapley
+from slalom.core import Background, Lengths, Link, Surrogate
 from slalom.core.checks import Floats, read_only
-from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError
 from slalom.files import write_text
 from slalom.models import class_index
@@ -26,7 +25,6 @@ from slalom.result.remarks import remarks
 from slalom.text import KINDS, units
 from slalom.views import view
 
-_COMPETING = 0.05  # the share of attention that the units must have to compete for it
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 
 
@@ -126,38 +124,38 @@ class Explanation:
     @property
     def values(self) -> Floats:
         """What each unit says: v (n,), or (n, n_classes)."""
-        return self.surrogate.effects if isinstance(self.surrogate, Additive) else self.surrogate.values
+        return self.surrogate.values
 
     @property
     def importances(self) -> Floats:
         """How loudly each unit says it: s (n,), mean zero."""
-        return np.zeros(len(self.units)) if isinstance(self.surrogate, Additive) else self.surrogate.importances
+        return self.surrogate.importances
 
     @property
     def background(self) -> Background | None:
         """Value and importance of what every query sees besides the units; None where there is none."""
-        return None if isinstance(self.surrogate, Additive) else self.surrogate.background
+        return self.surrogate.background
 
     @property
     def link(self) -> Link | None:
         """The saturating link; None where there is none."""
-        return None if isinstance(self.surrogate, Additive) else self.surrogate.link
+        return self.surrogate.link
 
     @property
     def linear(self) -> Floats:
         """The paper's linearised scores v exp(s)."""
-        return self._effects(linear)
+        return self.surrogate.linear()
 
     @property
     def gradient(self) -> Floats:
         """The derivative of the predicted score by the presence of each unit, that of the length (from below) included."""
-        found = self._effects(gradient)
+        found = self.surrogate.gradient()
         return found if self.lengths is None else found + np.multiply.outer(self.sizes, self.lengths.slope)
 
     @property
     def removal(self) -> Floats:
         """By how much the predicted score falls when one unit is taken away: predict(all) - predict(all but this one)."""
-        found = self._effects(removal)
+        found = self.surrogate.removal()
         return found if self.lengths is None else found + self.lengths.removal(self.sizes)
 
     @property
@@ -171,12 +169,7 @@ class Explanation:
     @property
     def base(self) -> float | Floats:
         """The predicted score of the empty text; without a background, that of the evidence 0. Shapley values start there."""
-        if isinstance(self.surrogate, Additive):
-            level = np.asarray(self.surrogate.base)
-        elif self.background is None:
-            level = self.surrogate.output(np.zeros(self.values.shape[1:]))
-        else:
-            level = self.surrogate(np.zeros((1, len(self.units))))[0]
+        level = self.surrogate.empty_score
         if self.lengths is not None:
             level = level + self.lengths.offsets[0]
         return float(level) if np.ndim(level) == 0 else np.asarray(level)
@@ -184,20 +177,12 @@ class Explanation:
     @property
     def weights(self) -> Floats:
         """The share of attention of each unit in the whole text (n,)."""
-        if isinstance(self.surrogate, Additive):
-            return np.zeros(len(self.units))
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
 
     @property
     def additive(self) -> bool:
-        """Whether the units hardly compete for attention, because the background has nearly all of it.
-
-        Each then has an effect of its own, whatever else is there. Value and importance matter only by their product, so that
-        they are not told apart, and values are huge.
-        """
-        if isinstance(self.surrogate, Additive):
-            return True
-        return self.background is not None and float(self.weights.sum()) < _COMPETING
+        """Whether units act (nearly) independently of each other; value and importance are then not told apart."""
+        return self.surrogate.additive
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -209,11 +194,8 @@ class Explanation:
 
         They sum to predict(all) - base, exactly to rounding, or to 1e-9 of the reach of the link where there is one.
         """
-        found = self._effects(shapley)
+        found = self.surrogate.shapley()
         return found if self.lengths is None else found + self.lengths.shapley(self.sizes)
-
-    def _effects(self, score: Callable[[Slalom], Floats]) -> Floats:
-        return self.surrogate.effects if isinstance(self.surrogate, Additive) else score(self.surrogate)
 
     def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
         """Return one of the scores by its name, one number a unit (n,).
@@ -268,9 +250,7 @@ class Explanation:
             self,
             units=made.names,
             spans=made.spans,
-            surrogate=self.surrogate.merged(made.unit_of_atom)
-            if isinstance(self.surrogate, Additive)
-            else merge(self.surrogate, made.unit_of_atom),
+            surrogate=self.surrogate.merged(made.unit_of_atom),
             unit=unit,
             sizes=np.bincount(made.unit_of_atom, self.sizes).astype(np.int64),
             merged_from=self.merged_from or self.unit,
