@@ -3,12 +3,12 @@
     S(c) = (w_0 v_0 + sum_i c_i w_i v_i) / (w_0 + sum_j c_j w_j),        w_i = exp(s_i)
     F(c) = link(S(c)),        link(S) = m + a tanh((S - m) / a)
 
-c_i says how often unit i is present, (v_0, s_0) is the background that every query sees ([CLS], [SEP], a prompt). Without a
-background w_0 = 0, which is the paper's equation 4; without a link F = S. A constant added to every s (and s_0) cancels, so
-s is kept with the sum gamma (0 unless asked otherwise).
+c_i is how often unit i is present; (v_0, s_0) is the background that every query contains ([CLS], [SEP], a prompt). Without a
+background w_0 = 0, which is equation 4 of the paper; without a link F = S. A constant added to every s (and s_0) cancels, so
+s is normalised to the sum gamma (default: 0).
 
-With several classes v has one column a class, s is shared, and both v and F sum to zero over the classes: F_c are centred
-logits and softmax(F) the probabilities.
+With several classes v has one column per class and s is shared. Both v and F sum to zero over the classes: F_c are centred
+logits, and softmax(F) are the probabilities.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core.base import Background, Link, Surrogate
-from slalom.core.checks import Counts, Floats, beyond_rounding, centred, count_matrix, exponent, plain, real_array, times_power
+from slalom.core.checks import (
+    Counts,
+    Floats,
+    beyond_rounding,
+    centred,
+    count_matrix,
+    exponent,
+    plain,
+    read_only,
+    real_array,
+    times_power,
+)
 from slalom.core.measures import Measure
 from slalom.core.scores import slalom_gradient, slalom_linear, slalom_merge, slalom_removal
 from slalom.core.shapley import slalom_interactions, slalom_semivalue
@@ -94,14 +105,14 @@ class Slalom(Surrogate):
             value, importance = _pair("background", "(value, importance)", background)
             start = float(real_array("the background's importance", importance, (0,))) + shift
             level = _per_class("the background's value", value, v)
-            parts["background"] = Background(level if isinstance(level, float) else _fixed(centred(level)), start)
+            parts["background"] = Background(level if isinstance(level, float) else read_only(centred(level)), start)
         if link is not None:
             middle, reach = (_per_class("the link's part", p, v) for p in _pair("link", "(middle, reach)", link))
             if np.any(np.asarray(reach) <= 0):
                 raise InputError(f"the link's reach must be positive; got {np.min(reach)}")
             parts["link"] = Link(middle, reach)
         for name, part in parts.items():
-            object.__setattr__(self, name, _fixed(part) if isinstance(part, np.ndarray) else part)
+            object.__setattr__(self, name, read_only(part) if isinstance(part, np.ndarray) else part)
 
     @property
     def additive(self) -> bool:
@@ -123,34 +134,56 @@ class Slalom(Surrogate):
         return self.output(self.evidence(counts))
 
     def output(self, evidence: Floats) -> Floats:
-        """Return F for given evidence S: the link, and for several classes the mean taken off."""
+        """Return F of evidence S: the link, then centred over the classes.
+
+        Args:
+            evidence: S, of any shape (...) or (..., n_classes).
+        """
         if self.link is None:
             return evidence
         return centred(self.link(evidence)) if self.values.ndim == 2 else self.link(evidence)
 
     def evidence(self, counts: Counts) -> Floats:
-        """Return S(c), the softmax-weighted mean before the link; the same shape as the call's result.
+        """Return S(c), the softmax-weighted average before the link.
 
-        Where no sum of weights leaves the numbers' range, as good as always, two products with the counts are all it takes.
+        Args:
+            counts: How often each unit is present, (m, n_units).
+
+        Returns:
+            (m,) or (m, n_classes).
+
+        Raises:
+            InputError: A row is empty and there is no background.
         """
         c = count_matrix(counts, self.n_units)
         value, s0 = (0.0, -np.inf) if self.background is None else self.background
         top = max(self.importances.max(), s0)
         weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
         total = c @ weights + rest
+        # Two products with the counts suffice unless a sum of weights leaves the range of floats, which is rare.
         if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and not exponent(self.values):
-            top_line = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
-            return np.asarray((top_line / total).T)
+            numerator = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
+            return np.asarray((numerator / total).T)
         units, rest = self._attention(c)
         with np.errstate(over="ignore"):
-            found = units @ self.values
+            average = units @ self.values
             if self.background is not None:
-                found = found + np.multiply.outer(rest, self.background.value)
-        ends = self.values if self.background is None else np.concatenate([self.values, [self.background.value]])
-        return np.asarray(np.clip(found, ends.min(axis=0), ends.max(axis=0)))  # an average, but for rounding
+                average = average + np.multiply.outer(rest, self.background.value)
+        values = self.values if self.background is None else np.concatenate([self.values, [self.background.value]])
+        return np.asarray(np.clip(average, values.min(axis=0), values.max(axis=0)))  # rounding may leave the range
 
     def weights(self, counts: Counts) -> Floats:
-        """Return the attention a (n_samples, n_units); with a background the rows sum to less than one."""
+        """Return the share of attention of each unit; with a background, rows sum to less than one.
+
+        Args:
+            counts: How often each unit is present, (m, n_units).
+
+        Returns:
+            (m, n_units).
+
+        Raises:
+            InputError: A row is empty and there is no background.
+        """
         return self._attention(counts)[0]
 
     def linear(self) -> Floats:
@@ -213,6 +246,12 @@ class Slalom(Surrogate):
 
         F is unchanged wherever all units of a group have the same count, so on the full input too.
 
+        Args:
+            groups: The group 0, 1, ... of each unit (n_units,); no group is empty.
+
+        Raises:
+            InputError: `groups` is something else.
+
         Example:
             >>> merged = Slalom(values=[2.0, -1.0, 4.0], importances=[0.0, 0.0, 0.0]).merged([0, 0, 1])
             >>> merged.values.tolist(), merged(np.ones((1, 2))).round(6).tolist()
@@ -257,7 +296,7 @@ class Slalom(Surrogate):
         return Slalom(saved["values"], saved["importances"], saved["background"], saved["link"], saved["gamma"])
 
     def _attention(self, counts: Counts) -> tuple[Floats, Floats]:
-        """Return the weights of the units (n_samples, n_units) and of the background (n_samples,)."""
+        """Return the shares of attention of the units (m, n_units) and of the background (m,)."""
         c = count_matrix(counts, self.n_units)
         s0 = -np.inf if self.background is None else self.background.importance
         if self.background is None and not c.any(axis=1).all():
@@ -277,7 +316,7 @@ class Slalom(Surrogate):
 
 
 def _centring(s: Floats, total: float) -> tuple[float, Floats]:
-    """Return the shift to the sum `total`, and s shifted: repeated, as the first sum may be rounded at a larger scale."""
+    """Return the shift to the sum `total`, and s shifted; repeated, as the first sum may be rounded at a larger scale."""
     shift, moved = 0.0, s.copy()
     for _ in range(5):
         more = float(beyond_rounding(np.asarray((total - moved.sum()) / len(s)), moved))
@@ -287,15 +326,15 @@ def _centring(s: Floats, total: float) -> tuple[float, Floats]:
     return shift, moved
 
 
-def _pair(name: str, form: str, given: Sequence[ArrayLike]) -> Sequence[ArrayLike]:
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise InputError(f"{name} must be a pair {form}; got {_short(given)}")
-    return given
+def _pair(name: str, form: str, pair: Sequence[ArrayLike]) -> Sequence[ArrayLike]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InputError(f"{name} must be a pair {form}; got {_short(pair)}")
+    return pair
 
 
-def _per_class(name: str, given: ArrayLike, values: Floats) -> float | Floats:
-    """Return a number where values is a vector, else one number a class."""
-    part = real_array(name, given, (0, 1))
+def _per_class(name: str, parameter: ArrayLike, values: Floats) -> float | Floats:
+    """Return a number where values is a vector, else one number per class."""
+    part = real_array(name, parameter, (0, 1))
     if values.ndim == 1:
         if part.ndim:
             raise InputError(f"{name} must be a number, as the values are a vector; got shape {part.shape}")
@@ -304,16 +343,10 @@ def _per_class(name: str, given: ArrayLike, values: Floats) -> float | Floats:
         part = np.full(values.shape[1], float(part))
     if part.shape != values.shape[1:]:
         raise InputError(f"{name} must have one entry for each of the {values.shape[1]} classes; got {part.shape}")
-    return _fixed(part.copy())
+    return read_only(part.copy())
 
 
-def _fixed(array: Floats) -> Floats:
-    """Return the array, no longer to be written to."""
-    array.flags.writeable = False
-    return array
-
-
-def _short(given: object) -> str:
-    """Return the start of what was given, on one line."""
-    text = " ".join(repr(given).split())
+def _short(argument: object) -> str:
+    """Return the start of its repr, on one line."""
+    text = " ".join(repr(argument).split())
     return text if len(text) <= 60 else text[:57] + "..."
