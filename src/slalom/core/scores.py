@@ -5,10 +5,11 @@
     removal_i  = F(c) - F(c without unit i),    S - S_(-i) = a_i (v_i - S_(-i))
     merging:     s_G = log sum_{i in G} exp(s_i),    v_G = sum_{i in G} exp(s_i - s_G) v_i
 
-a_i is the attention of unit i at the counts c, S_(-i) the evidence without it. v_i - S is the same as
-(1 - a_i) (v_i - S_(-i)), so both scores come from S_(-i), and from 1 - a_i as the sum of the other units'
-attention: no digits are lost where one unit takes nearly all of it. Scores are shaped as the values,
-(n_units,) or (n_units, n_classes).
+a_i is the attention of unit i at the counts c, S_(-i) the evidence without it. v_i - S equals (1 - a_i) (v_i - S_(-i)), so both
+scores are computed from S_(-i), and from 1 - a_i as the sum of the attention of the others: no digits are lost where one unit
+takes nearly all of it. Scores are shaped as the values, (n_units,) or (n_units, n_classes).
+
+These functions work on the parameters of a Slalom, which calls them.
 """
 
 from typing import NamedTuple
@@ -72,7 +73,7 @@ def slalom_merge(model: Surrogate, groups: ArrayLike) -> tuple[Floats, Floats]:
 
 
 class _Split(NamedTuple):
-    """One input seen from each of its units: the unit itself, and everything else."""
+    """One input split at each of its units: the unit itself, and everything else."""
 
     total: float  # log of the sum of all weights
     evidence: Floats  # S, () or (n_classes,)
@@ -82,7 +83,7 @@ class _Split(NamedTuple):
 
 
 def _split(model: Surrogate, counts: Floats) -> _Split:
-    """Return the parts of the input with counts (n_units,), not all 0 unless there is a background."""
+    """Split the input with counts (n_units,), not all 0 unless there is a background."""
     with np.errstate(divide="ignore"):
         logits = np.log(counts) + model.importances
     values = model.values
@@ -104,17 +105,17 @@ def _split(model: Surrogate, counts: Floats) -> _Split:
 
 def _without(logits: Floats, values: Floats, unit: int, total: float) -> tuple[float, Floats]:
     """Return the attention of all but one unit and the evidence of them alone; 0 and 0 where none is left."""
-    left, theirs = np.delete(logits, unit), np.delete(values, unit, axis=0)
-    if not np.isfinite(left).any():
+    other_logits, other_values = np.delete(logits, unit), np.delete(values, unit, axis=0)
+    if not np.isfinite(other_logits).any():
         return 0.0, np.zeros(values.shape[1:])
-    return float(np.exp(logsumexp(left) - total)), np.asarray(softmax(left) @ theirs)
+    return float(np.exp(logsumexp(other_logits) - total)), np.asarray(softmax(other_logits) @ other_values)
 
 
 def _link_change(link: Link, evidence: Floats, change: Floats) -> Floats:
     """Return link(S) - link(S - change), by tanh x - tanh y = tanh(x - y)(1 - tanh x tanh y)."""
     full = np.tanh((evidence - link.middle) / link.reach)
-    less = np.tanh((evidence - change - link.middle) / link.reach)
-    return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * less))
+    reduced = np.tanh((evidence - change - link.middle) / link.reach)
+    return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * reduced))
 
 
 def _column(per_unit: Floats, model: Surrogate) -> Floats:
