@@ -2,10 +2,10 @@
 
     phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q, independently
 
-F is the score, in log odds. Without a link it is the evidence S, and this file computes it; with a link, `linked` does, by the
-same integrals with complex weights.
+F is the score, in log odds. The functions at the top take any surrogate; the algorithm below them is that of a Slalom without a
+link, whose score is the evidence S. With a link, `linked` uses the same integrals with complex weights.
 
-A measure mu on [0, 1] names the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
+A measure mu on [0, 1] defines the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
 leave-one-out. With 1/z = int_0^inf exp(-t z) dt the expectation factorises over the units, and an integration
 by parts gives
 
@@ -16,8 +16,8 @@ by parts gives
 
 e_i is 0 with a background and v_i int (1 - q)^(n - 1) dmu(q) without one (w_0 = 0; u is v less any constant).
 
-The empty input has S = v_0, the background's value; without a background it has S = 0. A player is a unit with all its c_i
-copies, so its weight is c_i w_i; a unit with c_i = 0 is no player and gets 0.
+The empty input has S = v_0, the value of the background; without a background it has S = 0. A player is a unit with all its
+c_i copies, so its weight is c_i w_i; a unit with c_i = 0 is not a player and gets 0.
 
 The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the weights):
 
@@ -28,7 +28,7 @@ The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the 
 - t: the trapezoid rule in tau, where log t = tau - exp(-tau) - log W and W = w_0 + sum_k w_k. It errs by
   about exp(-pi^2 / h) of 1 / z for every z in (0, W]; the term exp(-tau) only makes the side t -> 0 short.
 - At one t a unit is gone (x = 0), faint (y = t w) or near; only the near ones are computed one by one, always
-  as functions of log t + s. That keeps importances thousands apart exact and cheap.
+  as functions of log t + s. Importances thousands apart are therefore exact and cheap.
 """
 
 from collections.abc import Iterator
@@ -171,11 +171,11 @@ def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | Non
     if model.link is not None:
         middles, reaches = (np.broadcast_to(part, game.centre.shape) for part in model.link)
         level = game.centre if game.background > -np.inf else np.zeros_like(game.centre)  # the evidence of the empty input
-        every = [
+        per_class = [
             linked_semivalue(Players(u + centre, game.s, empty, game.background), measure, float(middle), float(reach))
             for u, centre, empty, middle, reach in zip(game.u.T, game.centre, level, middles, reaches, strict=True)
         ]
-        phi = np.stack(every, axis=1)
+        phi = np.stack(per_class, axis=1)
         return game.spread(phi if game.flat else centred(phi))
     columns = np.vstack([np.ones(game.n), game.u.T])
     phi = np.zeros_like(game.u)
@@ -247,7 +247,7 @@ class _Game(NamedTuple):
 
     @property
     def present(self) -> Floats:
-        """The log weights of all that is present: the players, and the background where there is one."""
+        """The log weights of the players, and of the background if there is one."""
         return np.append(self.s, self.background) if self.background > -np.inf else self.s
 
     def spread(self, scores: Floats) -> Floats:
@@ -285,12 +285,12 @@ def _closer(s: Floats) -> Floats:
 
 
 class _Block(NamedTuple):
-    """What the integrands share on some nodes t (T,) and q (Q,).
+    """What the integrands share on a block of nodes t (T,) and q (Q,).
 
-    weight (T, Q) is P with the background's factor and the quadrature's; constant (T,) is t w_0. The K
-    players first:last are near: inverse (T, K, Q) is 1 / p, y (T, K) is 1 - x, rate (T, K) is t w x. Those
-    from `last` on are faint: p = 1, and y = t w is the outer product of growth (T,) and faint. Those before
-    `first` are gone, and then player `first` is too and stands for them all: x = 0, y = 1, p = 1 - q.
+    weight (T, Q) is P times the factors of the background and of the quadrature; constant (T,) is t w_0. The K players
+    first:last are near: inverse (T, K, Q) is 1 / p, y (T, K) is 1 - x, rate (T, K) is t w x. Those from `last` on are faint:
+    p = 1, and y = t w is the outer product of growth (T,) and faint. Those before `first` are gone; then player `first` is gone
+    too and stands for them all: x = 0, y = 1, p = 1 - q.
     """
 
     q: Floats
@@ -306,9 +306,9 @@ class _Block(NamedTuple):
 
 
 def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
-    """Walk up the nodes t, with all q, in blocks of bounded size; a q is dropped when its P has vanished."""
+    """Yield the nodes t in ascending order, with all q, in blocks of bounded size; drop a q when its P has vanished."""
     log_t, step = _times(game)
-    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays near, for all
+    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays, to stand for all
     near = np.searchsorted(-game.s, log_t - _FAINT)
     start, size = 0, len(log_t)
     while start < len(log_t) and len(q):
@@ -318,7 +318,7 @@ def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
         now, start = slice(start, start + size), start + size
         first, last = int(gone[now][0]), int(near[now][-1])
         growth, faint = np.exp(log_t[now] - log_t[now][-1]), np.exp(log_t[now][-1] + game.s[last:])
-        # Beyond log(t w) = 6 nothing changes any more; the bound keeps exp from overflowing.
+        # Nothing changes beyond log(t w) = 6; the bound keeps exp from overflowing.
         tw = np.exp(np.minimum(log_t[now, None] + game.s[first:last], 6.0))
         constant = np.exp(np.minimum(log_t[now] + game.background, 6.0))
         y, rate = -np.expm1(-tw), tw * np.exp(-tw)
@@ -338,7 +338,7 @@ def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
 
 
 def _times(game: _Game) -> tuple[Floats, Floats]:
-    """Return the nodes log t (ascending) at which not every term is zero to rounding, and their steps."""
+    """Return the nodes log t (ascending) at which some term is not zero to rounding, and their steps."""
     log_w = float(logsumexp(game.present))
     # Each weight matters for log t + s in (_FAINT, _GONE); windows that touch are one stretch of nodes.
     centres = np.sort(-game.present)
