@@ -3,8 +3,8 @@
     F = m + a tanh((S - m) / a),    tanh x = sum_k g_k Re 1 / (x - i c_k)
 
 The sum is the continued fraction of tanh by Gauss, truncated: the poles +- i c_k and the g_k > 0 are nodes and weights of a
-Gauss rule, so they come from a tridiagonal matrix. Few of them suffice: with X = max |S - m| / a, 4 for X = 2 and 24 for X = 100.
-With the pole z = m + i a c_k each term is a ratio of sums over the units, like S:
+Gauss rule, so they come from a tridiagonal matrix. Few of them suffice: with X = max |S - m| / a, 4 for X = 2 and 24 for
+X = 100. With the pole z = m + i a c_k each term is a ratio of sums over the units, like S:
 
     1 / (S - z) = (w_0 + sum_j w_j) / (w_0 (v_0 - z) + sum_j w_j (v_j - z))
 
