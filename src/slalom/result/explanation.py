@@ -20,7 +20,8 @@ from slalom.files import write_text
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
 from slalom.result.fidelity import Fidelity, HeldOut
-from slalom.result.plain import frame, number, presence, written
+from slalom.result.frame import columns, frame
+from slalom.result.plain import number, presence, written
 from slalom.result.remarks import remarks
 from slalom.text import KINDS, units
 from slalom.views import view
@@ -219,7 +220,7 @@ class Explanation:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers, in plain sentences."""
-        return remarks(self)
+        return tuple(remarks(self))
 
     def shapley(self) -> Floats:
         """Return the Shapley values of the predicted score, link and length included.
@@ -427,31 +428,12 @@ class Explanation:
         return written(view("page")([self]), path)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per unit; `columns` lists its columns.
+        """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
+
+        Value, importance and linear scores are NaN where they cannot be told apart. Where all classes are explained, scores
+        have one column per class, such as "removal[positive]".
 
         Raises:
             MissingExtra: pandas is not installed.
         """
-        return frame(self.columns())
-
-    def columns(self) -> dict[str, Any]:
-        """Return the columns of the data frame: names, spans, scores, standard errors (None where unknown) and weights.
-
-        Value, importance and linear scores are NaN where they cannot be told apart. Where all classes are explained, scores
-        have one column per class, such as "removal[positive]".
-        """
-        columns: dict[str, Any] = {"unit": list(self.units), "start": self.spans[:, 0], "end": self.spans[:, 1]}
-        known = np.nan if self.additive else 1.0
-        scores = {
-            "value": known * self.values,
-            "value_se": None if self.values_se is None else known * self.values_se,
-            "removal": self.removal,
-            "linear": known * self.linear,
-        }
-        for name, score in scores.items():
-            if score is None or score.ndim == 1:
-                columns[name] = score
-            else:
-                columns |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(self.labels)}
-        error = None if self.importances_se is None else known * self.importances_se
-        return columns | {"importance": known * self.importances, "importance_se": error, "weight": self.weights}
+        return frame(columns(self))
