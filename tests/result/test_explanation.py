@@ -59,13 +59,6 @@ def test_files_may_lack_the_fields_that_have_a_default():
             Explanation.from_dict({key: part for key, part in saved.items() if key != name})
 
 
-def test_arrays_cannot_be_written_to():
-    e = three()
-    arrays = [part for part in vars(e).values() if isinstance(part, np.ndarray)]
-    assert len(arrays) == 6  # spans, sizes, score, probabilities and both standard errors
-    assert not any(array.flags.writeable for array in (*arrays, e.values, e.importances, e.held_out.keep))
-
-
 def test_sorted_keys_and_odd_characters_come_back_too(tmp_path):
     e = one()
     assert Explanation.from_dict(json.loads(json.dumps(e.to_dict(), sort_keys=True))).fidelity == e.fidelity

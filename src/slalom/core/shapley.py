@@ -123,7 +123,7 @@ def semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None = Non
 
     Args:
         model: Any surrogate.
-        measure: `Beta(a, b)` or `Point(q)` of `slalom.core.measures`.
+        measure: `Beta(a, b)` or `Point(q)`.
         counts: As in `shapley`.
 
     Returns:
