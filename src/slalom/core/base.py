@@ -1,11 +1,10 @@
-"""What every surrogate can do: F(c) of counts c, the scores of its units, and the forms in which it is merged and saved.
+"""The interface of surrogates: a function F(c) of the counts c of n units, and what can be computed from it.
 
-A surrogate is a function F of how often each of n units is present. Each kind (`Slalom`, `Additive`, ...) is one file with one
-final class derived from `Surrogate`, and one entry of the table in `kinds`. Scores are shaped as the values, (n_units,), or
-(n_units, n_classes) where there are several classes; values and F then sum to zero over the classes.
+Each kind (`Slalom`, `Additive`, ...) is one file with one final class derived from `Surrogate`, and one entry of the table in
+`kinds`. Scores are shaped as the values: (n_units,), or (n_units, n_classes) with several classes, and then values and F sum to
+zero over the classes.
 
-Standard errors belong to a fit (`Fit.values_se`), not to the function: a surrogate that was recovered, merged or written down
-has none.
+Standard errors belong to a fit (`Fit.values_se`), not to the function: a surrogate that was recovered or merged has none.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +21,7 @@ from slalom.errors import InputError
 
 
 class Background(NamedTuple):
-    """What every query sees besides the units ([CLS], [SEP], a prompt).
+    """What every query contains besides the units ([CLS], [SEP], a prompt).
 
     Attributes:
         value: v_0, a number or one per class.
