@@ -238,6 +238,9 @@ def test_arrays_cannot_be_written_to():
 def test_a_merged_explanation_says_why_it_is_not_tested():
     e = one()
     merged = e.merge("sentence")
+    for name in ("values_se", "importances_se", "held_out"):
+        assert getattr(e, name) is not None
+        assert getattr(merged, name) is None
     assert "not tested for sentences, which were merged from tokens" in repr(merged)
     assert "not tested for sentences, which were merged from tokens" in merged._repr_html_()
     assert merged.merge("sentence").merged_from == "token"

@@ -27,6 +27,7 @@ from slalom.text import KINDS, units
 from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
+_OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
 
 
 @final
@@ -90,14 +91,14 @@ class Explanation:
     queries: int
     tokens: int
     seconds: float
-    values_se: Floats | None = None
-    importances_se: Floats | None = None
-    background_se: tuple[float | Floats, float] | None = None
+    values_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    importances_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    background_se: tuple[float | Floats, float] | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None
     probabilities: Floats | None = None
     scale: str = "log odds"
-    held_out: HeldOut | None = None
+    held_out: HeldOut | None = field(default=None, metadata=_OF_THESE_UNITS)
     cut: int = 0
     diagnosis: str = ""
     model: str = ""
@@ -313,6 +314,7 @@ class Explanation:
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
         if KINDS.index(unit) < KINDS.index(self.unit):
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
+        dropped: dict[str, Any] = {f.name: None for f in fields(self) if f.metadata == _OF_THESE_UNITS}
         merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
         return replace(
             self,
@@ -323,10 +325,7 @@ class Explanation:
             sizes=np.bincount(merged.unit_of_atom, self.sizes).astype(np.int64),
             merged_from=self.merged_from or self.unit,
             fidelity=Fidelity(None, None),
-            values_se=None,
-            importances_se=None,
-            background_se=None,
-            held_out=None,
+            **dropped,
         )
 
     def strongest(self, k: int = 10) -> list[int]:
