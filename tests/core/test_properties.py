@@ -12,7 +12,6 @@ from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting.backend import NumpyBackend
 from slalom.core.fitting.problem import Problem
 from slalom.core.fitting.ridge import ridge
-from slalom.core.scores import gradient, merge
 
 EASY = settings(derandomize=True, max_examples=100, deadline=None)
 HARD = settings(derandomize=True, max_examples=12, deadline=None)
@@ -109,7 +108,7 @@ def test_a_unit_twice_is_a_count_of_two(case, unit):
 def test_merging_units_leaves_the_full_input_alone(case, names):
     n = len(case.values)
     _, groups = np.unique(names[:n], return_inverse=True)
-    merged = merge(case.model, groups)
+    merged = case.model.merged(groups)
     full, size = np.ones((1, n)), merged.n_units
     np.testing.assert_allclose(merged(np.ones((1, size))), case.model(full), atol=1e-12 * case.scale)
     np.testing.assert_allclose(merged.evidence(3 * np.ones((1, size))), case.model.evidence(3 * full), atol=1e-10)
@@ -149,7 +148,7 @@ def test_the_evidence_lies_between_the_values_present(case):
 @given(cases(background=NEVER))
 def test_the_size_of_the_counts_has_no_slope_without_a_background(case):
     for counts in case.counts:
-        slopes = gradient(case.model, counts)
+        slopes = case.model.gradient(counts)
         parts = (counts * slopes.T).T
         np.testing.assert_allclose(parts.sum(axis=0), 0.0, atol=1e-12 * max(1.0, np.abs(parts).max()))
 
@@ -240,7 +239,7 @@ def weighted(draw, noise):
 @given(weighted(noise=1.0), cases(background=ALWAYS, classes=st.just(2), n=8))
 def test_a_weighted_row_costs_as_much_as_its_repetitions(data, case):
     counts, scores, weights, rows = data
-    model = merge(case.model, np.arange(8) % counts.shape[1])
+    model = case.model.merged(np.arange(8) % counts.shape[1])
     one, two = Problem.of(counts, scores, weights), Problem.of(counts[rows], scores[rows], None)
     np.testing.assert_allclose(one.loss(model), two.loss(model), rtol=1e-12)
     r2 = [p.fitted(model, converged=True, iterations=1).r2 for p in (one, two)]

@@ -201,8 +201,8 @@ def test_unusable_answers_name_the_query(answer, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_units": 0}, "n_units must be an integer >= 1; got 0"),
-        ({"n_units": 2.0}, "n_units must be an integer >= 1; got 2.0"),
+        ({"n_units": 0}, "n_units must be a whole number of at least 1; got 0"),
+        ({"n_units": 2.0}, "n_units must be a whole number of at least 1; got 2.0"),
         ({"n_units": 2, "gamma": np.nan}, "gamma must be finite"),
         ({"n_units": 2, "tolerance": -1.0}, "tolerance must lie in"),
         ({"n_units": 2, "tolerance": 0.5}, "tolerance must lie in"),

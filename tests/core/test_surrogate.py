@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from slalom.core.surrogate import Background, Link, Slalom
+from slalom.core import Background, Link, Slalom
 from slalom.errors import InputError
 
 

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from slalom import Explainer, Explanation, Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError, MissingExtra
 from slalom.result import SCORES, Fidelity, Quality
+from slalom.result.codec import FIELDS
 from slalom.theory.oracle import Oracle
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
@@ -41,6 +42,21 @@ def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
     assert back.fidelity == e.fidelity
     assert back.units == e.units
     json.loads(e.to_json(indent=1))
+
+
+def test_every_field_has_a_row_of_the_table():
+    assert sorted([*(row.name for row in FIELDS), "surrogate"]) == sorted(field.name for field in fields(Explanation))
+
+
+def test_files_may_lack_the_fields_that_have_a_default():
+    saved = one().to_dict()
+    optional = [f.name for f in fields(Explanation) if f.default is not MISSING or f.default_factory is not MISSING]
+    old = Explanation.from_dict({key: part for key, part in saved.items() if key not in optional and key != "kind"})
+    assert (old.scale, old.label, old.settings, old.signed, old.lengths) == ("log odds", None, {}, True, None)
+    np.testing.assert_array_equal(old.values, one().values)
+    for name in {f.name for f in fields(Explanation)} - {*optional, "surrogate"}:
+        with pytest.raises(InputError, match="lacks a part"):
+            Explanation.from_dict({key: part for key, part in saved.items() if key != name})
 
 
 def test_sorted_keys_and_odd_characters_come_back_too(tmp_path):
@@ -222,6 +238,9 @@ def test_arrays_cannot_be_written_to():
 def test_a_merged_explanation_says_why_it_is_not_tested():
     e = one()
     merged = e.merge("sentence")
+    for name in ("values_se", "importances_se", "held_out"):
+        assert getattr(e, name) is not None
+        assert getattr(merged, name) is None
     assert "not tested for sentences, which were merged from tokens" in repr(merged)
     assert "not tested for sentences, which were merged from tokens" in merged._repr_html_()
     assert merged.merge("sentence").merged_from == "token"

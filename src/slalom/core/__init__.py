@@ -1,22 +1,28 @@
-"""The exact core: arrays in, arrays out; no text, no models."""
+"""The mathematics: surrogates, their scores and their fitters. Arrays in, arrays out; no text, no models."""
 
-from slalom.core.additive import Additive, Surrogate
+from slalom.core.additive import Additive
+from slalom.core.base import Background, Link, Surrogate
 from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit
 from slalom.core.lengths import Lengths, fit_lengths
-from slalom.core.recovery import recover
+from slalom.core.measures import Beta, Measure, Point
+from slalom.core.recovery import Recovery, recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
-from slalom.core.surrogate import Background, Link, Slalom
+from slalom.core.surrogate import Slalom
 
 __all__ = [
     "Additive",
     "Alternating",
     "Background",
+    "Beta",
     "Fit",
     "Fitter",
     "Joint",
     "Lengths",
     "Linear",
     "Link",
+    "Measure",
+    "Point",
+    "Recovery",
     "Sgd",
     "Slalom",
     "Surrogate",

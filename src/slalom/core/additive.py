@@ -1,39 +1,62 @@
-"""The additive surrogate of LIME, SHAP and their kin: one effect a unit, added up.
+"""The additive surrogate of LIME, SHAP and their kin: one effect per unit, added up.
 
     F(c) = b + sum_i c_i e_i
 
 Transformers do not work like that, which is why slalom exists; it is here so that methods that say so can be held to it.
-Removal, gradient and Shapley value of a unit are all its effect.
+Gradient, removal and every semivalue of a unit are its effect, times its count where it is taken away as a whole.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Counts, Floats, count_matrix, real_array
-from slalom.core.surrogate import Slalom, centred
+from slalom.core.base import Surrogate
+from slalom.core.checks import (
+    Counts,
+    Floats,
+    centred,
+    checked_groups,
+    count_matrix,
+    count_vector,
+    plain,
+    read_only,
+    real_array,
+    times_power,
+)
+from slalom.core.measures import Measure
 from slalom.errors import InputError
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Additive:
-    """Effects (n_units,) or (n_units, n_classes) and a base, the score of the empty input.
+class Additive(Surrogate):
+    """One effect per unit, added up.
 
     With several classes effects and base sum to zero over them, as those of a Slalom do.
 
-    >>> model = Additive(effects=[2.0, -1.0], base=0.5)
-    >>> model(np.array([[0, 0], [1, 1], [0, 3]])).tolist()
-    [0.5, 1.5, -2.5]
+    Args:
+        effects: (n_units,) or (n_units, n_classes); also available as `values`. The importances are zeros.
+        base: The score of the empty input, a number or (n_classes,).
+
+    Raises:
+        InputError: A part is not finite, or the shapes do not fit.
+
+    Example:
+        >>> model = Additive(effects=[2.0, -1.0], base=0.5)
+        >>> model(np.array([[0, 0], [1, 1], [0, 3]])).tolist()
+        [0.5, 1.5, -2.5]
     """
+
+    kind: ClassVar[str] = "additive"
+    additive: ClassVar[bool] = True
 
     effects: Floats
     base: float | Floats
 
     def __init__(self, effects: ArrayLike, base: ArrayLike = 0.0) -> None:
-        """Check both parts and centre them over the classes."""
         e = real_array("effects", effects, (1, 2)).copy()
         if len(e) == 0 or (e.ndim == 2 and e.shape[1] < 2):
             raise InputError(f"effects must have n >= 1 rows, and >= 2 columns where there are several; got shape {e.shape}")
@@ -41,28 +64,81 @@ class Additive:
         if b.shape != e.shape[1:]:
             raise InputError(f"base must have the shape {e.shape[1:]}, as the effects have; got {b.shape}")
         e, b = (centred(e), centred(b)) if e.ndim == 2 else (e, b)
-        e.setflags(write=False)
-        object.__setattr__(self, "effects", e)
-        object.__setattr__(self, "base", b if b.ndim else float(b))
+        e = read_only(e)
+        zeros = read_only(np.zeros(len(e)))
+        parts = {"effects": e, "base": b if b.ndim else float(b), "values": e, "importances": zeros}
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
 
     @property
-    def n_units(self) -> int:
-        """How many units there are."""
-        return len(self.effects)
+    def empty_score(self) -> float | Floats:
+        """The base."""
+        return self.base
 
-    def __call__(self, counts: Counts) -> Floats:
-        """Return the scores (m,) or (m, n_classes) of counts (m, n_units)."""
+    def predict(self, counts: Counts) -> Floats:
+        """Return b + sum_i c_i e_i."""
         return np.asarray(self.base + count_matrix(counts, self.n_units) @ self.effects)
 
-    def repeated(self, own: NDArray[np.int64]) -> "Additive":
-        """Return the model of units that take the parameters of these units (m,)."""
-        return Additive(self.effects[own], self.base)
+    def weights(self, counts: Counts) -> Floats:
+        """Return zeros: there is no attention."""
+        return np.zeros_like(count_matrix(counts, self.n_units))
 
-    def merged(self, groups: NDArray[np.int64]) -> "Additive":
-        """Return the model of groups of units (n_units,), numbers 0..g-1: their effects add up."""
-        effects = np.zeros((int(groups.max()) + 1, *self.effects.shape[1:]))
-        np.add.at(effects, groups, self.effects)
+    def linear(self) -> Floats:
+        """Return the effects."""
+        return self.effects
+
+    def gradient(self, counts: ArrayLike | None = None) -> Floats:
+        """Return the effects."""
+        count_vector(counts, self.n_units)
+        return self.effects
+
+    def removal(self, counts: ArrayLike | None = None) -> Floats:
+        """Return the effects times the counts."""
+        return (count_vector(counts, self.n_units) * self.effects.T).T
+
+    def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
+        return self.removal(counts)
+
+    def interactions(self, counts: ArrayLike | None = None) -> Floats:
+        """Return zeros."""
+        count_vector(counts, self.n_units)
+        return np.zeros((self.n_units, *self.effects.shape))
+
+    def merged(self, groups: ArrayLike) -> "Additive":
+        """Add up the effects of each group."""
+        g = checked_groups(groups, self.n_units)
+        effects = np.zeros((int(g.max()) + 1, *self.effects.shape[1:]))
+        np.add.at(effects, g, self.effects)
         return Additive(effects, self.base)
 
+    def repeated(self, units: NDArray[np.int64]) -> "Additive":
+        """Take the effects of these units."""
+        return Additive(self.effects[units], self.base)
 
-Surrogate: TypeAlias = Slalom | Additive
+    def rescaled(self, power: int, limit: float = np.inf) -> "Additive | None":
+        """Scale effects and base."""
+        effects, base = (np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (self.effects, self.base))
+        return Additive(effects, base) if np.isfinite(effects).all() and np.isfinite(base).all() else None
+
+    @classmethod
+    def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Additive":
+        """Return effects of zero, and the level as the base."""
+        return Additive(np.zeros((n_units, *np.shape(level))), level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters under the names of a Slalom's, the effects as values, and the base."""
+        zeros = [0.0] * self.n_units
+        return {
+            "kind": self.kind,
+            "values": self.effects.tolist(),
+            "importances": zeros,
+            "background": None,
+            "link": None,
+            "gamma": 0.0,
+            "base": plain(self.base),
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Additive":
+        """Read values and base."""
+        return Additive(saved["values"], saved["base"])

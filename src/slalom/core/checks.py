@@ -1,4 +1,7 @@
-"""Checks of arrays where they enter the core: each returns a clean float64 array or says what must hold."""
+"""Checks of arguments where they enter the core, and small array functions that its files share.
+
+A check returns a clean array or number, or raises an `InputError` of one line that says what must hold and what it got.
+"""
 
 from typing import Any, TypeAlias
 
@@ -14,15 +17,15 @@ Counts: TypeAlias = Any  # ArrayLike, or a sparse array of scipy
 _ORDINARY = (1e-100, 1e100)  # numbers of this size can be squared and summed
 
 
-def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
-    """Return `given` as finite float64 with one of the allowed numbers of dimensions."""
+def real_array(name: str, numbers: ArrayLike, ndim: tuple[int, ...]) -> Floats:
+    """Return numbers as finite float64 with one of the allowed numbers of dimensions; `name` is for the message."""
     try:
-        array = np.asarray(given)
+        array = np.asarray(numbers)
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of real numbers; got {type(given).__name__}: {error}") from None
+        raise InputError(f"{name} must be an array of real numbers; got {type(numbers).__name__}: {error}") from None
     if array.ndim not in ndim:
         dims = " or ".join(str(d) for d in ndim)
         raise InputError(f"{name} must have {dims} dimension(s); got shape {array.shape}")
@@ -33,16 +36,17 @@ def real_array(name: str, given: ArrayLike, ndim: tuple[int, ...]) -> Floats:
 
 
 def _finite_sum(array: Floats) -> bool:
-    """Return whether the sum is finite, and with it every number; quick, but it may overflow where none is infinite."""
+    """Return whether the sum is finite, and so every number: quick, but the sum of finite numbers may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(array.sum()))
 
 
 def exponent(numbers: Floats) -> int:
-    """Return the power of two that divides the numbers down, or up, to about one; 0 where the largest is of ordinary size.
+    """Return the power of two that brings the largest number to about one by division; 0 where its size is ordinary.
 
-    >>> exponent(np.array([0.0, -8e200])), exponent(np.array([3.0, 1e-7])), exponent(np.zeros(2))
-    (668, 0, 0)
+    Example:
+        >>> exponent(np.array([0.0, -8e200])), exponent(np.array([3.0, 1e-7])), exponent(np.zeros(2))
+        (668, 0, 0)
     """
     largest = float(np.abs(numbers).max(initial=0.0))
     return 0 if largest == 0.0 or _ORDINARY[0] <= largest <= _ORDINARY[1] else int(np.frexp(largest)[1])
@@ -55,7 +59,7 @@ def times_power(numbers: Floats, power: int) -> Floats:
 
 
 def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:
-    """Return counts (n_samples, n_units), an array or a sparse one: finite, not negative, one column a unit."""
+    """Return counts (m, n_units), from an array or a sparse one: finite, not negative, one column per unit."""
     array = real_array("counts", counts.toarray(order="C") if issparse(counts) else counts, (2,))
     if n_units is not None and array.shape[1] != n_units:
         raise InputError(f"counts must have one column for each of the {n_units} units; got shape {array.shape}")
@@ -73,13 +77,26 @@ def count_vector(counts: ArrayLike | None, n_units: int) -> Floats:
     return count_matrix(row[None, :], n_units).reshape(n_units)
 
 
-def whole_number(name: str, given: object, least: int) -> int:
-    """Return a whole number of at least `least`, below 2**63."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
-    if given >= 2**63:
-        raise InputError(f"{name} must be below 2**63; got {given!r}")
-    return int(given)
+def checked_groups(groups: ArrayLike, n_units: int) -> NDArray[np.intp]:
+    """Return groups (n_units,) that name a group 0..g-1 for each unit, none of them empty."""
+    g = np.asarray(groups)
+    if g.dtype.kind not in "iu" or g.shape != (n_units,):
+        raise InputError(f"groups must be {n_units} integers, one for each unit; got shape {g.shape} of type {g.dtype}")
+    if g.min() < 0:
+        raise InputError(f"groups must be numbered from 0; got {g.min()}")
+    missing = np.setdiff1d(np.arange(min(int(g.max()) + 1, n_units)), g)
+    if len(missing):
+        raise InputError(f"every group 0..{g.max()} must have a unit; group {missing[0]} has none")
+    return g.astype(np.intp)
+
+
+def whole_number(name: str, number: object, least: int) -> int:
+    """Return an integer of at least `least`, below 2**63; `name` is for the message."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {number!r}")
+    if number >= 2**63:
+        raise InputError(f"{name} must be below 2**63; got {number!r}")
+    return int(number)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -87,3 +104,31 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def plain(part: Any) -> Any:
+    """Return an array or a number of numpy as lists and numbers, tuples entry by entry; anything else as it is."""
+    if isinstance(part, tuple):
+        return [plain(entry) for entry in part]
+    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
+
+
+def centred(scores: Floats, apart: bool = False) -> Floats:
+    """Subtract the mean over the classes (the last axis).
+
+    Args:
+        scores: (..., n_classes).
+        apart: Whether rows may differ in size by more than the precision of floats, so that each has its own rounding.
+    """
+    power = exponent(scores)
+    scaled = times_power(scores, -power)
+    mean = scaled.mean(axis=-1, keepdims=True)
+    shift = beyond_rounding(mean, scaled)
+    if apart:
+        shift = np.where(np.abs(mean) > 1e-6 * np.abs(scaled).max(axis=-1, keepdims=True), mean, shift)
+    return np.asarray(times_power(scaled - shift, power))
+
+
+def beyond_rounding(mean: Floats, numbers: Floats) -> Floats:
+    """Return the mean of numbers, but 0 where it is rounding of numbers already centred: centring twice changes no bit."""
+    return np.where(np.abs(mean) <= 4 * np.finfo(float).eps * np.abs(numbers).max(initial=0.0), 0.0, mean)

@@ -1,15 +1,15 @@
-"""Semivalues of the score where there is a link: a sum of games that are ratios, as the evidence itself is one.
+"""Semivalues of the score of a Slalom with a link: a sum of ratio games, as the evidence itself is one.
 
     F = m + a tanh((S - m) / a),    tanh x = sum_k g_k Re 1 / (x - i c_k)
 
-The sum is Gauss' continued fraction of tanh, cut off: the poles +- i c_k and the g_k > 0 are nodes and weights of a Gauss rule,
-so they come from a tridiagonal matrix, and few of them do (X = max |S - m| / a: 4 for X = 2, 24 for X = 100). With the pole
-z = m + i a c_k each term is a ratio of sums over the units, like S:
+The sum is the continued fraction of tanh by Gauss, truncated: the poles +- i c_k and the g_k > 0 are nodes and weights of a
+Gauss rule, so they come from a tridiagonal matrix. Few of them suffice: with X = max |S - m| / a, 4 for X = 2 and 24 for
+X = 100. With the pole z = m + i a c_k each term is a ratio of sums over the units, like S:
 
     1 / (S - z) = (w_0 + sum_j w_j) / (w_0 (v_0 - z) + sum_j w_j (v_j - z))
 
 that is, the evidence of a SLALOM with the values 1 / (v_j - z) and the complex weights omega_j = i w_j (v_j - z), whose real
-parts a c_k w_j are positive. The integrals of `shapley` hold for such weights as they stand. Only the rule in t needs more
+parts a c_k w_j are positive. The integrals of `shapley` hold for such weights unchanged. Only the rule in t needs more
 nodes: 1 / Z = int exp(-t Z) dt with |arg Z| <= pi / 2 - theta, theta = atan(c_k / X), errs by exp(-2 pi theta / h).
 """
 
@@ -24,16 +24,20 @@ from slalom.core.checks import Floats
 from slalom.core.measures import Measure
 
 _ERROR = 1e-12  # of the expansion of tanh and of the rule in t
-_START = -3.0  # of the rule in t: as in `shapley`
+_START = -3.0  # first node of the rule in t, as in `shapley`
 _GONE = 45.0  # real part of t omega from which on exp(-t omega) is zero
 _GRID = 400  # points at which the expansion of tanh is checked
 _BLOCK = 2**15  # numbers in one block of (t, unit, q): fits a cache
 
 
 class Players(NamedTuple):
-    """Values v (n,) and log weights s (n,) of the units; the evidence of the empty input, and the background's log weight.
+    """The units of a game and what is always present.
 
-    Without a background that weight is -inf.
+    Attributes:
+        v: Values (n,).
+        s: Log weights (n,).
+        empty: Evidence of the empty input.
+        background: Log weight of the background; -inf without one.
     """
 
     v: Floats
@@ -45,55 +49,59 @@ class Players(NamedTuple):
 def linked_semivalue(players: Players, measure: Measure, middle: float, reach: float) -> Floats:
     """Return the semivalues (n,) of m + a tanh((S - m) / a), to 1e-10 of the reach a."""
     v, v0, n = players.v, players.empty, len(players.v)
-    low, high = (sign * _highest(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
+    low, high = (sign * _highest_evidence(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
     furthest = max(abs(low - middle), abs(high - middle)) / reach
-    backed = players.background > -np.inf
-    rule, nobody = measure.rule(n), 0.0 if backed else measure.nobody(n - 1)
+    has_background = players.background > -np.inf
+    rule, nobody = measure.rule(n), 0.0 if has_background else measure.nobody(n - 1)
     phi = np.zeros(n)
     for c, g in zip(*_poles(furthest), strict=True):
         z = middle + 1j * reach * c
         values = (v0 - v) / ((v - z) * (v0 - z))  # 1 / (v - z) less that of the empty input
         alone = nobody * values
-        if not backed:
+        if not has_background:
             values = values - values.mean()
-        found = alone + _ratio_game(values, players, z, rule, float(np.arctan2(c, furthest)))
-        phi += reach**2 * g * found.real
+        term = alone + _ratio_game(values, players, z, rule, float(np.arctan2(c, furthest)))
+        phi += reach**2 * g * term.real
     return phi
 
 
-def _highest(players: Players) -> float:
-    """Return the highest evidence of any input: that of the units with the highest values."""
+def _highest_evidence(players: Players) -> float:
+    """Return the highest evidence of any input, which contains the units with the highest values."""
     order = np.argsort(-players.v)
     v, s = np.append(players.empty, players.v[order]), np.append(players.background, players.s[order])
     weight = np.exp(s - s.max())
     with np.errstate(invalid="ignore", divide="ignore"):
-        every = np.cumsum(weight * v) / np.cumsum(weight)
-    return max(float(np.nanmax(every)), players.empty, float(v[1]) if players.background == -np.inf else -np.inf)
+        averages = np.cumsum(weight * v) / np.cumsum(weight)
+    return max(float(np.nanmax(averages)), players.empty, float(v[1]) if players.background == -np.inf else -np.inf)
 
 
 def _ratio_game(values: Floats, players: Players, z: complex, rule: tuple[Floats, Floats], theta: float) -> Floats:
     """Return the semivalues (n,), complex, of the game sum_j omega_j values_j / (omega_0 + sum_j omega_j).
 
-    values: less that of the background, or less any constant where there is none. z: the pole. rule: nodes q and their
-    weights. theta: the sums of the omega lie within pi / 2 - theta of the positive real numbers.
+    Args:
+        values: Relative to that of the background, or to any constant where there is none (n,).
+        players: The units.
+        z: The pole.
+        rule: Nodes q and their weights.
+        theta: All sums of the omega have an argument of at most pi / 2 - theta.
     """
     q, mass = rule
-    turned, turned_0 = 1j * (players.v - z), 1j * (players.empty - z)  # omega / w; the real part of all is that of -i z
+    ratio, ratio_0 = 1j * (players.v - z), 1j * (players.empty - z)  # omega / w; the real part of all is that of -i z
     bound = float(np.log(_GONE / z.imag))  # of log(t w): beyond it exp(-t omega) is zero
-    everyone = np.append(players.s + np.log(np.abs(turned)), players.background + np.log(abs(turned_0)))
-    size = float(logsumexp(everyone))
+    log_sizes = np.append(players.s + np.log(np.abs(ratio)), players.background + np.log(abs(ratio_0)))
+    size = float(logsumexp(log_sizes))
     slowest = players.background if players.background > -np.inf else float(players.s.min())
     step = min(2.0 * np.pi * theta / -np.log(_ERROR), 0.5)
     tau = np.arange(_START, bound - slowest + size + step, step)
     log_t, dt = tau - np.exp(-tau) - size, step * (1.0 + np.exp(-tau))
     phi, rows = np.zeros(len(values), dtype=complex), max(1, _BLOCK // (len(values) * len(q)))
     for start in range(0, len(tau), rows):
-        now = slice(start, start + rows)
-        tw = np.exp(np.minimum(log_t[now, None] + players.s, bound)) * turned
-        constant = np.exp(np.minimum(log_t[now, None] + players.background, bound)) * turned_0
+        block = slice(start, start + rows)
+        tw = np.exp(np.minimum(log_t[block, None] + players.s, bound)) * ratio
+        constant = np.exp(np.minimum(log_t[block, None] + players.background, bound)) * ratio_0
         y, rate = -np.expm1(-tw), tw * np.exp(-tw)
         p = 1.0 - y[:, :, None] * q
-        product = p.prod(axis=1) * np.exp(-constant) * dt[now, None] * mass
+        product = p.prod(axis=1) * np.exp(-constant) * dt[block, None] * mass
         np.divide(1.0, p, out=p)
         flow = np.stack([rate, rate * values], axis=1) @ p * q  # t A and t B of `shapley`
         flow[:, 0] += constant
@@ -104,7 +112,7 @@ def _ratio_game(values: Floats, players: Players, z: complex, rule: tuple[Floats
 
 
 def _poles(furthest: float) -> tuple[Floats, Floats]:
-    """Return c and g of the shortest expansion of tanh that is exact to rounding up to x = furthest."""
+    """Return c and g of the shortest expansion of tanh with an error below `_ERROR` up to x = furthest."""
     x = np.linspace(0.0, furthest, _GRID)
     truth, k = np.tanh(x), 2
     while True:
@@ -116,7 +124,7 @@ def _poles(furthest: float) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=64)
 def _expansion(k: int) -> tuple[Floats, Floats]:
-    """Return k poles c and their weights g: tanh x = x / (1 + x^2 / (3 + x^2 / (5 + ...))), cut off after 2 k steps."""
+    """Return k poles c and their weights g: tanh x = x / (1 + x^2 / (3 + x^2 / (5 + ...))), truncated after 2 k steps."""
     odd = 2.0 * np.arange(1, 2 * k) - 1.0
     a = 1.0 / (odd * (odd + 2.0))
     diagonal = np.concatenate([a[:1], a[1:-1:2] + a[2::2]])

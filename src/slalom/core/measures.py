@@ -1,4 +1,4 @@
-"""Measures that name a semivalue: how likely every other unit is present when unit i joins.
+"""Measures that define a semivalue: how likely each other unit is present when unit i joins.
 
     phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q, independently
 
@@ -19,24 +19,36 @@ from slalom.errors import InputError
 
 
 class Measure(ABC):
-    """A probability measure mu of q on [0, 1]: how likely each other unit is present when unit i joins."""
+    """A probability measure mu on [0, 1] of q, the probability that each other unit is present when unit i joins."""
+
+    @property
+    @abstractmethod
+    def all_present(self) -> bool:
+        """Whether all other units are present with certainty: all mass at q = 1."""
 
     @abstractmethod
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return nodes q < 1 and weights that integrate the semivalues of n_players."""
+        """Return nodes q < 1 and their weights, exact to rounding for the semivalues of `n_players` units."""
 
     @abstractmethod
     def nobody(self, others: int) -> float:
-        """Return int (1 - q)^others dmu(q), the probability that none of the others is present."""
+        """Return int (1 - q)^others dmu(q), the probability that none of so many others is present."""
 
 
 @final
 @dataclass(frozen=True)
 class Beta(Measure):
-    """q ~ Beta(a, b), density proportional to q^(a - 1) (1 - q)^(b - 1), with a, b > 0.
+    """q ~ Beta(a, b), with a density proportional to q^(a - 1) (1 - q)^(b - 1).
 
-    Beta(1, 1) is Shapley; b > a looks more at small coalitions. What Kwon and Zou (2022) call
-    Beta(alpha, beta) is Beta(a=beta, b=alpha) here.
+    Beta(1, 1) is Shapley; b > a gives small coalitions more weight. What Kwon and Zou (2022) call Beta(alpha, beta) is
+    Beta(a=beta, b=alpha) here.
+
+    Args:
+        a: Positive.
+        b: Positive.
+
+    Raises:
+        InputError: A parameter is not positive.
     """
 
     a: float
@@ -44,12 +56,17 @@ class Beta(Measure):
 
     def __post_init__(self) -> None:
         """Check that both parameters are positive."""
-        for name, given in (("a", self.a), ("b", self.b)):
-            if float(real_array(f"{name} of Beta", given, (0,))) <= 0:
-                raise InputError(f"{name} of Beta must be positive; got {given!r} (Beta(1, 1) is Shapley)")
+        for name, parameter in (("a", self.a), ("b", self.b)):
+            if float(real_array(f"{name} of Beta", parameter, (0,))) <= 0:
+                raise InputError(f"{name} of Beta must be positive; got {parameter!r} (Beta(1, 1) is Shapley)")
+
+    @property
+    def all_present(self) -> bool:
+        """False: a density has no mass at q = 1."""
+        return False
 
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the Gauss-Jacobi rule of this density, exact to rounding for n_players."""
+        """Return the Gauss-Jacobi rule of this density."""
         m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
         return _gauss_jacobi(float(self.a), float(self.b), m)
 
@@ -62,7 +79,14 @@ class Beta(Measure):
 @final
 @dataclass(frozen=True)
 class Point(Measure):
-    """All mass at one q in [0, 1]: 1/2 is Banzhaf, 1 is leave-one-out, 0 is each unit standing alone."""
+    """All mass at one q: 1/2 is Banzhaf, 1 is leave-one-out, 0 is each unit on its own.
+
+    Args:
+        q: In [0, 1].
+
+    Raises:
+        InputError: q is not a probability.
+    """
 
     q: float
 
@@ -71,8 +95,13 @@ class Point(Measure):
         if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
             raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
 
+    @property
+    def all_present(self) -> bool:
+        """Whether q is 1."""
+        return self.q == 1
+
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the one node."""
+        """Return the single node q."""
         return np.array([float(self.q)]), np.ones(1)
 
     def nobody(self, others: int) -> float:
@@ -85,15 +114,15 @@ def _gauss_jacobi(a: float, b: float, m: int) -> tuple[Floats, Floats]:
     """Return the m Gauss nodes in [0, 1) and weights (sum 1) of Beta(a, b), by Golub and Welsch."""
     k = np.arange(1.0, m)
     c = a + b
-    middle = np.empty(m)
-    middle[0] = (a - b) / c
-    middle[1:] = (a - b) / (2.0 * k + c) * ((c - 2.0) / (2.0 * k + c - 2.0))
+    diagonal = np.empty(m)
+    diagonal[0] = (a - b) / c
+    diagonal[1:] = (a - b) / (2.0 * k + c) * ((c - 2.0) / (2.0 * k + c - 2.0))
     # The factor (k + c - 2) / (2 k + c - 3) is 1 at k = 1, also where it reads 0 / 0.
     factor = np.ones(max(m - 1, 0))
     factor[1:] = (k[1:] + c - 2.0) / (2.0 * k[1:] + c - 3.0)
     share = (k + a - 1.0) / (2.0 * k + c - 2.0) * ((k + b - 1.0) / (2.0 * k + c - 2.0))
-    side = 2.0 * np.sqrt(share * factor * k / (2.0 * k + c - 1.0))
-    nodes, vectors = eigh_tridiagonal(middle, side)
+    off_diagonal = 2.0 * np.sqrt(share * factor * k / (2.0 * k + c - 1.0))
+    nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal)
     q = np.clip(0.5 * (1.0 + nodes), 0.0, 1.0 - 2.0**-53)
     weights = vectors[0] ** 2
     q.flags.writeable = weights.flags.writeable = False

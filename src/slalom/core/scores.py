@@ -1,49 +1,37 @@
-"""Scores of single units: linear, gradient, removal; and merging units into larger ones.
+"""Scores of the units of a SLALOM: linear, gradient, removal; and merging units into larger ones.
 
     linear_i   = v_i exp(s_i)                                the paper's "lin"
     gradient_i = dF/dc_i = link'(S) (a_i / c_i) (v_i - S)    its equation 64 with counts, background and link
     removal_i  = F(c) - F(c without unit i),    S - S_(-i) = a_i (v_i - S_(-i))
     merging:     s_G = log sum_{i in G} exp(s_i),    v_G = sum_{i in G} exp(s_i - s_G) v_i
 
-a_i is the attention of unit i at the counts c, S_(-i) the evidence without it. v_i - S is the same as
-(1 - a_i) (v_i - S_(-i)), so both scores come from S_(-i), and from 1 - a_i as the sum of the other units'
-attention: no digits are lost where one unit takes nearly all of it. Scores are shaped as the values,
-(n_units,) or (n_units, n_classes).
+a_i is the attention of unit i at the counts c, S_(-i) the evidence without it. v_i - S equals (1 - a_i) (v_i - S_(-i)), so both
+scores are computed from S_(-i), and from 1 - a_i as the sum of the attention of the others: no digits are lost where one unit
+takes nearly all of it. Scores are shaped as the values, (n_units,) or (n_units, n_classes).
+
+These functions work on the parameters of a Slalom, which calls them.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from slalom.core.checks import Floats, count_vector
-from slalom.core.surrogate import Link, Slalom, centred
+from slalom.core.base import Link, Surrogate
+from slalom.core.checks import Floats, centred, checked_groups, count_vector
 from slalom.errors import InputError
 
 
-def linear(model: Slalom) -> Floats:
-    """Return v exp(s), the paper's linearised scores; background and link play no part.
-
-    Only ratios mean something: gamma scales all scores. InputError where they overflow (s beyond about 700);
-    an underflow gives 0.
-
-    >>> linear(Slalom(values=[2.0, -1.0], importances=[0.0, 0.0])).tolist()
-    [2.0, -1.0]
-    """
+def slalom_linear(model: Surrogate) -> Floats:
+    """Return v exp(s); see `Slalom.linear`."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = _column(np.exp(model.importances), model) * model.values
     return _finite("linear scores v exp(s)", np.where(model.values == 0.0, 0.0, scores))
 
 
-def gradient(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return dF/dc_i at the input with these counts (n_units,), ones by default; also for units with count 0.
-
-    InputError for an empty input without a background, where F has no value.
-
-    >>> gradient(Slalom(values=[2.0, -1.0], importances=[0.0, 0.0])).tolist()
-    [0.75, -0.75]
-    """
+def slalom_gradient(model: Surrogate, counts: ArrayLike | None) -> Floats:
+    """Return dF/dc_i; see `Slalom.gradient`."""
     c = count_vector(counts, model.n_units)
     if model.background is None and not c.any():
         raise InputError("gradient needs a unit present when the model has no background; all counts are 0")
@@ -59,17 +47,8 @@ def gradient(model: Slalom, counts: ArrayLike | None = None) -> Floats:
     return centred(slopes) if model.values.ndim == 2 else slopes
 
 
-def removal(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return F(input) - F(input with unit i wholly removed) for counts (n_units,), ones by default.
-
-    0 for a unit that is not there. Without a background, removing the only unit leaves the empty input, whose
-    evidence S is 0 by convention.
-
-    >>> removal(Slalom(values=[2.0, -1.0], importances=[0.0, 0.0])).tolist()
-    [1.5, -1.5]
-    >>> removal(Slalom(values=[2.0, -1.0], importances=[0.0, 0.0]), counts=[3, 0]).tolist()
-    [2.0, 0.0]
-    """
+def slalom_removal(model: Surrogate, counts: ArrayLike | None) -> Floats:
+    """Return F(c) - F(c without unit i); see `Slalom.removal`."""
     c = count_vector(counts, model.n_units)
     if not c.any():
         return np.zeros_like(model.values)
@@ -81,28 +60,20 @@ def removal(model: Slalom, counts: ArrayLike | None = None) -> Floats:
     return centred(change) if model.values.ndim == 2 else change
 
 
-def merge(model: Slalom, groups: ArrayLike) -> Slalom:
-    """Return a model whose units are groups of units: groups (n_units,) names each unit's group 0..g-1.
-
-    F is unchanged wherever all units of a group have the same count, so on the full input too. Background,
-    link and gamma are kept.
-
-    >>> merged = merge(Slalom(values=[2.0, -1.0, 4.0], importances=[0.0, 0.0, 0.0]), [0, 0, 1])
-    >>> merged.values.tolist(), merged(np.ones((1, 2))).round(6).tolist()
-    ([0.5, 4.0], [1.666667])
-    """
-    g = _groups(groups, model.n_units)
+def slalom_merge(model: Surrogate, groups: ArrayLike) -> tuple[Floats, Floats]:
+    """Return values and importances of groups of units; see `Slalom.merged`."""
+    g = checked_groups(groups, model.n_units)
     peak = np.full(g.max() + 1, -np.inf)
     np.maximum.at(peak, g, model.importances)
     shares = np.exp(model.importances - peak[g])
     total = np.bincount(g, shares)
     values = np.zeros((len(peak), *model.values.shape[1:]))
     np.add.at(values, g, _column(shares / total[g], model) * model.values)
-    return Slalom(values, peak + np.log(total), model.background, model.link, model.gamma)
+    return values, peak + np.log(total)
 
 
 class _Split(NamedTuple):
-    """One input seen from each of its units: the unit itself, and everything else."""
+    """One input split at each of its units: the unit itself, and everything else."""
 
     total: float  # log of the sum of all weights
     evidence: Floats  # S, () or (n_classes,)
@@ -111,8 +82,8 @@ class _Split(NamedTuple):
     others: Floats  # S_(-i), shaped as the values; 0 where nothing is left
 
 
-def _split(model: Slalom, counts: Floats) -> _Split:
-    """Return the parts of the input with counts (n_units,), not all 0 unless there is a background."""
+def _split(model: Surrogate, counts: Floats) -> _Split:
+    """Split the input with counts (n_units,), not all 0 unless there is a background."""
     with np.errstate(divide="ignore"):
         logits = np.log(counts) + model.importances
     values = model.values
@@ -134,33 +105,20 @@ def _split(model: Slalom, counts: Floats) -> _Split:
 
 def _without(logits: Floats, values: Floats, unit: int, total: float) -> tuple[float, Floats]:
     """Return the attention of all but one unit and the evidence of them alone; 0 and 0 where none is left."""
-    left, theirs = np.delete(logits, unit), np.delete(values, unit, axis=0)
-    if not np.isfinite(left).any():
+    other_logits, other_values = np.delete(logits, unit), np.delete(values, unit, axis=0)
+    if not np.isfinite(other_logits).any():
         return 0.0, np.zeros(values.shape[1:])
-    return float(np.exp(logsumexp(left) - total)), np.asarray(softmax(left) @ theirs)
+    return float(np.exp(logsumexp(other_logits) - total)), np.asarray(softmax(other_logits) @ other_values)
 
 
 def _link_change(link: Link, evidence: Floats, change: Floats) -> Floats:
     """Return link(S) - link(S - change), by tanh x - tanh y = tanh(x - y)(1 - tanh x tanh y)."""
     full = np.tanh((evidence - link.middle) / link.reach)
-    less = np.tanh((evidence - change - link.middle) / link.reach)
-    return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * less))
+    reduced = np.tanh((evidence - change - link.middle) / link.reach)
+    return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * reduced))
 
 
-def _groups(given: ArrayLike, n_units: int) -> NDArray[np.intp]:
-    """Check that `given` names a group 0..g-1 for each unit, none of them empty."""
-    g = np.asarray(given)
-    if g.dtype.kind not in "iu" or g.shape != (n_units,):
-        raise InputError(f"groups must be {n_units} integers, one for each unit; got shape {g.shape} of type {g.dtype}")
-    if g.min() < 0:
-        raise InputError(f"groups must be numbered from 0; got {g.min()}")
-    missing = np.setdiff1d(np.arange(min(int(g.max()) + 1, n_units)), g)
-    if len(missing):
-        raise InputError(f"every group 0..{g.max()} must have a unit; group {missing[0]} has none")
-    return g.astype(np.intp)
-
-
-def _column(per_unit: Floats, model: Slalom) -> Floats:
+def _column(per_unit: Floats, model: Surrogate) -> Floats:
     """Shape a vector (n_units,) so that it multiplies the model's values unit by unit."""
     return per_unit if model.values.ndim == 1 else per_unit[:, None]
 

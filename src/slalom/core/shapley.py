@@ -2,10 +2,10 @@
 
     phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q, independently
 
-F is the score, in log odds. Without a link it is the evidence S, and this file computes it; with a link, `linked` does, by the
-same integrals with complex weights.
+F is the score, in log odds. The functions at the top take any surrogate; the algorithm below them is that of a Slalom without a
+link, whose score is the evidence S. With a link, `linked` uses the same integrals with complex weights.
 
-A measure mu on [0, 1] names the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
+A measure mu on [0, 1] defines the semivalue: uniform is Shapley, all mass at 1/2 is Banzhaf, all mass at 1 is
 leave-one-out. With 1/z = int_0^inf exp(-t z) dt the expectation factorises over the units, and an integration
 by parts gives
 
@@ -16,8 +16,8 @@ by parts gives
 
 e_i is 0 with a background and v_i int (1 - q)^(n - 1) dmu(q) without one (w_0 = 0; u is v less any constant).
 
-The empty input has S = v_0, the background's value; without a background it has S = 0. A player is a unit with all its c_i
-copies, so its weight is c_i w_i; a unit with c_i = 0 is no player and gets 0.
+The empty input has S = v_0, the value of the background; without a background it has S = 0. A player is a unit with all its
+c_i copies, so its weight is c_i w_i; a unit with c_i = 0 is not a player and gets 0.
 
 The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the weights):
 
@@ -28,7 +28,7 @@ The quadrature is exact to rounding and costs about n sqrt(n) log(spread of the 
 - t: the trapezoid rule in tau, where log t = tau - exp(-tau) - log W and W = w_0 + sum_k w_k. It errs by
   about exp(-pi^2 / h) of 1 / z for every z in (0, W]; the term exp(-tau) only makes the side t -> 0 short.
 - At one t a unit is gone (x = 0), faint (y = t w) or near; only the near ones are computed one by one, always
-  as functions of log t + s. That keeps importances thousands apart exact and cheap.
+  as functions of log t + s. Importances thousands apart are therefore exact and cheap.
 """
 
 from collections.abc import Iterator
@@ -38,12 +38,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from slalom.core.checks import Floats, count_vector
+from slalom.core.base import Surrogate
+from slalom.core.checks import Floats, centred, count_vector
 from slalom.core.linked import Players, linked_semivalue
 from slalom.core.measures import Beta, Measure, Point
-from slalom.core.scores import removal
-from slalom.core.surrogate import Slalom, centred
-from slalom.errors import InputError
 
 _STEP = 0.25  # h of the trapezoid rule: exp(-pi^2 / h) is 7e-18
 _START = -3.0  # where it starts: the integrand falls like t^2, and t W = exp(-23) there
@@ -54,69 +52,130 @@ _LOST = 1e-22  # a product P this small ends the integral over t
 _BLOCK = 2**17  # numbers in one block of (t, unit, q): fits a cache
 
 
-def shapley(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Shapley values of the score F, (n_units,) or (n_units, n_classes).
+def shapley(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the Shapley values of the score F.
 
         phi_i = sum_C |C|! (n - 1 - |C|)! / n!  [F(C + i) - F(C)]
 
     They sum to F(counts) - F(empty), in log odds. Without a link they are exact to rounding (relative to the largest value);
     with one, to 1e-10 of its reach. F(empty) is that of the background; without a background it is the score of the evidence
-    0. `counts` (n_units,) says how often each unit is present in the explained input (default: once); a unit with count 0
-    gets 0.
+    0.
 
-    >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [1.75, -1.25]
+    Args:
+        model: Any surrogate.
+        counts: How often each unit is present in the explained input (n_units,). Default: once. A unit with count 0 gets 0.
+
+    Returns:
+        (n_units,) or (n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> shapley(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [1.75, -1.25]
     """
-    return semivalue(model, Beta(1.0, 1.0), counts)
+    return model.shapley(counts)
 
 
-def banzhaf(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the Banzhaf values of the score F, (n_units,) or (n_units, n_classes).
+def banzhaf(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the Banzhaf values of the score F.
 
         phi_i = 2^(1 - n) sum_C [F(C + i) - F(C)]
 
-    `counts` and accuracy are as in `shapley`. With two units Banzhaf and Shapley are the same:
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
 
-    >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [1.75, -1.25]
+    Returns:
+        (n_units,) or (n_units, n_classes), as accurate as `shapley`.
+
+    Example:
+        With two units Banzhaf and Shapley are the same:
+
+        >>> from slalom.core import Slalom
+        >>> banzhaf(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [1.75, -1.25]
     """
-    return semivalue(model, Point(0.5), counts)
+    return model.semivalue(Point(0.5), counts)
 
 
-def leave_one_out(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return what the score F loses with one unit and all its copies: `removal`, as the semivalue with all mass at q = 1.
+def leave_one_out(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return what the score F loses with one unit and all its copies: the semivalue with all mass at q = 1.
 
-    >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
-    [1.5, -1.5]
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
+
+    Returns:
+        `model.removal(counts)`, (n_units,) or (n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> leave_one_out(Slalom([2.0, -1.0], [0.0, 0.0])).tolist()
+        [1.5, -1.5]
     """
-    return removal(model, counts)
+    return model.removal(counts)
 
 
-def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) -> Floats:
-    """Return the semivalues of the score F under a measure, (n_units,) or (n_units, n_classes).
+def semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None = None) -> Floats:
+    """Return the semivalues of the score F under a measure.
 
         phi_i = int dmu(q) E[F(C + i) - F(C)],    every other unit is in C with probability q
 
-    `measure` is `Beta(a, b)` or `Point(q)`; `counts` and accuracy are as in `shapley`.
+    Args:
+        model: Any surrogate.
+        measure: `Beta(a, b)` or `Point(q)`.
+        counts: As in `shapley`.
 
-    >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
-    [2.0, -1.0, 0.0]
+    Returns:
+        (n_units,) or (n_units, n_classes), as accurate as `shapley`.
+
+    Raises:
+        InputError: `measure` is something else.
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> semivalue(Slalom([2.0, -1.0, 0.0], [0.0, 0.0, 0.0]), Point(0.0)).tolist()
+        [2.0, -1.0, 0.0]
     """
-    if not isinstance(measure, Measure):
-        raise InputError(f"measure must be Beta(a, b) or Point(q); got {measure!r}")
-    if isinstance(measure, Point) and measure.q == 1:
-        return leave_one_out(model, counts)
+    return model.semivalue(measure, counts)
+
+
+def interactions(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
+    """Return the pairwise Shapley interactions of the evidence S, before any link.
+
+        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
+
+    The matrix is symmetric and its diagonal zero by convention; row i sums to leave_one_out_i - (S({i}) - S(empty)). Time and
+    memory grow like n^2.
+
+    Args:
+        model: Any surrogate.
+        counts: As in `shapley`.
+
+    Returns:
+        (n_units, n_units) or (n_units, n_units, n_classes).
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
+        [[0.0, -0.5], [-0.5, 0.0]]
+    """
+    return model.interactions(counts)
+
+
+def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None) -> Floats:
+    """Return the semivalues of a Slalom, for a measure that is not all at q = 1."""
     game = _game(model, counts)
     if game.n == 0:
         return game.spread(game.u)
     if model.link is not None:
         middles, reaches = (np.broadcast_to(part, game.centre.shape) for part in model.link)
         level = game.centre if game.background > -np.inf else np.zeros_like(game.centre)  # the evidence of the empty input
-        every = [
+        per_class = [
             linked_semivalue(Players(u + centre, game.s, empty, game.background), measure, float(middle), float(reach))
             for u, centre, empty, middle, reach in zip(game.u.T, game.centre, level, middles, reaches, strict=True)
         ]
-        phi = np.stack(every, axis=1)
+        phi = np.stack(per_class, axis=1)
         return game.spread(phi if game.flat else centred(phi))
     columns = np.vstack([np.ones(game.n), game.u.T])
     phi = np.zeros_like(game.u)
@@ -138,18 +197,12 @@ def semivalue(model: Slalom, measure: Measure, counts: ArrayLike | None = None) 
     return game.spread(phi)
 
 
-def interactions(model: Slalom, counts: ArrayLike | None = None) -> Floats:
-    """Return the pairwise Shapley interactions of the evidence S, before any link, (n, n) or (n, n, n_classes).
+def slalom_interactions(model: Surrogate, counts: ArrayLike | None) -> Floats:
+    """Return the interactions of the evidence of a Slalom.
 
-        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
-             = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
+        I_ij = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
 
     with b = y / p, a = w u x / p^2; e is 0 with a background, and -m / (n - 1) without one, where u = v - m.
-    The matrix is symmetric and its diagonal zero by convention; row i sums to
-    leave_one_out_i - (S({i}) - S(empty)). `counts` is as in `shapley`. Time and memory grow like n^2.
-
-    >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-    [[0.0, -0.5], [-0.5, 0.0]]
     """
     game = _game(model, counts)
     half = np.zeros((game.u.shape[1], game.n, game.n))
@@ -194,7 +247,7 @@ class _Game(NamedTuple):
 
     @property
     def present(self) -> Floats:
-        """The log weights of all that is present: the players, and the background where there is one."""
+        """The log weights of the players, and of the background if there is one."""
         return np.append(self.s, self.background) if self.background > -np.inf else self.s
 
     def spread(self, scores: Floats) -> Floats:
@@ -204,7 +257,7 @@ class _Game(NamedTuple):
         return result[:, 0] if self.flat else result
 
 
-def _game(model: Slalom, counts: ArrayLike | None) -> _Game:
+def _game(model: Surrogate, counts: ArrayLike | None) -> _Game:
     c = count_vector(counts, model.n_units)
     players = np.flatnonzero(c)
     s = model.importances[players] + np.log(c[players])
@@ -232,12 +285,12 @@ def _closer(s: Floats) -> Floats:
 
 
 class _Block(NamedTuple):
-    """What the integrands share on some nodes t (T,) and q (Q,).
+    """What the integrands share on a block of nodes t (T,) and q (Q,).
 
-    weight (T, Q) is P with the background's factor and the quadrature's; constant (T,) is t w_0. The K
-    players first:last are near: inverse (T, K, Q) is 1 / p, y (T, K) is 1 - x, rate (T, K) is t w x. Those
-    from `last` on are faint: p = 1, and y = t w is the outer product of growth (T,) and faint. Those before
-    `first` are gone, and then player `first` is too and stands for them all: x = 0, y = 1, p = 1 - q.
+    weight (T, Q) is P times the factors of the background and of the quadrature; constant (T,) is t w_0. The K players
+    first:last are near: inverse (T, K, Q) is 1 / p, y (T, K) is 1 - x, rate (T, K) is t w x. Those from `last` on are faint:
+    p = 1, and y = t w is the outer product of growth (T,) and faint. Those before `first` are gone; then player `first` is gone
+    too and stands for them all: x = 0, y = 1, p = 1 - q.
     """
 
     q: Floats
@@ -253,9 +306,9 @@ class _Block(NamedTuple):
 
 
 def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
-    """Walk up the nodes t, with all q, in blocks of bounded size; a q is dropped when its P has vanished."""
+    """Yield the nodes t in ascending order, with all q, in blocks of bounded size; drop a q when its P has vanished."""
     log_t, step = _times(game)
-    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays near, for all
+    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays, to stand for all
     near = np.searchsorted(-game.s, log_t - _FAINT)
     start, size = 0, len(log_t)
     while start < len(log_t) and len(q):
@@ -265,7 +318,7 @@ def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
         now, start = slice(start, start + size), start + size
         first, last = int(gone[now][0]), int(near[now][-1])
         growth, faint = np.exp(log_t[now] - log_t[now][-1]), np.exp(log_t[now][-1] + game.s[last:])
-        # Beyond log(t w) = 6 nothing changes any more; the bound keeps exp from overflowing.
+        # Nothing changes beyond log(t w) = 6; the bound keeps exp from overflowing.
         tw = np.exp(np.minimum(log_t[now, None] + game.s[first:last], 6.0))
         constant = np.exp(np.minimum(log_t[now] + game.background, 6.0))
         y, rate = -np.expm1(-tw), tw * np.exp(-tw)
@@ -285,7 +338,7 @@ def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
 
 
 def _times(game: _Game) -> tuple[Floats, Floats]:
-    """Return the nodes log t (ascending) at which not every term is zero to rounding, and their steps."""
+    """Return the nodes log t (ascending) at which some term is not zero to rounding, and their steps."""
     log_w = float(logsumexp(game.present))
     # Each weight matters for log t + s in (_FAINT, _GONE); windows that touch are one stretch of nodes.
     centres = np.sort(-game.present)

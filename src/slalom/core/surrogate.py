@@ -3,64 +3,72 @@
     S(c) = (w_0 v_0 + sum_i c_i w_i v_i) / (w_0 + sum_j c_j w_j),        w_i = exp(s_i)
     F(c) = link(S(c)),        link(S) = m + a tanh((S - m) / a)
 
-c_i says how often unit i is present, (v_0, s_0) is the background that every query sees ([CLS], [SEP], a prompt). Without a
-background w_0 = 0, which is the paper's equation 4; without a link F = S. A constant added to every s (and s_0) cancels, so
-s is kept with the sum gamma (0 unless asked otherwise).
+c_i is how often unit i is present; (v_0, s_0) is the background that every query contains ([CLS], [SEP], a prompt). Without a
+background w_0 = 0, which is equation 4 of the paper; without a link F = S. A constant added to every s (and s_0) cancels, so
+s is normalised to the sum gamma (default: 0).
 
-With several classes v has one column a class, s is shared, and both v and F sum to zero over the classes: F_c are centred
-logits and softmax(F) the probabilities.
+With several classes v has one column per class and s is shared. Both v and F sum to zero over the classes: F_c are centred
+logits, and softmax(F) are the probabilities.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
 
-from slalom.core.checks import Counts, Floats, count_matrix, exponent, real_array, times_power
+from slalom.core.base import Background, Link, Surrogate
+from slalom.core.checks import (
+    Counts,
+    Floats,
+    beyond_rounding,
+    centred,
+    count_matrix,
+    exponent,
+    plain,
+    read_only,
+    real_array,
+    times_power,
+)
+from slalom.core.measures import Measure
+from slalom.core.scores import slalom_gradient, slalom_linear, slalom_merge, slalom_removal
+from slalom.core.shapley import slalom_interactions, slalom_semivalue
 from slalom.errors import InputError
 
 # Up to this spread of the importances, exp(s - max s) times a count neither overflows nor loses a unit to underflow.
 _DIRECT_SPREAD = 600.0
+# With a smaller share of the attention than this, all units together hardly compete for it.
+_COMPETING = 0.05
 
 
-class Background(NamedTuple):
-    """What every query sees besides the units: value v_0 (a number, or one a class) and importance s_0."""
-
-    value: float | Floats
-    importance: float
-
-
-class Link(NamedTuple):
-    """The saturating link m + a tanh((S - m) / a); middle m and reach a > 0 are numbers, or one a class."""
-
-    middle: float | Floats
-    reach: float | Floats
-
-    def __call__(self, evidence: Floats) -> Floats:
-        """Return the log odds of the evidence S."""
-        return np.asarray(self.middle + self.reach * np.tanh((evidence - self.middle) / self.reach))
-
-    def slope(self, evidence: Floats) -> Floats:
-        """Return the derivative of the link at the evidence S."""
-        return np.asarray(1.0 - np.tanh((evidence - self.middle) / self.reach) ** 2)
-
-
+@final
 @dataclass(frozen=True, eq=False)
-class Slalom:
-    """Values (n_units,) or (n_units, n_classes), importances (n_units,), and optionally a background and a link.
+class Slalom(Surrogate):
+    """A softmax-weighted average of unit values.
 
-    >>> model = Slalom(values=np.array([2.0, -1.0]), importances=np.zeros(2))
-    >>> model(np.array([[1.0, 0.0], [1.0, 1.0], [3.0, 1.0]])).tolist()
-    [2.0, 0.5, 1.25]
+    Args:
+        values: v (n_units,) or (n_units, n_classes); moved to the sum 0 over the classes.
+        importances: s (n_units,), the logarithms of the weights; moved to the sum `gamma`.
+        background: The pair (v_0, s_0). Default: none, and the empty input has no value.
+        link: The pair (m, a). Default: none.
+        gamma: Sum of the importances.
 
-    A background gives the empty input a value, and its own weight to every other one:
+    Raises:
+        InputError: A part is not finite, the shapes do not fit, or the reach of the link is not positive.
 
-    >>> Slalom([2.0, -1.0], [0.0, 0.0], background=(0.5, 0.0))(np.array([[0, 0], [1, 0]])).tolist()
-    [0.5, 1.25]
+    Example:
+        >>> model = Slalom(values=np.array([2.0, -1.0]), importances=np.zeros(2))
+        >>> model(np.array([[1.0, 0.0], [1.0, 1.0], [3.0, 1.0]])).tolist()
+        [2.0, 0.5, 1.25]
+
+        A background gives the empty input a value, and its own weight to every other one:
+
+        >>> Slalom([2.0, -1.0], [0.0, 0.0], background=(0.5, 0.0))(np.array([[0, 0], [1, 0]])).tolist()
+        [0.5, 1.25]
     """
+
+    kind: ClassVar[str] = "slalom"
 
     values: Floats
     importances: Floats
@@ -76,7 +84,6 @@ class Slalom:
         link: Link | Sequence[ArrayLike] | None = None,
         gamma: float = 0.0,
     ) -> None:
-        """Check every part, move the importances to the sum gamma and the values to the sum 0 over classes."""
         v = real_array("values", values, (1, 2)).copy()
         s = real_array("importances", importances, (1,))
         total = float(real_array("gamma", gamma, (0,)))
@@ -98,73 +105,198 @@ class Slalom:
             value, importance = _pair("background", "(value, importance)", background)
             start = float(real_array("the background's importance", importance, (0,))) + shift
             level = _per_class("the background's value", value, v)
-            parts["background"] = Background(level if isinstance(level, float) else _fixed(centred(level)), start)
+            parts["background"] = Background(level if isinstance(level, float) else read_only(centred(level)), start)
         if link is not None:
             middle, reach = (_per_class("the link's part", p, v) for p in _pair("link", "(middle, reach)", link))
             if np.any(np.asarray(reach) <= 0):
                 raise InputError(f"the link's reach must be positive; got {np.min(reach)}")
             parts["link"] = Link(middle, reach)
         for name, part in parts.items():
-            object.__setattr__(self, name, _fixed(part) if isinstance(part, np.ndarray) else part)
+            object.__setattr__(self, name, read_only(part) if isinstance(part, np.ndarray) else part)
 
     @property
-    def n_units(self) -> int:
-        """How many units there are (the background not counted)."""
-        return len(self.importances)
+    def additive(self) -> bool:
+        """Whether the units hardly compete for attention, because the background has nearly all of it.
+
+        Each then has an effect of its own, whatever else is present; value and importance matter only by their product.
+        """
+        return self.background is not None and float(self.weights(np.ones((1, self.n_units)))[0].sum()) < _COMPETING
 
     @property
-    def n_classes(self) -> int | None:
-        """How many classes the values have; None where the output is one log odds."""
-        return self.values.shape[1] if self.values.ndim == 2 else None
+    def empty_score(self) -> float | Floats:
+        """F of the background alone; without a background, F of the evidence 0."""
+        if self.background is None:
+            return self.output(np.zeros(self.values.shape[1:]))
+        return np.asarray(self.predict(np.zeros((1, self.n_units)))[0])
 
-    def __call__(self, counts: Counts) -> Floats:
-        """Return the log odds (n_samples,) or centred logits (n_samples, n_classes) of counts (n_samples, n_units)."""
+    def predict(self, counts: Counts) -> Floats:
+        """Return link(S(c))."""
         return self.output(self.evidence(counts))
 
     def output(self, evidence: Floats) -> Floats:
-        """Return F for given evidence S: the link, and for several classes the mean taken off."""
+        """Return F of evidence S: the link, then centred over the classes.
+
+        Args:
+            evidence: S, of any shape (...) or (..., n_classes).
+        """
         if self.link is None:
             return evidence
         return centred(self.link(evidence)) if self.values.ndim == 2 else self.link(evidence)
 
     def evidence(self, counts: Counts) -> Floats:
-        """Return S(c), the softmax-weighted mean before the link; the same shape as the call's result.
+        """Return S(c), the softmax-weighted average before the link.
 
-        Where no sum of weights leaves the numbers' range, as good as always, two products with the counts are all it takes.
+        Args:
+            counts: How often each unit is present, (m, n_units).
+
+        Returns:
+            (m,) or (m, n_classes).
+
+        Raises:
+            InputError: A row is empty and there is no background.
         """
         c = count_matrix(counts, self.n_units)
         value, s0 = (0.0, -np.inf) if self.background is None else self.background
         top = max(self.importances.max(), s0)
         weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
         total = c @ weights + rest
+        # Two products with the counts suffice unless a sum of weights leaves the range of floats, which is rare.
         if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and not exponent(self.values):
-            top_line = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
-            return np.asarray((top_line / total).T)
+            numerator = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
+            return np.asarray((numerator / total).T)
         units, rest = self._attention(c)
         with np.errstate(over="ignore"):
-            found = units @ self.values
+            average = units @ self.values
             if self.background is not None:
-                found = found + np.multiply.outer(rest, self.background.value)
-        ends = self.values if self.background is None else np.concatenate([self.values, [self.background.value]])
-        return np.asarray(np.clip(found, ends.min(axis=0), ends.max(axis=0)))  # an average, but for rounding
+                average = average + np.multiply.outer(rest, self.background.value)
+        values = self.values if self.background is None else np.concatenate([self.values, [self.background.value]])
+        return np.asarray(np.clip(average, values.min(axis=0), values.max(axis=0)))  # rounding may leave the range
 
     def weights(self, counts: Counts) -> Floats:
-        """Return the attention a (n_samples, n_units); with a background the rows sum to less than one."""
+        """Return the share of attention of each unit; with a background, rows sum to less than one.
+
+        Args:
+            counts: How often each unit is present, (m, n_units).
+
+        Returns:
+            (m, n_units).
+
+        Raises:
+            InputError: A row is empty and there is no background.
+        """
         return self._attention(counts)[0]
 
-    def probabilities(self, counts: Counts) -> Floats:
-        """Return class probabilities (n_samples, n_classes); two columns where the output is one log odds."""
-        scores = self(counts)
-        if scores.ndim == 2:
-            return np.asarray(softmax(scores, axis=1))
-        return np.stack([expit(-scores), expit(scores)], axis=1)
+    def linear(self) -> Floats:
+        """Return v exp(s), the linearised scores of the paper; background and link play no part.
 
-    def repeated(self, own: NDArray[np.int64]) -> "Slalom":
-        """Return the model of units that take the parameters of these units (m,)."""
-        return Slalom(self.values[own], self.importances[own], self.background, self.link)
+        Only ratios mean something: gamma scales all scores.
+
+        Raises:
+            InputError: They overflow (s beyond about 700). An underflow gives 0.
+
+        Example:
+            >>> Slalom(values=[2.0, -1.0], importances=[0.0, 0.0]).linear().tolist()
+            [2.0, -1.0]
+        """
+        return slalom_linear(self)
+
+    def gradient(self, counts: ArrayLike | None = None) -> Floats:
+        """Return dF/dc_i of every unit, present or not.
+
+        Args:
+            counts: The input (n_units,). Default: every unit once.
+
+        Raises:
+            InputError: The input is empty and there is no background, or a derivative overflows.
+
+        Example:
+            >>> Slalom(values=[2.0, -1.0], importances=[0.0, 0.0]).gradient().tolist()
+            [0.75, -0.75]
+        """
+        return slalom_gradient(self, counts)
+
+    def removal(self, counts: ArrayLike | None = None) -> Floats:
+        """Return F(c) - F(c without unit i); 0 for units that are not present.
+
+        Without a background, removing the only unit leaves the empty input, whose evidence S is 0 by convention.
+
+        Args:
+            counts: The input (n_units,). Default: every unit once.
+
+        Example:
+            >>> model = Slalom(values=[2.0, -1.0], importances=[0.0, 0.0])
+            >>> model.removal().tolist(), model.removal(counts=[3, 0]).tolist()
+            ([1.5, -1.5], [2.0, 0.0])
+        """
+        return slalom_removal(self, counts)
+
+    def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
+        return slalom_semivalue(self, measure, counts)
+
+    def interactions(self, counts: ArrayLike | None = None) -> Floats:
+        """Return the pairwise Shapley interactions of the evidence S; time and memory grow like n^2.
+
+        Args:
+            counts: The input (n_units,). Default: every unit once.
+        """
+        return slalom_interactions(self, counts)
+
+    def merged(self, groups: ArrayLike) -> "Slalom":
+        """Return the model whose units are groups of these, with background, link and gamma as they are.
+
+        F is unchanged wherever all units of a group have the same count, so on the full input too.
+
+        Args:
+            groups: The group 0, 1, ... of each unit (n_units,); no group is empty.
+
+        Raises:
+            InputError: `groups` is something else.
+
+        Example:
+            >>> merged = Slalom(values=[2.0, -1.0, 4.0], importances=[0.0, 0.0, 0.0]).merged([0, 0, 1])
+            >>> merged.values.tolist(), merged(np.ones((1, 2))).round(6).tolist()
+            ([0.5, 4.0], [1.666667])
+        """
+        return Slalom(*slalom_merge(self, groups), self.background, self.link, self.gamma)
+
+    def repeated(self, units: NDArray[np.int64]) -> "Slalom":
+        """Take values and importances of these units; gamma becomes 0."""
+        return Slalom(self.values[units], self.importances[units], self.background, self.link)
+
+    def rescaled(self, power: int, limit: float = np.inf) -> "Slalom | None":
+        """Scale values, background and link; the importances stay."""
+
+        def times(numbers: float | Floats) -> Floats:
+            return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
+
+        values, background, link = times(self.values), self.background, self.link
+        if background is not None:
+            background = background._replace(value=times(background.value))
+        if link is not None:
+            link = Link(times(link.middle), times(link.reach))
+        parts = (values, *(background or ()), *(link or ()))
+        if not all(np.isfinite(part).all() for part in parts) or (link is not None and not np.all(link.reach)):
+            return None
+        return Slalom(values, self.importances, background, link, self.gamma)
+
+    @classmethod
+    def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Slalom":
+        """Give every unit the level as its value, and the background too where the empty input needs it."""
+        values = np.broadcast_to(level, (n_units, *np.shape(level)))
+        return Slalom(values, np.zeros(n_units), (level, 0.0) if empty else None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all parameters; "base", which only an Additive has, is None."""
+        parts = {name: plain(getattr(self, name)) for name in ("values", "importances", "background", "link", "gamma")}
+        return {"kind": self.kind, **parts, "base": None}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Slalom":
+        """Read all parameters."""
+        return Slalom(saved["values"], saved["importances"], saved["background"], saved["link"], saved["gamma"])
 
     def _attention(self, counts: Counts) -> tuple[Floats, Floats]:
-        """Return the weights of the units (n_samples, n_units) and of the background (n_samples,)."""
+        """Return the shares of attention of the units (m, n_units) and of the background (m,)."""
         c = count_matrix(counts, self.n_units)
         s0 = -np.inf if self.background is None else self.background.importance
         if self.background is None and not c.any(axis=1).all():
@@ -184,41 +316,25 @@ class Slalom:
 
 
 def _centring(s: Floats, total: float) -> tuple[float, Floats]:
-    """Return the shift to the sum `total`, and s shifted: repeated, as the first sum may be rounded at a larger scale."""
+    """Return the shift to the sum `total`, and s shifted; repeated, as the first sum may be rounded at a larger scale."""
     shift, moved = 0.0, s.copy()
     for _ in range(5):
-        more = float(_beyond_rounding(np.asarray((total - moved.sum()) / len(s)), moved))
+        more = float(beyond_rounding(np.asarray((total - moved.sum()) / len(s)), moved))
         if more == 0.0:
             break
         shift, moved = shift + more, moved + more
     return shift, moved
 
 
-def centred(scores: Floats, apart: bool = False) -> Floats:
-    """Take the mean over the classes (the last axis) off; apart: rows may differ in size by more than rounding shows."""
-    power = exponent(scores)
-    scaled = times_power(scores, -power)
-    mean = scaled.mean(axis=-1, keepdims=True)
-    kept = _beyond_rounding(mean, scaled)
-    if apart:
-        kept = np.where(np.abs(mean) > 1e-6 * np.abs(scaled).max(axis=-1, keepdims=True), mean, kept)
-    return np.asarray(times_power(scaled - kept, power))
+def _pair(name: str, form: str, pair: Sequence[ArrayLike]) -> Sequence[ArrayLike]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InputError(f"{name} must be a pair {form}; got {_short(pair)}")
+    return pair
 
 
-def _beyond_rounding(mean: Floats, of: Floats) -> Floats:
-    """Return a mean, but 0 where it is the rounding of numbers that were centred before: centring twice changes no bit."""
-    return np.where(np.abs(mean) <= 4 * np.finfo(float).eps * np.abs(of).max(initial=0.0), 0.0, mean)
-
-
-def _pair(name: str, form: str, given: Sequence[ArrayLike]) -> Sequence[ArrayLike]:
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise InputError(f"{name} must be a pair {form}; got {_short(given)}")
-    return given
-
-
-def _per_class(name: str, given: ArrayLike, values: Floats) -> float | Floats:
-    """Return a number where values is a vector, else one number a class."""
-    part = real_array(name, given, (0, 1))
+def _per_class(name: str, parameter: ArrayLike, values: Floats) -> float | Floats:
+    """Return a number where values is a vector, else one number per class."""
+    part = real_array(name, parameter, (0, 1))
     if values.ndim == 1:
         if part.ndim:
             raise InputError(f"{name} must be a number, as the values are a vector; got shape {part.shape}")
@@ -227,16 +343,10 @@ def _per_class(name: str, given: ArrayLike, values: Floats) -> float | Floats:
         part = np.full(values.shape[1], float(part))
     if part.shape != values.shape[1:]:
         raise InputError(f"{name} must have one entry for each of the {values.shape[1]} classes; got {part.shape}")
-    return _fixed(part.copy())
+    return read_only(part.copy())
 
 
-def _fixed(array: Floats) -> Floats:
-    """Return the array, no longer to be written to."""
-    array.flags.writeable = False
-    return array
-
-
-def _short(given: object) -> str:
-    """Return the start of what was given, on one line."""
-    text = " ".join(repr(given).split())
+def _short(argument: object) -> str:
+    """Return the start of its repr, on one line."""
+    text = " ".join(repr(argument).split())
     return text if len(text) <= 60 else text[:57] + "..."

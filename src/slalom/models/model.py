@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from slalom.core.checks import Floats
-from slalom.core.surrogate import centred
+from slalom.core.checks import Floats, centred
 from slalom.errors import InputError, ModelError
 
 Target: TypeAlias = int | str | None

@@ -1,4 +1,4 @@
-"""What comes out: explanations, how far to trust them, and how they are saved."""
+"""Results: explanations, their fidelity, and how they are saved."""
 
 from slalom.result.collection import Explanations, Failure, load, restored
 from slalom.result.explanation import SCORES, Explanation

@@ -1,26 +1,23 @@
-"""Explanations as plain data, by one table: a row per field says how it becomes JSON and how it comes back.
+"""Explanations as plain data, by one table: a row per field says how it is written to JSON and read back.
 
-A new field of an Explanation is a line of its dataclass and a row here. Fields that older files lack have a default. Numbers
-come back bit by bit.
+A new field of an Explanation is a line of its dataclass and a row here. A field that has a default may be missing from a file,
+as it is from those of older versions. Numbers come back bit by bit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slalom.core import Additive, Lengths, Slalom, Surrogate
+from slalom.core import Lengths
+from slalom.core.checks import plain
+from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 
 FORMAT = "slalom explanation"
 VERSION = 1
-_REQUIRED = object()
-
-
-def plain(part: Any) -> Any:
-    """Return an array or a number of numpy as lists and numbers."""
-    return part.tolist() if isinstance(part, (np.ndarray, np.generic)) else part
 
 
 def _array(part: Any) -> Any:
@@ -31,141 +28,108 @@ def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda part: None if part is None else function(part)
 
 
-class Field(NamedTuple):
-    """A field: its name, how it is written, how it is read, and what it is where a file lacks it."""
+class Row(NamedTuple):
+    """The name of a field, how it is written, and how it is read."""
 
     name: str
     write: Callable[[Any], Any] = plain
     read: Callable[[Any], Any] = lambda part: part
-    default: Any = _REQUIRED
 
 
 def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
     return {name: None if q is None else q._asdict() for name, q in fidelity._asdict().items()}
 
 
-def _read_fidelity(given: Mapping[str, Any]) -> Fidelity:
-    return Fidelity(**{name: None if q is None else Quality(**q) for name, q in given.items()})
+def _read_fidelity(saved: Mapping[str, Any]) -> Fidelity:
+    return Fidelity(**{name: None if q is None else Quality(**q) for name, q in saved.items()})
 
 
-def _held_out(tested: HeldOut) -> dict[str, Any]:
+def _held_out(held_out: HeldOut) -> dict[str, Any]:
     return {
-        "units": tested.keep.shape[1],
-        "keep": [row.tobytes().hex() for row in np.packbits(tested.keep, axis=1)],
-        "scores": tested.scores.tolist(),
-        "near": tested.near,
+        "units": held_out.keep.shape[1],
+        "keep": [row.tobytes().hex() for row in np.packbits(held_out.keep, axis=1)],
+        "scores": held_out.scores.tolist(),
+        "near": held_out.near,
     }
 
 
-def _read_held_out(given: Mapping[str, Any]) -> HeldOut:
-    rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in given["keep"]]
+def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
+    rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in saved["keep"]]
     packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
-    return HeldOut(np.unpackbits(packed, axis=1, count=given["units"]).astype(bool), _array(given["scores"]), given["near"])
-
-
-def _pair(part: Any) -> Any:
-    return None if part is None else [plain(number) for number in part]
+    return HeldOut(np.unpackbits(packed, axis=1, count=saved["units"]).astype(bool), _array(saved["scores"]), saved["near"])
 
 
 FIELDS = (
-    Field("text"),
-    Field("units", list, tuple),
-    Field("spans", read=lambda part: np.array(part, dtype=np.int64).reshape(-1, 2)),
-    Field("lengths", _optional(lambda lengths: lengths.offsets.tolist()), _optional(lambda part: Lengths(_array(part)))),
-    Field("sizes", read=lambda part: np.array(part, dtype=np.int64)),
-    Field("values_se", read=_array),
-    Field("importances_se", read=_array),
-    Field("background_se", _pair, _optional(lambda part: (_array(part[0]), part[1]))),
-    Field("score", read=_array),
-    Field("scale", default="log odds"),
-    Field("label", default=None),
-    Field("probabilities", read=_array, default=None),
-    Field("held_out", _optional(_held_out), _optional(_read_held_out), None),
-    Field("target"),
-    Field("labels", list, tuple),
-    Field("fidelity", _fidelity, _read_fidelity),
-    Field("fit_r2"),
-    Field("unit"),
-    Field("method"),
-    Field("seed"),
-    Field("queries"),
-    Field("tokens"),
-    Field("seconds"),
-    Field("cut"),
-    Field("diagnosis"),
-    Field("model"),
-    Field("settings", dict, default={}),
-    Field("versions", dict),
-    Field("signed", default=True),
-    Field("merged_from", default=""),
+    Row("text"),
+    Row("units", list, tuple),
+    Row("spans", read=lambda part: np.array(part, dtype=np.int64).reshape(-1, 2)),
+    Row("lengths", _optional(lambda lengths: lengths.offsets.tolist()), _optional(lambda part: Lengths(_array(part)))),
+    Row("sizes", read=lambda part: np.array(part, dtype=np.int64)),
+    Row("values_se", read=_array),
+    Row("importances_se", read=_array),
+    Row("background_se", read=_optional(lambda part: (_array(part[0]), part[1]))),
+    Row("score", read=_array),
+    Row("scale"),
+    Row("label"),
+    Row("probabilities", read=_array),
+    Row("held_out", _optional(_held_out), _optional(_read_held_out)),
+    Row("target"),
+    Row("labels", list, tuple),
+    Row("fidelity", _fidelity, _read_fidelity),
+    Row("fit_r2"),
+    Row("unit"),
+    Row("method"),
+    Row("seed"),
+    Row("queries"),
+    Row("tokens"),
+    Row("seconds"),
+    Row("cut"),
+    Row("diagnosis"),
+    Row("model"),
+    Row("settings", dict),
+    Row("versions", dict),
+    Row("signed"),
+    Row("merged_from"),
 )
 
 
 def encode(explanation: Any) -> dict[str, Any]:
-    """Return an Explanation as lists, numbers and strings."""
-    fields = {field.name: field.write(getattr(explanation, field.name)) for field in FIELDS}
-    return {"format": FORMAT, "version": VERSION, **fields, **encode_surrogate(explanation.surrogate)}
+    """Return an Explanation as lists, numbers and strings; the parameters of its surrogate stand beside its fields."""
+    rows = {row.name: row.write(getattr(explanation, row.name)) for row in FIELDS}
+    return {"format": FORMAT, "version": VERSION, **rows, **explanation.surrogate.to_dict()}
 
 
-def decode(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the Explanation that `encode` made this of.
+def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:
+    """Return the arguments of the Explanation that `encode` wrote.
+
+    Args:
+        saved: The dictionary.
+        fields: Those of the dataclass Explanation; one with a default may be missing.
 
     Raises:
         InputError: It is something else, of another version, or lacks a part.
     """
-    check_format(given, FORMAT)
+    check_format(saved, FORMAT)
+    optional = {f.name for f in fields if f.default is not MISSING or f.default_factory is not MISSING}
     try:
-        tested = given.get("held_out")
-        if tested is not None and "units" not in tested:  # written before the number of units was
-            given = {**given, "held_out": {**tested, "units": len(given["units"])}}
-        fields: dict[str, Any] = {
-            field.name: field.read(given[field.name] if field.default is _REQUIRED else given.get(field.name, field.default))
-            for field in FIELDS
-        }
-        surrogate = decode_surrogate(given)
-        sizes = {len(fields["units"]), len(fields["spans"]), len(fields["sizes"]), surrogate.n_units}
-        if len(sizes) != 1 or isinstance(given["score"], str) or isinstance(given["lengths"], str):
+        held_out = saved.get("held_out")
+        if held_out is not None and "units" not in held_out:  # written before the number of units was
+            saved = {**saved, "held_out": {**held_out, "units": len(saved["units"])}}
+        parts = {row.name: row.read(saved[row.name]) for row in FIELDS if row.name in saved or row.name not in optional}
+        surrogate = surrogate_from_dict(saved)
+        lengths = {len(parts["units"]), len(parts["spans"]), len(parts["sizes"]), surrogate.n_units}
+        if len(lengths) != 1 or isinstance(saved["score"], str) or isinstance(saved.get("lengths"), str):
             raise ValueError("its units, spans, sizes and values differ in number, or a number is a string")
-        return {**fields, "surrogate": surrogate}
+        return {**parts, "surrogate": surrogate}
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
 
 
-def encode_surrogate(model: Surrogate) -> dict[str, Any]:
-    """Return a surrogate as lists and numbers."""
-    if isinstance(model, Additive):
-        effects = model.effects.tolist()
-        zeros = [0.0] * model.n_units
-        return {
-            "values": effects,
-            "importances": zeros,
-            "background": None,
-            "link": None,
-            "gamma": 0.0,
-            "base": plain(model.base),
-        }
-    return {
-        "values": model.values.tolist(),
-        "importances": model.importances.tolist(),
-        "background": _pair(model.background),
-        "link": _pair(model.link),
-        "gamma": model.gamma,
-        "base": None,
-    }
-
-
-def decode_surrogate(given: Mapping[str, Any]) -> Surrogate:
-    """Return the surrogate that `encode_surrogate` made this of."""
-    if given.get("base") is not None:
-        return Additive(given["values"], given["base"])
-    return Slalom(given["values"], given["importances"], given["background"], given["link"], given["gamma"])
-
-
-def check_format(given: Any, expected: str) -> None:
-    """Raise where plain data are not of a format and version."""
-    if not isinstance(given, Mapping) or given.get("format") != expected:
+def check_format(saved: Any, expected: str) -> None:
+    """Check the format and the version of plain data."""
+    if not isinstance(saved, Mapping) or saved.get("format") != expected:
         raise InputError(f"expected a saved {expected.removeprefix('slalom ')}; this is something else")
-    if given.get("version") != VERSION:
-        raise InputError(f"this file has format version {given.get('version')!r}, this slalom reads {VERSION}; update slalom")
+    if saved.get("version") != VERSION:
+        raise InputError(f"this file has format version {saved.get('version')!r}, this slalom reads {VERSION}; update slalom")

@@ -1,56 +1,78 @@
-"""An explanation of one text: frozen, with everything needed to judge and to repeat it.
+"""The explanation of one text: frozen data, its scores and predictions.
 
 Arrays are aligned: entry i of values, importances, linear, removal, ... belongs to units[i], which is text[spans[i, 0] :
 spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Additive, Background, Lengths, Link, Slalom, Surrogate, shapley
+from slalom.core import Background, Lengths, Link, Surrogate
 from slalom.core.checks import Floats, read_only
-from slalom.core.scores import gradient, linear, merge, removal
 from slalom.errors import InputError
 from slalom.files import write_text
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
 from slalom.result.fidelity import Fidelity, HeldOut
-from slalom.result.plain import frame, number, presence, written
+from slalom.result.frame import columns, frame
+from slalom.result.plain import number, presence, written
 from slalom.result.remarks import remarks
 from slalom.text import KINDS, units
 from slalom.views import view
 
-_COMPETING = 0.05  # the share of attention that the units must have to compete for it
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
+_OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a model gave a text its score: one value and one importance a unit.
+    """Why a model gave a text its score: a value and an importance for each unit.
 
-    text, units, spans (n, 2): what was explained, the names of its units and where they are. surrogate: the fitted Slalom,
-    or Additive where the method says that effects add up: values are then the effects, importances and weights are 0.
-    lengths: what the mere length of the input does to the score, by its number of tokens; None where it does nothing. It is
-    part of `predict`, and of every score that is a change of the prediction.
-    sizes (n,): tokens of each unit.
-    values_se, importances_se: standard errors, None where the fitter gives none: how far the estimate may be from that of very
-    many queries with the same method. They say nothing of whether the model is a SLALOM, which `fidelity` does. background_se:
-    only in old files, as it did not hold. score: the model's own score of
-    the text (log odds of `target`; one centred logit a class where target is "all"). labels: of all classes.
-    label, probabilities (n_labels,): what the model itself decides about the whole text; None where it does not say.
-    scale: what the score is called: "log odds", or "decision value" and "output" where it stands for no probability.
-    merged_from: the unit that was merged into larger ones; empty where none was.
-    fidelity: on queries not used in the fit, which are in held_out; fit_r2: on those used. queries, tokens, seconds: what it
-    took. cut: tokens of the text that the model cannot see. diagnosis: plain words where something is wrong; empty otherwise.
-    settings: the options as they were given (queries, check, target, long), and the fingerprint of the model where it has one.
-    signed: whether the sign of a score means for or against the target; where it does not, `predict` means nothing.
+    n is the number of units. Where all classes are explained, a number marked * is an array (n_classes,), and an array marked *
+    has a last axis of n_classes.
+
+    Attributes:
+        text: The text.
+        units: Names of the units (n,).
+        spans: First and last character (exclusive) of each unit in the text (n, 2).
+        surrogate: The fitted surrogate: a Slalom, or an Additive where the method says that effects add up; values are then the
+            effects, importances and weights are 0.
+        score: The model's own score of the text*: log odds of the target, or one centred logit per class.
+        target: Label of the explained class, or "all".
+        labels: Labels of all classes.
+        fidelity: Quality of the predictions on queries that were not used in the fit.
+        fit_r2: R2 on the queries that were used in the fit.
+        unit: Kind of the units: "token", "type", "word" or "sentence".
+        sizes: Number of tokens of each unit (n,).
+        method: Name of the method.
+        seed: Seed of all random choices.
+        queries: Number of different queries that the model was asked.
+        tokens: Number of tokens in those queries.
+        seconds: Time that it took.
+        values_se: Standard errors of the values (n,)*: how far they may be from those of very many queries with the same
+            method. They do not say whether the model is a SLALOM; `fidelity` does. None where the method has none.
+        importances_se: Standard errors of the importances (n,); None where the method has none.
+        background_se: Only in old files.
+        lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
+            change of the prediction. None where there is none.
+        label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
+        probabilities: Probabilities that the model gives the whole text (n_labels,); None where it gives none.
+        scale: What the score is: "log odds", or "decision value" or "output" where it stands for no probability.
+        held_out: The queries that `fidelity` is computed from; None where there are none.
+        cut: Number of tokens of the text that the model cannot see.
+        diagnosis: What went wrong, in plain words; empty otherwise.
+        model: Name of the model.
+        settings: The options queries, check, target and long as given, and the fingerprint of the model (identity).
+        versions: Versions of Python and of the packages.
+        signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
+        merged_from: Kind of the units that were merged into these; empty if none were.
     """
 
     text: str
@@ -69,14 +91,14 @@ class Explanation:
     queries: int
     tokens: int
     seconds: float
-    values_se: Floats | None = None
-    importances_se: Floats | None = None
-    background_se: tuple[float | Floats, float] | None = None
+    values_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    importances_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    background_se: tuple[float | Floats, float] | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None
     probabilities: Floats | None = None
     scale: str = "log odds"
-    held_out: HeldOut | None = None
+    held_out: HeldOut | None = field(default=None, metadata=_OF_THESE_UNITS)
     cut: int = 0
     diagnosis: str = ""
     model: str = ""
@@ -86,9 +108,8 @@ class Explanation:
     merged_from: str = ""
 
     def __post_init__(self) -> None:
-        """Make all arrays read-only; take the label of the highest probability where only probabilities are known."""
-        for name in ("spans", "sizes", "values_se", "importances_se", "probabilities", "score"):
-            part = getattr(self, name)
+        """Make all arrays read-only, and fill in the label where only probabilities are known."""
+        for name, part in vars(self).items():
             if isinstance(part, np.ndarray):
                 object.__setattr__(self, name, read_only(part))
         if self.label is None and self.probabilities is not None:
@@ -96,7 +117,7 @@ class Explanation:
 
     @property
     def prediction(self) -> tuple[str, float | None] | None:
-        """The label that the model gives the text, None where it gives none; and its probability, None where it has none."""
+        """The label that the model gives the text and its probability (None if unknown); None where it gives no label."""
         if self.label is None:
             return None
         if self.probabilities is None or self.label not in self.labels:
@@ -105,64 +126,71 @@ class Explanation:
 
     @property
     def decided(self) -> str:
-        """The prediction as it is written: "positive 90.1%", "positive", or nothing."""
+        """The prediction as text: "positive 90.1%", "positive", or empty."""
         if self.prediction is None:
             return ""
-        label, share = self.prediction
-        return label if share is None else f"{label} {share:.1%}"
+        label, probability = self.prediction
+        return label if probability is None else f"{label} {probability:.1%}"
 
     @property
     def score_name(self) -> str:
-        """What the score is called: the scale, or "centred logit" where all classes are explained."""
+        """Name of the score for display: the scale, or "centred logit" where all classes are explained."""
         if self.values.ndim == 1:
             return self.scale
         return "centred logit" if self.scale == "log odds" else f"centred {self.scale}"
 
     @property
     def plot(self) -> Any:
-        """The pictures of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
+        """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
         return view("plot")(self)
 
     @property
     def values(self) -> Floats:
-        """What each unit says: v (n,), or (n, n_classes)."""
-        return self.surrogate.effects if isinstance(self.surrogate, Additive) else self.surrogate.values
+        """What each unit contributes: v (n,), or (n, n_classes)."""
+        return self.surrogate.values
 
     @property
     def importances(self) -> Floats:
-        """How loudly each unit says it: s (n,), mean zero."""
-        return np.zeros(len(self.units)) if isinstance(self.surrogate, Additive) else self.surrogate.importances
+        """How much attention each unit takes, as logarithms: s (n,), with mean zero."""
+        return self.surrogate.importances
 
     @property
     def background(self) -> Background | None:
-        """Value and importance of what every query sees besides the units; None where there is none."""
-        return None if isinstance(self.surrogate, Additive) else self.surrogate.background
+        """Value and importance of what every query contains besides the units; None where there is none."""
+        return self.surrogate.background
 
     @property
     def link(self) -> Link | None:
         """The saturating link; None where there is none."""
-        return None if isinstance(self.surrogate, Additive) else self.surrogate.link
+        return self.surrogate.link
 
     @property
     def linear(self) -> Floats:
-        """The paper's linearised scores v exp(s)."""
-        return self._effects(linear)
+        """The linearised scores v exp(s) of the paper, (n,) or (n, n_classes).
+
+        Raises:
+            InputError: They leave the range of floats.
+        """
+        return self.surrogate.linear()
 
     @property
     def gradient(self) -> Floats:
-        """The derivative of the predicted score by the presence of each unit, that of the length (from below) included."""
-        found = self._effects(gradient)
-        return found if self.lengths is None else found + np.multiply.outer(self.sizes, self.lengths.slope)
+        """Derivative of the predicted score with respect to the presence of each unit, (n,) or (n, n_classes).
+
+        It includes the left derivative of the effect of the length.
+        """
+        slopes = self.surrogate.gradient()
+        return slopes if self.lengths is None else slopes + np.multiply.outer(self.sizes, self.lengths.slope)
 
     @property
     def removal(self) -> Floats:
-        """By how much the predicted score falls when one unit is taken away: predict(all) - predict(all but this one)."""
-        found = self._effects(removal)
-        return found if self.lengths is None else found + self.lengths.removal(self.sizes)
+        """Decrease of the predicted score without a unit, predict(all) - predict(all but it): (n,) or (n, n_classes)."""
+        changes = self.surrogate.removal()
+        return changes if self.lengths is None else changes + self.lengths.removal(self.sizes)
 
     @property
     def length_effect(self) -> float | Floats | None:
-        """The part of `removal` that the mere length has in a unit of one token, whichever it is; None where it has none."""
+        """The part of `removal` that is due to the length, for any unit of one token; None where length has no effect."""
         if self.lengths is None:
             return None
         slope = self.lengths.slope
@@ -170,68 +198,72 @@ class Explanation:
 
     @property
     def base(self) -> float | Floats:
-        """The predicted score of the empty text; without a background, that of the evidence 0. Shapley values start there."""
-        if isinstance(self.surrogate, Additive):
-            level = np.asarray(self.surrogate.base)
-        elif self.background is None:
-            level = self.surrogate.output(np.zeros(self.values.shape[1:]))
-        else:
-            level = self.surrogate(np.zeros((1, len(self.units))))[0]
+        """The predicted score of the empty text, where Shapley values start; without a background, that of the evidence 0."""
+        level = self.surrogate.empty_score
         if self.lengths is not None:
             level = level + self.lengths.offsets[0]
         return float(level) if np.ndim(level) == 0 else np.asarray(level)
 
     @property
     def weights(self) -> Floats:
-        """The share of attention of each unit in the whole text (n,)."""
-        if isinstance(self.surrogate, Additive):
-            return np.zeros(len(self.units))
+        """Share of attention of each unit in the whole text (n,)."""
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
 
     @property
     def additive(self) -> bool:
-        """Whether the units hardly compete for attention, because the background has nearly all of it.
+        """Whether units act (nearly) independently of each other, so that value and importance cannot be told apart.
 
-        Each then has an effect of its own, whatever else is there. Value and importance matter only by their product, so that
-        they are not told apart, and values are huge.
+        So it is where the background has nearly all the attention: only the product of value and weight matters then, and
+        values are huge.
         """
-        if isinstance(self.surrogate, Additive):
-            return True
-        return self.background is not None and float(self.weights.sum()) < _COMPETING
+        return self.surrogate.additive
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader must know before using the numbers, in plain sentences; see `slalom.result.remarks`."""
-        return remarks(self)
+        """What a reader must know before using the numbers, in plain sentences."""
+        return tuple(remarks(self))
 
     def shapley(self) -> Floats:
-        """Return the Shapley values of the predicted score, on the scale of the score, link and length included.
+        """Return the Shapley values of the predicted score, link and length included.
 
-        They sum to predict(all) - base, exactly to rounding, or to 1e-9 of the reach of the link where there is one.
+        Returns:
+            (n,) or (n, n_classes). They sum to predict(all) - base: exactly, or to 1e-9 of the reach of the link.
         """
-        found = self._effects(shapley)
-        return found if self.lengths is None else found + self.lengths.shapley(self.sizes)
-
-    def _effects(self, score: Callable[[Slalom], Floats]) -> Floats:
-        return self.surrogate.effects if isinstance(self.surrogate, Additive) else score(self.surrogate)
+        shares = self.surrogate.shapley()
+        return shares if self.lengths is None else shares + self.lengths.shapley(self.sizes)
 
     def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
-        """Return one of the scores by its name, one number a unit (n,).
+        """Return a score by its name.
 
-        name: "removal", "linear", "gradient", "shapley", "value" or "importance". target: as `column` takes it.
+        Args:
+            name: "removal", "linear", "gradient", "shapley", "value" or "importance".
+            target: As in `column`.
+
+        Returns:
+            One number per unit (n,).
+
+        Raises:
+            InputError: There is no such score or class.
         """
         if name not in SCORES:
             raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
         column = self.column(target)
         if name == "importance":
             return self.importances
-        every = self.shapley() if name == "shapley" else self.values if name == "value" else getattr(self, name)
-        return cast(Floats, every if column is None else every[:, column])
+        scores = self.shapley() if name == "shapley" else self.values if name == "value" else getattr(self, name)
+        return cast(Floats, scores if column is None else scores[:, column])
 
     def column(self, target: int | str | None = None) -> int | None:
-        """Return which column of values, scores, ... belongs to a class; None where they have one target and no columns.
+        """Return the column of values, removal, ... that belongs to a class.
 
-        target: the label or the index of a class; None takes the class that the model gives the text.
+        Args:
+            target: Label or index of the class. Default: the class that the model gives the text.
+
+        Returns:
+            The column; None where one target is explained, and there are no columns.
+
+        Raises:
+            InputError: There is no such class, or it is not explained.
         """
         if target is None:
             return None if self.values.ndim == 1 else self.leading
@@ -243,9 +275,22 @@ class Explanation:
         return None
 
     def predict(self, keep: ArrayLike) -> Floats:
-        """Return the predicted scores for presence of units (m, n) or (n,): ones where a unit is kept.
+        """Predict the scores of parts of the text: the score of the surrogate plus the effect of the length.
 
-        That is the surrogate's score, and the effect of the length of what is kept.
+        Args:
+            keep: Which units are present, (m, n) or (n,): booleans, or 0 and 1.
+
+        Returns:
+            (m,) or (m, n_classes); for one row () or (n_classes,).
+
+        Raises:
+            InputError: `keep` is something else, or a row is empty and there is no background.
+
+        Example:
+            >>> import slalom
+            >>> e = slalom.Explainer(lambda texts: [t.count("!") - 1.0 for t in texts], output="log_odds")("Stop! Now!")
+            >>> e.predict([[1, 1, 1, 1], [1, 0, 1, 1]]).round(3).tolist()
+            [1.0, 0.0]
         """
         mask = presence(keep, len(self.units))
         rows = np.atleast_2d(mask).astype(np.float64)
@@ -255,34 +300,40 @@ class Explanation:
         return scores if mask.ndim == 2 else scores[0]
 
     def merge(self, unit: str) -> "Explanation":
-        """Return the explanation in larger units ("word" or "sentence"); its predictions for whole units stay the same.
+        """Return the explanation in larger units; its predictions for whole units stay the same.
 
         Standard errors and fidelity are those of the small units, so the merged explanation has none.
+
+        Args:
+            unit: "word" or "sentence".
+
+        Raises:
+            InputError: The units are larger than that.
         """
         if unit not in KINDS[2:]:
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
         if KINDS.index(unit) < KINDS.index(self.unit):
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
-        made = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
+        dropped: dict[str, Any] = {f.name: None for f in fields(self) if f.metadata == _OF_THESE_UNITS}
+        merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
         return replace(
             self,
-            units=made.names,
-            spans=made.spans,
-            surrogate=self.surrogate.merged(made.unit_of_atom)
-            if isinstance(self.surrogate, Additive)
-            else merge(self.surrogate, made.unit_of_atom),
+            units=merged.names,
+            spans=merged.spans,
+            surrogate=self.surrogate.merged(merged.unit_of_atom),
             unit=unit,
-            sizes=np.bincount(made.unit_of_atom, self.sizes).astype(np.int64),
+            sizes=np.bincount(merged.unit_of_atom, self.sizes).astype(np.int64),
             merged_from=self.merged_from or self.unit,
             fidelity=Fidelity(None, None),
-            values_se=None,
-            importances_se=None,
-            background_se=None,
-            held_out=None,
+            **dropped,
         )
 
     def strongest(self, k: int = 10) -> list[int]:
-        """Return the k units with the largest effect of removal, strongest first."""
+        """Return the indices of the units with the largest effect of removal, strongest first.
+
+        Args:
+            k: How many; fewer where there are fewer units.
+        """
         effect = np.abs(self.removal)
         return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:k]]
 
@@ -291,7 +342,7 @@ class Explanation:
         return len(self.units)
 
     def __repr__(self) -> str:
-        """Say what it is about in a few lines."""
+        """Summarise the explanation in a few lines."""
         lines = [
             f"Explanation of {self.target!r}: score {number(self.score)}, {len(self)} {self.unit}s, {self.method},"
             f" {self.queries} queries, {self.seconds:.2g} s",
@@ -303,15 +354,20 @@ class Explanation:
 
     @property
     def fidelity_said(self) -> str:
-        """The held-out quality in one line, or why there is none."""
+        """The fidelity in one line, or why there is none."""
         if self.merged_from and not self.fidelity.known:
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
         return str(self.fidelity)
 
     def numbers_of(self, i: int, effect: Floats) -> str:
-        """Return the numbers of one unit; value and importance only where they are told apart."""
-        said = f"removal {number(effect[i])}"
-        return said if self.additive else f"{said}, value {number(self.values[i])}, importance {self.importances[i]:+.2f}"
+        """Return the numbers of a unit as text; value and importance only where they can be told apart.
+
+        Args:
+            i: Index of the unit.
+            effect: `removal`, which is not computed again for every unit.
+        """
+        text = f"removal {number(effect[i])}"
+        return text if self.additive else f"{text}, value {number(self.values[i])}, importance {self.importances[i]:+.2f}"
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
@@ -319,50 +375,64 @@ class Explanation:
 
     @property
     def leading(self) -> int:
-        """The class that the model gives the text, else the one with the highest score; 0 where one target is explained."""
+        """Index of the class that the model gives the text, or of the highest score; 0 where one target is explained."""
         if self.values.ndim == 1:
             return 0
         return self.labels.index(self.label) if self.label in self.labels else int(np.argmax(self.score))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as lists, numbers and strings."""
+        """Return everything as lists, numbers and strings, in the format of the JSON files."""
         return encode(self)
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> "Explanation":
-        """Return the explanation of a dictionary made by `to_dict`."""
-        return cls(**decode(given))
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Explanation":
+        """Return the explanation of a dictionary made by `to_dict`.
+
+        Args:
+            saved: The dictionary; fields that older versions did not write may be missing.
+
+        Raises:
+            InputError: It is something else, of another version, or lacks a part.
+        """
+        return cls(**decode(saved, fields(cls)))
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return everything as JSON."""
+        """Return everything as JSON.
+
+        Args:
+            indent: Spaces per level. Default: all on one line.
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def save(self, path: str | Path) -> None:
-        """Write the explanation to a JSON file; `slalom.load` reads it."""
+        """Write the explanation to a JSON file; `slalom.load` reads it.
+
+        Args:
+            path: The file; it is overwritten.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
         write_text(path, self.to_json())
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained page about this explanation, and write it to a file where one is named."""
+        """Return a self-contained HTML page about this explanation.
+
+        Args:
+            path: Where to write the page. Default: it is only returned.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
         return written(view("page")([self]), path)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame, one row a unit."""
-        return frame(self.columns())
+        """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns of a data frame; value, importance and their product are NaN where they are not told apart."""
-        columns: dict[str, Any] = {"unit": list(self.units), "start": self.spans[:, 0], "end": self.spans[:, 1]}
-        told = np.nan if self.additive else 1.0
-        scores = {
-            "value": told * self.values,
-            "value_se": None if self.values_se is None else told * self.values_se,
-            "removal": self.removal,
-            "linear": told * self.linear,
-        }
-        for name, score in scores.items():
-            if score is None or score.ndim == 1:
-                columns[name] = score
-            else:
-                columns |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(self.labels)}
-        sure = None if self.importances_se is None else told * self.importances_se
-        return columns | {"importance": told * self.importances, "importance_se": sure, "weight": self.weights}
+        Value, importance and linear scores are NaN where they cannot be told apart. Where all classes are explained, scores
+        have one column per class, such as "removal[positive]".
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        return frame(columns(self))

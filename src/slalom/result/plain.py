@@ -1,4 +1,4 @@
-"""Small things that results need: numbers in words, presence of units, data frames, files."""
+"""Small functions that results share: numbers as text, presence of units, files, versions."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,39 +9,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.errors import InputError, require
+from slalom.errors import InputError
 from slalom.files import write_text
 
-NORMAL_95 = 1.96  # standard errors in half of a 95% interval
+NORMAL_95 = 1.96  # half the width of a 95% interval, in standard errors
 
 
 def number(value: Any) -> str:
-    """Write a score with its sign, or one per class."""
+    """Format a score, or one per class, with its sign."""
     numbers = np.atleast_1d(value)
     return f"{numbers[0]:+.3f}" if len(numbers) == 1 else "(" + ", ".join(f"{x:+.2f}" for x in numbers) + ")"
 
 
 def written(page: str, path: str | Path | None) -> str:
-    """Return a page, and write it to a file where one is named."""
+    """Return a page; write it to a file if a path is given."""
     if path is not None:
         write_text(path, page)
     return page
 
 
-def pandas() -> Any:
-    """Return the module pandas; MissingExtra where it is not installed."""
-    with require("to_pandas", "pandas"):
-        import pandas as found  # noqa: PLC0415
-    return found
-
-
-def frame(columns: dict[str, Any]) -> Any:
-    """Return a data frame of those columns that there are."""
-    return pandas().DataFrame({name: column for name, column in columns.items() if column is not None})
-
-
 def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return presence of n units as an array (m, n) or (n,); InputError where it is not that."""
+    """Check the presence of units.
+
+    Args:
+        keep: Which units are present, (m, n) or (n,): booleans, or 0 and 1.
+        n: Number of units.
+
+    Returns:
+        The same as booleans.
+
+    Raises:
+        InputError: `keep` is something else.
+    """
     try:
         mask = np.asarray(keep)
     except ValueError as error:
@@ -55,11 +54,11 @@ def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
 
 @cache
 def versions(*packages: str) -> Mapping[str, str]:
-    """Return the versions of those packages that are installed."""
-    found = {}
+    """Return the versions of packages, by name, for those that are installed."""
+    installed = {}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -41,5 +41,5 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = fitter.solve(problem)
     if found is None or not np.isfinite(found.loss):
-        found = problem.constant(_FAILED, additive=isinstance(fitter, Linear))
+        found = problem.constant(_FAILED, kind=fitter.surrogate)
     return problem.unscaled(found, power)

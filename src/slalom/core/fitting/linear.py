@@ -6,12 +6,13 @@ tau and the noise maximise the probability of the data with the effects integrat
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from scipy.linalg import helmert
 
 from slalom.core.additive import Additive
+from slalom.core.base import Surrogate
 from slalom.core.fitting.backend import backend
 from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
 from slalom.core.fitting.ridge import ridge
@@ -22,6 +23,8 @@ from slalom.core.fitting.ridge import ridge
 class Linear(Fitter):
     """Fit an Additive by ridge regression."""
 
+    surrogate: ClassVar[type[Surrogate]] = Additive
+
     def solve(self, problem: Problem) -> Fit:
         """Return the ridge regression of the rows that have a weight."""
         seen = problem.weights > 0
@@ -29,7 +32,7 @@ class Linear(Fitter):
         basis = helmert(problem.scores.shape[1]).T if several else np.ones((1, 1))
         scores = (problem.scores if several else problem.scores[:, None])[seen] @ basis
         if problem.steady or problem.rows_alike:
-            return problem.constant(additive=True)
+            return problem.constant(kind=self.surrogate)
         on = backend("cpu")
         line = ridge(on.asarray(problem.counts[seen]), scores, problem.weights[seen] / problem.weights[seen].mean(), on)
         slopes, base = line.slopes @ basis.T, (line.level - line.centre @ line.slopes) @ basis.T

@@ -12,15 +12,15 @@ its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallbac
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from slalom.core.additive import Additive, Surrogate
-from slalom.core.checks import Counts, Floats, count_matrix, exponent, real_array, times_power
-from slalom.core.surrogate import Link, Slalom, centred
+from slalom.core.base import Surrogate
+from slalom.core.checks import Counts, Floats, centred, count_matrix, exponent, real_array, times_power
+from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
 FALLBACK = "Fallback:"
@@ -191,18 +191,9 @@ class Problem:
         found = Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
         return _judged(found)
 
-    def constant(self, note: str = "", additive: bool = False) -> "Fit":
-        """Return the fit where every unit, and the background if one is needed, has the mean score.
-
-        additive: as an `Additive`, with the mean score for its base.
-        """
-        n, level = self.table.shape[1], self.level
-        values = np.broadcast_to(level, (n, *np.shape(level)))
-        model: Surrogate = (
-            Additive(np.zeros(values.shape), level)
-            if additive
-            else Slalom(values, np.zeros(n), (level, 0.0) if self.empty_rows else None)
-        )
+    def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
+        """Return the fit of a surrogate that has the mean score for every input."""
+        model = kind.constant(self.table.shape[1], self.level, self.empty_rows)
         return self.fitted(model, converged=True, iterations=0, note=note)
 
     def unscaled(self, found: "Fit", power: int) -> "Fit":
@@ -217,10 +208,10 @@ class Problem:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self.r2(self.mean_square(times_power(model(self.counts), -power) - self.scores))
 
-        model = _multiplied(found.model, power)
+        model = found.model.rescaled(power)
         if model is None or not r2(model) >= min(found.r2 - _SHOWS, 0.0):
-            found = self.constant(_TOO_LARGE, isinstance(found.model, Additive))
-            model = _multiplied(found.model, power, _LARGEST)  # a mean exceeds that by rounding alone
+            found = self.constant(_TOO_LARGE, type(found.model))
+            model = found.model.rescaled(power, _LARGEST)  # a mean exceeds that by rounding alone
             assert model is not None
         values_se, background_se = found.values_se, found.background_se
         if values_se is not None:
@@ -317,25 +308,6 @@ def _judged(found: Fit) -> Fit:
     return replace(found, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
 
 
-def _multiplied(model: Surrogate, power: int, limit: float = np.inf) -> Surrogate | None:
-    """Return a model whose scores are 2**power times as large, parameters cut off at a limit; None where one is infinite."""
-
-    def times(numbers: float | Floats) -> Floats:
-        return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
-
-    if isinstance(model, Additive):
-        effects, base = times(model.effects), times(model.base)
-        return Additive(effects, base) if all_finite(effects, base) else None
-    values, background, link = times(model.values), model.background, model.link
-    if background is not None:
-        background = background._replace(value=times(background.value))
-    if link is not None:
-        link = Link(times(link.middle), times(link.reach))
-    if not all_finite(values, *(background or ()), *(link or ())) or (link is not None and not np.all(link.reach)):
-        return None
-    return Slalom(values, model.importances, background, link, model.gamma)
-
-
 def all_finite(*arrays: Any) -> bool:
     """Return whether all numbers are finite; None stands for no numbers."""
     return all(array is None or bool(np.isfinite(array).all()) for array in arrays)
@@ -343,6 +315,8 @@ def all_finite(*arrays: Any) -> bool:
 
 class Fitter(ABC):
     """A strategy: hyper-parameters in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
+
+    surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
 
     def seeded(self, seed: int) -> "Fitter":
         """Return the fitter with this seed; itself where nothing is drawn at random."""

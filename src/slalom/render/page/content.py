@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, plain
 from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation, Quality
-from slalom.result.codec import encode_surrogate, plain
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -47,7 +46,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "units": e.units,
         "unit": e.unit,
         "surrogate": {
-            **encode_surrogate(e.surrogate),
+            **e.surrogate.to_dict(),
             "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
             "sizes": e.sizes.tolist(),
         },

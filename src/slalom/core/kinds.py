@@ -1,0 +1,31 @@
+"""The kinds of surrogates by the name that saved files have for them; a new kind is a file of its own and one entry here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from slalom.core.additive import Additive
+from slalom.core.base import Surrogate
+from slalom.core.surrogate import Slalom
+from slalom.errors import InputError
+
+KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive)}
+
+
+def from_dict(saved: Mapping[str, Any]) -> Surrogate:
+    """Return the surrogate of a dictionary made by `Surrogate.to_dict`, its numbers bit by bit.
+
+    Args:
+        saved: The dictionary; further keys are ignored. Where it has no "kind", as in files of slalom 0.1, it is an Additive
+            if it has a base, else a Slalom.
+
+    Raises:
+        InputError: The kind is unknown.
+
+    Example:
+        >>> from_dict(Additive([2.0, -1.0], base=0.5).to_dict()).base
+        0.5
+    """
+    kind = saved.get("kind", Slalom.kind if saved.get("base") is None else Additive.kind)
+    if kind not in KINDS:
+        raise InputError(f"the kind of a surrogate must be one of {', '.join(map(repr, KINDS))}; got {kind!r}; update slalom")
+    return KINDS[kind].from_dict(saved)
