@@ -8,7 +8,7 @@ import pytest
 from slalom import Explainer
 from slalom.errors import InputError
 from slalom.theory.oracle import Oracle
-from tests.render.figures.made import found, named
+from tests.render.figures.artists import artist, artists
 
 TEXT = "a good film with a bad end but what a good cast and a fine score"
 
@@ -28,7 +28,7 @@ def classes():
 
 
 def line(figure, gid):
-    return found(figure.axes[0], gid).get_xydata().T
+    return artist(figure.axes[0], gid).get_xydata().T
 
 
 @pytest.mark.parametrize(("make", "target"), [(one, None), (classes, None), (classes, "a")])
@@ -70,7 +70,7 @@ def test_the_model_is_asked_with_the_strongest_for_the_decision_taken_away_first
     assert np.array_equal(y, explainer.ask(e, keep))
     assert np.array_equal(line(figure, "surrogate")[1], e.predict(keep))
     assert np.isclose(y[0], e.score)
-    assert not named(figure.axes[0], "random")
+    assert not artists(figure.axes[0], "random")
 
 
 def test_random_orders_are_the_mean_of_what_the_model_says_and_repeat():

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, final
+from typing import Any, cast, final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from slalom.errors import InputError
-from slalom.render.figures.theme import Theme
+from slalom.render.palette import Theme
 
 _WIDE_FONTS = (
     *(
@@ -121,12 +121,12 @@ class Key(Legend):
             return super().get_window_extent(renderer)
 
 
-def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Any, Axes]:
+def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:
     """Return the user's axes and their figure, or new ones of this size in inches."""
     if ax is not None:
         if not isinstance(ax, Axes):
             raise InputError(f"ax must be matplotlib axes (of plt.subplots(), say) or None; got {type(ax).__name__}")
-        return ax.get_figure(root=True), ax
+        return cast(Figure, ax.get_figure(root=True)), ax
     figure = Picture(figsize=size, dpi=120, facecolor=theme.paper, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
     return figure, figure.add_subplot()
 

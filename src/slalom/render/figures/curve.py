@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from numpy.typing import NDArray
@@ -19,8 +20,9 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.render.figures.canvas import canvas, header, key
-from slalom.render.figures.theme import Theme, dress, mix
+from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
+from slalom.render.palette import Theme, mix
 
 _LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
 _PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
@@ -29,16 +31,16 @@ _POOL = 4
 _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
 
 
-def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Any:
+def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the queries that tested the fit, by how many units they lack."""
-    tested = view.of.held_out
+    tested = view.explanation.held_out
     if tested is None:
         raise InputError(
             "removal_curve needs the queries that tested the fit, and this explanation has none (check=0, a very short text,"
             " merged or from an old file); pass explainer= to ask the model now"
         )
     removed = (~tested.keep).sum(axis=1)
-    model, guess = view.pick(tested.scores), view.pick(view.of.predict(tested.keep))
+    model, guess = view.pick(tested.scores), view.pick(view.explanation.predict(tested.keep))
     figure, ax = _axes(view, ax, theme)
     header(
         ax,
@@ -58,20 +60,20 @@ def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Any:
     return figure
 
 
-def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Any:
+def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Figure:
     """Take units away and ask the model."""
     if not isinstance(explainer, Explainer):
         raise InputError(f"explainer must be the Explainer that made this explanation; got {type(explainer).__name__}")
-    n = len(view.of)
+    n = len(view.explanation)
     removed = np.unique((np.linspace(0, 1, steps + 1) ** 2 * (n - 1)).round().astype(np.int64))
     sign = -1.0 if view.score < 0 else 1.0
     rng = np.random.default_rng(seed)
     ways = [np.argsort(-sign * view.scores("removal"), kind="stable"), *(rng.permutation(n) for _ in range(orders))]
     keep = np.concatenate([_without(way, removed) for way in ways])
-    model = np.asarray(view.pick(explainer.ask(view.of, keep))).reshape(len(ways), -1)
-    guess = view.pick(view.of.predict(keep[: len(removed)]))
+    model = np.asarray(view.pick(explainer.ask(view.explanation, keep))).reshape(len(ways), -1)
+    guess = view.pick(view.explanation.predict(keep[: len(removed)]))
     figure, ax = _axes(view, ax, theme)
-    header(ax, theme, view.title(), f"{view.of.unit}s that speak for the decision taken away first, strongest first")
+    header(ax, theme, view.title(), f"{view.explanation.unit}s that speak for the decision taken away first, strongest first")
     shown = ["model", "surrogate"]
     if orders:
         ax.plot(
@@ -107,20 +109,20 @@ def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np
     return rank[None, :] >= removed[:, None]
 
 
-def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Any, Axes]:
+def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
-    ax.set_xlabel(f"{view.of.unit}s taken away (of {len(view.of)})")
-    ax.set_ylabel(view.of.score_name)
+    ax.set_xlabel(f"{view.explanation.unit}s taken away (of {len(view.explanation)})")
+    ax.set_ylabel(view.explanation.score_name)
     return figure, ax
 
 
 def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) -> None:
     """Add the zero line, the legend and, where the score is the log odds of one target, probabilities on the right."""
     ax.margins(x=0.02, y=0.08)
-    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.of), 2)]
+    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.explanation), 2)]
     ax.set_xscale("function", functions=(_root, _square))
-    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.of), 1.5))
+    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.explanation), 1.5))
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -134,13 +136,13 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) ->
     words = {
         "model": "the model itself",
         "surrogate": "what the explanation predicts",
-        "random": f"model, {view.of.unit}s in random order",
+        "random": f"model, {view.explanation.unit}s in random order",
     }
     handles = [
         Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
     ]
     key(ax, handles, [words[name] for name in names], theme)
-    if view.of.score_name == "log odds":
+    if view.explanation.score_name == "log odds":
         right = ax.secondary_yaxis("right")
         dress(right, theme)
         right.spines["right"].set_visible(False)
