@@ -174,18 +174,18 @@ def name_places(chart: Chart, size: tuple[float, float], name_sizes: Floats) -> 
     if beside:
         discs, radii, last = _occupied(chart, size, drawn)
         inside = np.array([2.0, 2.0, size[0] - 2, size[1] - 2])
-        found = place(discs, radii, [last[i] for i in beside], name_sizes[beside] + (2.0, 1.0), inside, _GAP)
-        for i, free in zip(beside, found, strict=True):
-            places[i] = None if free is None else _beside(drawn[i][-1], free)
+        free = place(discs, radii, [last[i] for i in beside], name_sizes[beside] + (2.0, 1.0), inside, _GAP)
+        for i, label in zip(beside, free, strict=True):
+            places[i] = None if label is None else _beside(drawn[i][-1], label)
     return places
 
 
-def _beside(end: Floats, found: Place) -> NamePlace:
+def _beside(end: Floats, label: Place) -> NamePlace:
     """Return a place beside the last point of a curve."""
-    left, bottom, right, top = found.box.tolist()
+    left, bottom, right, top = label.box.tolist()
     anchor: Literal["start", "middle", "end"] = "start" if left >= end[0] else "end" if right <= end[0] else "middle"
-    near = np.clip(end, found.box[:2], found.box[2:])
-    leader = ((float(end[0]), float(end[1])), (float(near[0]), float(near[1]))) if found.moved else ()
+    near = np.clip(end, label.box[:2], label.box[2:])
+    leader = ((float(end[0]), float(end[1])), (float(near[0]), float(near[1]))) if label.moved else ()
     return NamePlace((left, bottom, right, top), anchor, leader)
 
 
@@ -343,8 +343,8 @@ def _texts(compared: Compared, model: bool = False) -> str:
 def _filled(chart: Chart, compared: Compared, measure: str, points: dict[Row, list[_Estimate]]) -> Chart:
     """Return the chart with those points that its axes can show, and notes about the others."""
     curves, missing, outside = list[Curve](), list[str](), list[str]()
-    every = [point for estimates in points.values() for point in estimates]
-    usual = [median(map(abs, axis)) for axis in ([p[0] for p in every], [p[1] for p in every])] if every else [0.0, 0.0]
+    drawn = [point for estimates in points.values() for point in estimates]
+    usual = [median(map(abs, axis)) for axis in ([p[0] for p in drawn], [p[1] for p in drawn])] if drawn else [0.0, 0.0]
     least = [_ROUNDING * number if log else -math.inf for number, log in zip(usual, chart.log, strict=True)]
     for row, estimates in points.items():
         shown = sorted((p for p in estimates if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))

@@ -97,8 +97,8 @@ class Theme:
         hues = {name: getattr(self, name) for name in ("positive", "negative", "neutral")}
         parts = {name: " ".join(map(str, _bytes(hue))) for name, hue in hues.items()}  # for rgb(var(--positive) / alpha)
         texts = {f"{name}-text": hexadecimal(self.text(hue)) for name, hue in hues.items()}
-        every = plain | parts | texts | {"wash": f"{self.wash:g}"}
-        return f"color-scheme:{self.name};" + "".join(f"--{name}:{value};" for name, value in every.items())
+        variables = plain | parts | texts | {"wash": f"{self.wash:g}"}
+        return f"color-scheme:{self.name};" + "".join(f"--{name}:{value};" for name, value in variables.items())
 
 
 LIGHT = Theme(

@@ -1,12 +1,15 @@
 """Value against importance: points, sizes, colours, intervals, and names that cover nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
+from slalom.render.figures.canvas import Key
 from slalom.render.palette import THEMES
-from tests.factories import ODD_WORDS, in_order, random_words, three_classes
+from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes
 from tests.render.figures.artists import artist, artists
 
 
@@ -173,3 +176,14 @@ def test_long_names_are_shortened_and_odd_ones_kept():
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
         random_words(5).plot.scatter(**wrong)
+
+
+def test_scores_without_a_sign_have_no_direction():
+    e = replace(explanation("one two three", [0.5, 0.1, 0.3]), method="attention", signed=False)
+    figure = e.plot.scatter()
+    colours = artist(figure.axes[0], "units").get_facecolors()[:, :3]
+    directions = (colours - THEMES["light"].paper) / (np.array(THEMES["light"].neutral) - THEMES["light"].paper)
+    assert np.allclose(directions, directions[:, :1])  # all between paper and violet
+    labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
+    assert labels[0] == "neither for nor against: no sign"
+    assert "against" not in labels

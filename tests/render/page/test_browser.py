@@ -506,7 +506,7 @@ def test_text_stays_readable_in_light_and_dark(view):
 def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
     for width in (360, 1280):
         view.width(width)
-        for e in (fitted(), random_explanation(n=300, seed=3), fitted_classes().merge("sentence")):
+        for e in (fitted(), random_explanation(n=300, link=False, seed=3), fitted_classes().merge("sentence")):
             view.open([e, e])
             assert view.js("return document.documentElement.scrollWidth") <= width
             boxes = view.js(
@@ -520,7 +520,7 @@ def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
 
 
 def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
-    long = random_explanation(n=5000)
+    long = random_explanation(n=5000, link=False)
     view.open([long])
     assert view.js("return document.querySelectorAll('tbody tr').length") < 100
     assert view.js("return document.querySelectorAll('circle[data-i]').length") == 5000
@@ -528,12 +528,12 @@ def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
     assert view.js("return document.querySelectorAll('.unit')[4000].getAttribute('aria-pressed')") == "true"
     view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
     WebDriverWait(view.driver, 20).until(lambda _: view.linked() == [4321] * 3)  # the table scrolls to it
-    view.open([random_explanation(n=300, seed=i) for i in range(3)] * 10)
+    view.open([random_explanation(n=300, link=False, seed=i) for i in range(3)] * 10)
     assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
 
 
 def test_on_paper_the_page_is_light_and_has_every_row(view):
-    view.open([random_explanation(n=400)])
+    view.open([random_explanation(n=400, link=False)])
     view.one("#theme").click()
     view.js("window.dispatchEvent(new Event('beforeprint'))")
     assert view.js("return document.documentElement.dataset.theme") == "light"

@@ -176,11 +176,11 @@ def _names(figure: Any, ax: Axes, chart: Chart, theme: Theme) -> None:
     boxes = [name.get_window_extent() for name in words]
     sizes = np.array([[box.width, box.height] for box in boxes]) * points
     places = name_places(chart, (float(size[0]), float(size[1])), sizes)
-    for curve, name, found in zip(chart.curves, words, places, strict=True):
-        if found is None:
+    for curve, name, place in zip(chart.curves, words, places, strict=True):
+        if place is None:
             name.remove()
         else:
-            _put(ax, curve, name, found, size, theme)
+            _put(ax, curve, name, place, size, theme)
     if missing := places.count(None):
         note = f"no room for {missing} of {len(places)} names"
         look: dict[str, Any] = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "room"}
@@ -193,10 +193,10 @@ def _name(curve: Curve, theme: Theme) -> Words:
     return Words(0, 0, shorten(curve.name), size=TEXT_SIZE, color=colour, clip_on=False, gid=f"name {curve.name}", **look)
 
 
-def _put(ax: Axes, curve: Curve, name: Words, found: NamePlace, size: Any, theme: Theme) -> None:
-    left, bottom, right, top = found.box
+def _put(ax: Axes, curve: Curve, name: Words, place: NamePlace, size: Any, theme: Theme) -> None:
+    left, bottom, right, top = place.box
     name.set(x=(left + right) / 2 / size[0], y=(bottom + top) / 2 / size[1], transform=ax.transAxes, ha="center")
-    if found.leader:
-        x, y = (np.array(found.leader) / size).T
+    if place.leader:
+        x, y = (np.array(place.leader) / size).T
         look: dict[str, Any] = {"color": mix(theme.paper, _colour(curve, theme), 0.6), "linewidth": 0.7, "zorder": 1.5}
         ax.add_artist(Line2D(x, y, transform=ax.transAxes, clip_on=False, gid=f"leader {curve.name}", **look))

@@ -1,10 +1,10 @@
-"""The surrogate beside the model while units are taken away.
+"""The surrogate beside the model while units are removed.
 
-From the queries that tested the fit: mean and standard deviation of both, by how many units the queries lack; neighbouring
-numbers are pooled until there are four queries. Or asked now: units go in a fixed order, by the sign of the score times the
-removal effect in the whole text, largest first, beside the mean of random orders.
+`tested_curve` shows the queries that tested the fit: mean and standard deviation by how many units they lack; neighbouring
+numbers are pooled until there are four queries. `asked_curve` asks the model: units are removed in a fixed order, by the sign
+of the score times the removal effect in the whole text, largest first, beside the mean of random orders.
 
-The axis of removals is that of their square root: the first ones matter most.
+Removals are on a square-root axis, as the first ones matter most.
 """
 
 from typing import Any
@@ -34,47 +34,48 @@ _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
 def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the queries that tested the fit, by how many units they lack."""
     tested = view.explanation.held_out
+    if not view.explanation.signed:
+        raise InputError(
+            f"removal_curve has no prediction to show: the scores of {view.explanation.method} have no sign; pass explainer= to"
+            " ask the model in their order"
+        )
     if tested is None:
         raise InputError(
             "removal_curve needs the queries that tested the fit, and this explanation has none (check=0, a very short text,"
             " merged or from an old file); pass explainer= to ask the model now"
         )
     removed = (~tested.keep).sum(axis=1)
-    model, guess = view.pick(tested.scores), view.pick(view.explanation.predict(tested.keep))
+    model, predicted = view.pick(tested.scores), view.pick(view.explanation.predict(tested.keep))
     figure, ax = _axes(view, ax, theme)
-    header(
-        ax,
-        theme,
-        view.title(),
-        f"{len(removed)} queries that the fit has not seen: each one, mean and spread",
-    )
+    header(ax, theme, view.title(), f"{len(removed)} queries that the fit has not seen, their mean and standard deviation")
     groups = _pooled(removed)
     steps = np.array([removed[group].mean() for group in groups])
-    for scores, colour, style, name in ((model, theme.ink, "-", "model"), (guess, theme.neutral, "--", "surrogate")):
+    for scores, colour, style, name in ((model, theme.ink, "-", "model"), (predicted, theme.neutral, "--", "surrogate")):
         mean, spread = (np.array([part(scores[group]) for group in groups]) for part in (np.mean, np.std))
         ax.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.07, linewidth=0, zorder=1)
         ax.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, zorder=3, gid=name)
         ax.plot(removed, scores, ".", color=mix(theme.paper, colour, 0.55), markersize=4, zorder=2, gid=f"{name} queries")
-    ax.vlines(removed, model, guess, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
+    ax.vlines(removed, model, predicted, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
     _finish(ax, view, theme, ["model", "surrogate"], int(removed.min()))
     return figure
 
 
 def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Figure:
-    """Take units away and ask the model."""
+    """Draw the model's answers while units are removed."""
     if not isinstance(explainer, Explainer):
         raise InputError(f"explainer must be the Explainer that made this explanation; got {type(explainer).__name__}")
-    n = len(view.explanation)
+    e, n = view.explanation, len(view.explanation)
     removed = np.unique((np.linspace(0, 1, steps + 1) ** 2 * (n - 1)).round().astype(np.int64))
-    sign = -1.0 if view.score < 0 else 1.0
+    effect = view.scores("removal")
+    for_decision = np.abs(effect) if not e.signed else -effect if view.score < 0 else effect
     rng = np.random.default_rng(seed)
-    ways = [np.argsort(-sign * view.scores("removal"), kind="stable"), *(rng.permutation(n) for _ in range(orders))]
-    keep = np.concatenate([_without(way, removed) for way in ways])
-    model = np.asarray(view.pick(explainer.ask(view.explanation, keep))).reshape(len(ways), -1)
-    guess = view.pick(view.explanation.predict(keep[: len(removed)]))
+    sequences = [np.argsort(-for_decision, kind="stable"), *(rng.permutation(n) for _ in range(orders))]
+    keep = np.concatenate([_without(sequence, removed) for sequence in sequences])
+    model = np.asarray(view.pick(explainer.ask(e, keep))).reshape(len(sequences), -1)
     figure, ax = _axes(view, ax, theme)
-    header(ax, theme, view.title(), f"{view.explanation.unit}s that speak for the decision taken away first, strongest first")
-    shown = ["model", "surrogate"]
+    which = "largest effect for the decision" if e.signed else "highest scores"
+    header(ax, theme, view.title(), f"{e.unit}s with the {which} removed first")
+    shown = ["model"]
     if orders:
         ax.plot(
             removed, model[1:].mean(axis=0), color=mix(theme.paper, theme.muted, 0.5), linewidth=1.2, zorder=1, gid="random"
@@ -82,7 +83,10 @@ def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: in
         shown.append("random")
     look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3.5}
     ax.plot(removed, model[0], color=theme.ink, zorder=3, gid="model", **look)
-    ax.plot(removed, guess, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
+    if e.signed:  # scores without a sign predict nothing
+        predicted = view.pick(e.predict(keep[: len(removed)]))
+        ax.plot(removed, predicted, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
+        shown.insert(1, "surrogate")
     _finish(ax, view, theme, shown, 0)
     return figure
 
@@ -103,7 +107,7 @@ def _pooled(removed: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return presence of units (len(removed), n) when the first ones in this order are taken away."""
+    """Return presence of units (len(removed), n) when the first ones in this order are removed."""
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[None, :] >= removed[:, None]
@@ -112,7 +116,7 @@ def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np
 def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
-    ax.set_xlabel(f"{view.explanation.unit}s taken away (of {len(view.explanation)})")
+    ax.set_xlabel(f"{view.explanation.unit}s removed (of {len(view.explanation)})")
     ax.set_ylabel(view.explanation.score_name)
     return figure, ax
 
@@ -134,8 +138,8 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) ->
     ax.set_ylim(low, high)
     lines = {line.get_gid(): line for line in ax.get_lines()}
     words = {
-        "model": "the model itself",
-        "surrogate": "what the explanation predicts",
+        "model": "model",
+        "surrogate": "prediction of the explanation",
         "random": f"model, {view.explanation.unit}s in random order",
     }
     handles = [

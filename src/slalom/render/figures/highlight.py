@@ -1,8 +1,7 @@
-"""The text itself, each unit on a colour by its score: colour(score_i / max |score|).
+"""The text itself, each unit on the colour of its score: shade(score_i / max |score|).
 
-The text is set here, word by word: lines end at blanks, inside a word only where it is wider than a line (scripts without
-blanks: between units). Line breaks of the text are kept. A paragraph that begins in a script from right to left is set from the
-right.
+Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
+breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.
 """
 
 import re
@@ -89,14 +88,14 @@ def _strength(score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[f
 def _paragraphs(text: str, spans: Spans) -> tuple[list[list[_Piece]], int]:
     """Return the pieces of each paragraph, and how many units have no characters of their own in the text."""
     paragraphs: list[list[_Piece]] = [[]]
-    every = pieces(text, spans)
-    for characters, unit in every:
+    cut = pieces(text, spans)
+    for characters, unit in cut:
         for part in re.findall(rf"\r\n|[{_BREAKS}]|[^\S{_BREAKS}]+|\S+", characters):
             if part[0] in _BREAKS:
                 paragraphs.append([])
             else:
                 paragraphs[-1].append(_Piece(" " if part.isspace() else plain(part), _NOBODY if unit is None else unit))
-    return paragraphs, sum(piece.unit is not None and not piece.text for piece in every)
+    return paragraphs, sum(piece.unit is not None and not piece.text for piece in cut)
 
 
 def _measure() -> Any:

@@ -81,8 +81,8 @@ def _intervals(view: View) -> tuple[Floats, Floats]:
     return across, along
 
 
-def _area(weights: Floats, every: Floats) -> Floats:
-    return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * weights / max(float(every.max()), _FULL))
+def _area(share: Floats, weights: Floats) -> Floats:
+    return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * share / max(float(weights.max()), _FULL))
 
 
 def _colour(effect: float, top: float, directed: bool, theme: Theme) -> Colour:

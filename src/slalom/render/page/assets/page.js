@@ -340,23 +340,23 @@ window.addEventListener("scroll", () => byId("tip").hidden || tip.follow(state.b
 // --- theme: the system's until a button says otherwise
 
 const system = window.matchMedia("(prefers-color-scheme: dark)");
-let asked = null;
+let chosen = null;
 function paint(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   byId("theme").textContent = dark ? "☀ Light" : "☾ Dark";
 }
 byId("theme").addEventListener("click", () => {
-  asked = document.documentElement.dataset.theme !== "dark";
-  paint(asked);
+  chosen = document.documentElement.dataset.theme !== "dark";
+  paint(chosen);
 });
-system.addEventListener("change", () => asked === null && paint(system.matches));
+system.addEventListener("change", () => chosen === null && paint(system.matches));
 window.addEventListener("beforeprint", () => {
   paint(false);
   table.all = true;
   table.rows();
 });
 window.addEventListener("afterprint", () => {
-  paint(asked ?? system.matches);
+  paint(chosen ?? system.matches);
   table.all = false;
   table.rows();
 });
