@@ -8,14 +8,16 @@ from itertools import pairwise
 from math import log
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from slalom.errors import InputError
 from slalom.evaluate.comparison import MEASURES
-from slalom.render.charts import profile_chart, seconds_chart
+from slalom.render.charts import profile_chart, queries_chart, seconds_chart
 from slalom.render.page import comparison_page
 from slalom.render.page.charts import svg
 from slalom.render.palette import DARK, LIGHT, THEMES
+from tests.render.figures.artists import artists
 from tests.side_by_side import compared, realistic, record
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -138,6 +140,27 @@ def test_points_are_where_the_means_are():
     ratio = (at["joint 400"][1] - at["joint 100"][1]) / (at["joint 100"][1] - at["lime"][1])
     wide = [c.summary(row, "near").mean for row in c.rows[:3]]
     assert ratio == pytest.approx(log(wide[0] / wide[1]) / log(wide[2] / wide[0]), rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["profile", "against_queries", "against_seconds"])
+def test_the_page_draws_what_the_figure_draws(kind):
+    c = realistic((100, 400), texts=4)
+    figure = getattr(c.plot, kind)()
+    chart = {"profile": profile_chart, "against_queries": queries_chart, "against_seconds": seconds_chart}[kind]
+    drawn = shapes(chart(c) if kind == "profile" else chart(c, "near"))
+    ax = figure.axes[0]
+    texts = [text.text for text in drawn.iter("text")]
+    labels = [tick.get_text() for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_ticklabels()]
+    names = [name.get_text() for name in artists(ax, "name ")]
+    assert sorted(texts) == sorted([*labels, *names, ax.get_xlabel(), ax.get_ylabel()])
+    edge = [float(number) for number in re.findall(r"[0-9.]+", drawn.find("path").get("d"))]  # M left top V bottom H right
+    left, top, bottom, right = edge
+    for line in artists(ax, "curve "):
+        name = line.get_gid().removeprefix("curve ")
+        dots = [dot for dot in drawn.iter("circle") if dot[0].text.rsplit(":", 1)[0] == name]
+        at = [((float(d.get("cx")) - left) / (right - left), (bottom - float(d.get("cy"))) / (bottom - top)) for d in dots]
+        data = ax.transAxes.inverted().transform(ax.transData.transform(line.get_xydata()))
+        assert np.allclose(at, data, atol=2e-3), name
 
 
 def test_names_of_lines_stand_apart():

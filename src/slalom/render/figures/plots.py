@@ -30,8 +30,8 @@ class Plots:
         >>> import slalom
         >>> explainer = slalom.Explainer(lambda texts: [t.count("!") for t in texts], output="log_odds", progress=False)
         >>> figure = explainer("Stop! Now!").plot.bar(k=3)
-        >>> type(figure).__mro__[1].__name__
-        'Figure'
+        >>> figure.axes[0].get_xlabel()
+        'removal: by how much the score falls without it'
     """
 
     def __init__(self, explanation: Explanation) -> None:
