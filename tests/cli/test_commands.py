@@ -85,8 +85,8 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(run, monkeypatch):
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     _, out, _ = run("explain", SENTENCE)
-    assert "48;2;166;54;3mdull\x1b[0m" in out  # the strongest, against: on dark orange
-    assert "\x1b[38;2;67;147;195mbest\x1b[0m" in out  # not quite a quarter as strong, for: blue
+    assert "48;2;179;82;9mdull\x1b[0m" in out  # the strongest, against: on dark orange
+    assert "\x1b[38;2;62;131;198mbest\x1b[0m" in out  # not quite a quarter as strong, for: blue
     monkeypatch.setenv("COLORTERM", "")
     monkeypatch.setenv("TERM", "xterm")
     _, few, _ = run("explain", SENTENCE)

@@ -7,20 +7,7 @@ from hypothesis import strategies as st
 
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
-
-
-def planted(seed, n=6, *, classes=None, background=False, link=False, gamma=0.0):
-    rng = np.random.default_rng(seed)
-    shape = n if classes is None else (n, classes)
-    one = None if classes is None else classes
-    return Slalom(
-        rng.normal(size=shape),
-        rng.normal(size=n),
-        background=(rng.normal(size=one), 0.4) if background else None,
-        link=(rng.normal(size=one), rng.uniform(0.5, 2.0, size=one)) if link else None,
-        gamma=gamma,
-    )
-
+from tests.factories import random_slalom as planted
 
 KINDS = [
     {"classes": classes, "background": background, "link": link}

@@ -9,7 +9,7 @@ from slalom.errors import InputError
 from slalom.evaluate import ERASER, aopc, deletion_masks, fractions_of, insertion_masks, perturbation, steps_of
 from slalom.models.model import Head
 from slalom.theory.oracle import Oracle
-from tests.evaluate.made import adder, explanation
+from tests.factories import adder, explanation
 
 TEXT = "good bad great film with a very long end"
 EFFECTS = {"good": 2.0, "bad": -3.0, "great": 4.0, "film": 0.5}

@@ -13,7 +13,7 @@ from slalom import Explainer
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.evaluate import auroc, consensus, human_attention, unit_marks, word_spans, yelp_hat
-from tests.evaluate.made import explanation
+from tests.factories import explanation
 
 SHARED = Path(os.environ.get("SLALOM_SHARED", Path(__file__).parents[3] / "shared"))
 MAPS = SHARED / "data" / "yelp_hat.jsonl.gz"

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.evaluate import NaiveBayes, naive_bayes_correlation, rank_correlation
-from tests.evaluate.made import explanation
+from tests.factories import explanation
 
 TEXTS = ["good good film", "great film good end", "bad film", "bad bad end of a film", "so so"]
 LABELS = [1, 1, 0, 0, 0]

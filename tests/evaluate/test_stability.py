@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from slalom.errors import InputError
 from slalom.evaluate import instability, seed_instability
-from tests.evaluate.made import adder, explanation
+from tests.factories import adder, explanation
 
 TEXT = "good bad great film with a very long end"
 

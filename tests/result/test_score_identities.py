@@ -6,9 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slalom import Explanation
-from slalom.core import Additive, Lengths, Slalom
-from slalom.result import Fidelity
+from tests.factories import explained, random_additive, random_slalom, with_lengths
 
 TEXT = "ab cd ef. Gh ij kl"
 SPANS = np.array([[0, 1], [1, 2], [3, 5], [6, 8], [8, 9], [10, 12], [13, 15], [16, 18]])  # the first word has two
@@ -17,41 +15,15 @@ SURROGATES = ("plain", "background", "link", "bare link", "additive")
 
 
 def made(kind, lengths, classes):
-    rng = np.random.default_rng([len(kind), lengths, classes or 0])
-    shape = (N,) if classes is None else (N, classes)
-    background = (rng.normal(size=shape[1:]), 1.0)
-    link = (0.3, 1.2)
+    seed = [len(kind), lengths, classes or 0]
     if kind == "additive":
-        surrogate = Additive(rng.normal(size=shape), rng.normal(size=shape[1:]))
+        surrogate = random_additive(seed, N, classes=classes)
     else:
-        surrogate = Slalom(
-            2.0 * rng.normal(size=shape),
-            rng.normal(size=N),
-            background if kind in ("background", "link") else None,
-            link if "link" in kind else None,
-        )
-    offsets = Lengths(rng.normal(size=(N + 1, *shape[1:]))) if lengths else None
-    if offsets is not None and classes is not None:
-        offsets = Lengths(offsets.offsets - offsets.offsets.mean(axis=1, keepdims=True))
-    return Explanation(
-        text=TEXT,
-        units=tuple(TEXT[a:b] for a, b in SPANS),
-        spans=SPANS,
-        surrogate=surrogate,
-        score=0.0 if classes is None else np.zeros(classes),
-        target="all" if classes else "1",
-        labels=("0", "1", "2")[: classes or 2],
-        fidelity=Fidelity(None, None),
-        fit_r2=1.0,
-        unit="token",
-        sizes=np.ones(N, dtype=np.int64),
-        method="joint",
-        seed=0,
-        queries=1,
-        tokens=1,
-        seconds=0.0,
-        lengths=offsets,
-    )
+        background, link = kind in ("background", "link"), "link" in kind
+        surrogate = random_slalom(seed, N, classes=classes, background=background, link=link)
+    score = 0.0 if classes is None else np.zeros(classes)
+    e = explained(surrogate, TEXT, SPANS, unit="token", score=score)
+    return with_lengths(e) if lengths else e
 
 
 def merges(e):

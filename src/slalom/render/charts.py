@@ -1,93 +1,229 @@
-"""What the pictures of a comparison show, whoever draws it: `slalom.render.figures` as figures, `slalom.render.page` as a page.
+"""The charts of a comparison as plain data: what is drawn where, for figures and pages alike.
 
-profile          near error        against  units removed     one curve a method and budget
-against_queries  mean of a measure  against  the budget        one curve a method
-against_seconds  mean of a measure  against  mean seconds      one point a method and budget
+profile          near error         against  units removed     one curve per method and budget
+against_queries  mean of a measure  against  the budget        one curve per method
+against_seconds  mean of a measure  against  mean seconds      one point per method and budget
+
+`slalom.render.figures.compared` puts matplotlib's ink on a `Chart`, `slalom.render.page.charts` SVG's. Both are in points, with
+the origin in the lower left corner of the axes.
 """
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
+
+from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.evaluate.comparison import MEASURES, Compared
-from slalom.render.palette import OURS
+from slalom.render.labels import Place, place
+from slalom.render.palette import is_ours, method_number
+from slalom.result import NORMAL_95
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance
+TEXT_SIZE, LINE_HEIGHT = 9.0, 12.0  # of the names, points
+_DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.6), (6, 2, 1.2, 2))  # in line widths
+_COLUMN = 16.0  # points from the axes to the column of names
+_KEEP_AWAY, _STEP, _GAP = 3.5, 6.0, 1.5  # points: names from a curve, along a curve, between two things
 _MARGIN = 0.06
 _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 
-
-class Look(NamedTuple):
-    """Whether a method is ours, its number among those or among the others, and how strong its budget's colour is, 0 to 1."""
-
-    ours: bool
-    number: int
-    strength: float = 1.0
+Row = tuple[str, int | None]  # a method and its budget
+Point = tuple[float, float]
+_Estimate = tuple[float, float, float | None]  # x, y, standard error of y
 
 
 class Curve(NamedTuple):
-    """Points of one method, from left to right; se has None where a standard error is not known."""
+    """Points of one method, from left to right.
+
+    Attributes:
+        name: What it is called in the chart.
+        method: The method, which decides the colour.
+        strength: Share of the colour, 0 to 1: smaller budgets are paler.
+        x, y: The points.
+        half_widths: Half the 95% interval of each y; None where it is not known.
+    """
 
     name: str
-    look: Look
+    method: str
+    strength: float
     x: tuple[float, ...]
     y: tuple[float, ...]
-    se: tuple[float | None, ...]
+    half_widths: tuple[float | None, ...]
+
+    @property
+    def ours(self) -> bool:
+        """Whether the method is one of ours."""
+        return is_ours(self.method)
+
+    @property
+    def line_width(self) -> float:
+        """In points."""
+        return 2.4 if self.ours else 1.2
+
+    @property
+    def dash(self) -> tuple[float, ...]:
+        """Lengths of dashes and gaps in line widths; empty where the line is solid."""
+        return () if self.ours else _DASHES[method_number(self.method) % len(_DASHES)]
+
+    @property
+    def radius(self) -> float:
+        """Of its dots, in points."""
+        if len(self.x) == 1:
+            return 3.5 if self.ours else 2.75
+        return 2.25 if self.ours else 1.6
 
 
 class Chart(NamedTuple):
-    """Curves in axes that may be logarithmic; notes say what could not be shown."""
+    """Curves in axes that may be logarithmic.
+
+    Attributes:
+        title, subtitle, x_label, y_label: What is written.
+        log: Whether x and y are logarithmic.
+        curves: What is drawn, ours last.
+        notes: What could not be drawn.
+        column: Whether names of curves that reach the right edge stand in a column there.
+        bands: Whether intervals are bands along a curve instead of bars at its points.
+    """
 
     title: str
     subtitle: str
     x_label: str
     y_label: str
     log: tuple[bool, bool]
-    curves: tuple[Curve, ...]
-    notes: tuple[str, ...]
-    column: bool = False  # whether names of curves that reach the right stand in a column there
+    curves: tuple[Curve, ...] = ()
+    notes: tuple[str, ...] = ()
+    column: bool = False
+    bands: bool = False
 
     def limits(self, axis: int) -> tuple[float, float]:
         """Return the ends of the axis x (0) or y (1): all points with a margin."""
-        every = [number for curve in self.curves for number in (curve.x, curve.y)[axis]]
-        low, high = min(every), max(every)
+        numbers = [number for curve in self.curves for number in (curve.x, curve.y)[axis]]
+        low, high = min(numbers), max(numbers)
         if self.log[axis]:
             low, high = math.log10(low), math.log10(high)
         margin = _MARGIN * (high - low) or (0.3 if self.log[axis] else 0.1 * abs(high) or 1.0)
         low, high = low - margin, high + margin
         return (10**low, 10**high) if self.log[axis] else (low, high)
 
-    def aside(self) -> list[bool]:
+    def ticks(self, axis: int) -> list[tuple[float, str]]:
+        """Return the numbers to mark on an axis, as numbers and as text."""
+        return [(number, tick_label(number)) for number in ticks(*self.limits(axis), self.log[axis])]
+
+    def shares(self, points: Sequence[Point]) -> Floats:
+        """Return where points (k, 2) are between the ends of both axes, from 0 to 1."""
+        columns = []
+        for axis, numbers in enumerate(np.array(points, dtype=float).reshape(-1, 2).T):
+            ends = np.array(self.limits(axis))
+            low, high = np.log10(ends) if self.log[axis] else ends
+            columns.append(((np.log10(numbers) if self.log[axis] else numbers) - low) / (high - low))
+        return np.stack(columns, axis=1)
+
+    def intervals(self, curve: Curve) -> list[tuple[float, float, float]]:
+        """Return x, lower and upper end of the 95% intervals; none for the methods that are not ours.
+
+        A lower end below the axis, which a logarithmic one may not even have, is at the end of the axis.
+        """
+        if not curve.ours or all(half is None for half in curve.half_widths):
+            return []
+        floor = self.limits(1)[0]
+        ends = zip(curve.x, curve.y, curve.half_widths, strict=True)
+        return [(x, max(y - (half or 0.0), floor), y + (half or 0.0)) for x, y, half in ends]
+
+    def in_column(self) -> list[bool]:
         """Return which curves are named in the column; the others are named beside their last point."""
         right = max(curve.x[-1] for curve in self.curves)
         return [self.column and curve.x[-1] == right for curve in self.curves]
 
-    def share(self, axis: int, number: float) -> float:
-        """Return where a number is between the ends of an axis, from 0 to 1."""
-        low, high = self.limits(axis)
-        if self.log[axis]:
-            low, high, number = math.log10(low), math.log10(high), math.log10(number)
-        return (number - low) / (high - low)
+
+class NamePlace(NamedTuple):
+    """Where the name of a curve is written, in points.
+
+    Attributes:
+        box: Left, bottom, right, top.
+        anchor: The end of the name that must stay where it is, if it turns out to be longer or shorter.
+        leader: Points of a line from the curve to its name; empty where the name is next to it.
+    """
+
+    box: tuple[float, float, float, float]
+    anchor: Literal["start", "middle", "end"]
+    leader: tuple[Point, ...]
+
+
+def name_places(chart: Chart, size: tuple[float, float], name_sizes: Floats) -> list[NamePlace | None]:
+    """Return where the names of the curves go; None where there is no room.
+
+    Args:
+        chart: The chart.
+        size: Width and height of the axes, in points.
+        name_sizes: Width and height of each name (n_curves, 2), in points.
+    """
+    drawn = [chart.shares(list(zip(curve.x, curve.y, strict=True))) * size for curve in chart.curves]
+    places: list[NamePlace | None] = [None] * len(drawn)
+    column = [i for i, there in enumerate(chart.in_column()) if there]
+    heights = spread([drawn[i][-1, 1] for i in column], LINE_HEIGHT, 0.0, size[1])
+    left, half = size[0] + _COLUMN, name_sizes[:, 1] / 2
+    for i, y in zip(column, heights, strict=True):
+        x_end, y_end = drawn[i][-1].tolist()
+        leader = ((x_end, y_end), (max(x_end, size[0]), y_end), (left - 3.0, y))
+        places[i] = NamePlace((left, y - half[i], left + name_sizes[i, 0], y + half[i]), "start", leader)
+    beside = sorted(set(range(len(drawn))) - set(column), key=lambda i: not chart.curves[i].ours)
+    if beside:
+        discs, radii, last = _occupied(chart, size, drawn)
+        inside = np.array([2.0, 2.0, size[0] - 2, size[1] - 2])
+        free = place(discs, radii, [last[i] for i in beside], name_sizes[beside] + (2.0, 1.0), inside, _GAP)
+        for i, label in zip(beside, free, strict=True):
+            places[i] = None if label is None else _beside(drawn[i][-1], label)
+    return places
+
+
+def _beside(end: Floats, label: Place) -> NamePlace:
+    """Return a place beside the last point of a curve."""
+    left, bottom, right, top = label.box.tolist()
+    anchor: Literal["start", "middle", "end"] = "start" if left >= end[0] else "end" if right <= end[0] else "middle"
+    near = np.clip(end, label.box[:2], label.box[2:])
+    leader = ((float(end[0]), float(end[1])), (float(near[0]), float(near[1]))) if label.moved else ()
+    return NamePlace((left, bottom, right, top), anchor, leader)
+
+
+def _occupied(chart: Chart, size: tuple[float, float], drawn: list[Floats]) -> tuple[Floats, Floats, list[int]]:
+    """Return discs that names keep away from, (n, 2) and (n,), and which of them are the last points of the curves.
+
+    A line is a chain of discs, and so is an interval.
+    """
+    discs, radii, last = list[Floats](), list[Floats](), list[int]()
+    for curve, points in zip(chart.curves, drawn, strict=True):
+        for x, low, high in chart.intervals(curve):
+            ends = chart.shares([(x, low), (x, high)]) * size
+            discs.append(ends[0] + (ends[1] - ends[0]) * np.linspace(0, 1, 9)[:, None])
+            radii.append(np.full(9, 0.5))
+        chain = [points[:1]]
+        for start, end in pairwise(points):
+            n = max(2, int(np.linalg.norm(end - start) / _STEP))
+            chain.append(start + (end - start) * np.linspace(0, 1, n + 1)[1:, None])
+        discs += chain
+        radii.append(np.full(sum(map(len, chain)), _KEEP_AWAY if curve.ours else 3.0))
+        last.append(sum(map(len, discs)) - 1)
+    return np.concatenate(discs), np.concatenate(radii), last
 
 
 def profile_chart(compared: Compared) -> Chart:
     """Return the near error by the number of units removed."""
-    found = {row: compared.profile(row) for row in compared.rows}
     points = {
-        row: [(float(k), one.mean, one.se) for k, one in profile.items() if one.mean is not None]
-        for row, profile in found.items()
+        row: [(float(k), summary.mean, summary.se) for k, summary in compared.profile(row).items() if summary.mean is not None]
+        for row in compared.rows
     }
     chart = Chart(
         title="How far predictions are off near the text",
-        subtitle=f"{_texts(compared, model=True)}; bands are one standard error",
+        subtitle=f"{_texts(compared, model=True)}; bands are 95% intervals",
         x_label="units removed",
         y_label="squared error of the predicted change",
         log=(False, True),
-        curves=(),
-        notes=(),
         column=True,
+        bands=True,
     )
     return _filled(chart, compared, "profile", points)
 
@@ -95,44 +231,42 @@ def profile_chart(compared: Compared) -> Chart:
 def queries_chart(compared: Compared, measure: str) -> Chart:
     """Return a measure against the budget; a method that takes none is where its number of queries is."""
     _check(compared, measure)
-    points: dict[tuple[str, int | None], list[tuple[float, float, float | None]]] = {}
+    points: dict[Row, list[_Estimate]] = {}
     for row in compared.rows:
         method, budget = row
-        asked = float(budget) if budget is not None else compared.summary(row, "queries").mean
-        one = compared.summary(row, measure)
+        queries = float(budget) if budget is not None else compared.summary(row, "queries").mean
+        summary = compared.summary(row, measure)
         points.setdefault((method, None), [])
-        if one.mean is not None and asked is not None:
-            points[method, None].append((asked, one.mean, one.se))
-    asked_for = "queries asked for; those made, where a method takes no number"
-    chart = _against(compared, measure, "queries", asked_for)._replace(column=True)
+        if summary.mean is not None and queries is not None:
+            points[method, None].append((queries, summary.mean, summary.se))
+    x_label = "query budget; queries made, where a method takes no budget"
+    chart = _against(compared, measure, "queries", x_label)._replace(column=True)
     return _filled(chart, compared, measure, points)
 
 
 def seconds_chart(compared: Compared, measure: str) -> Chart:
     """Return a measure against the time of an explanation."""
     _check(compared, measure)
-    points: dict[tuple[str, int | None], list[tuple[float, float, float | None]]] = {}
+    points: dict[Row, list[_Estimate]] = {}
     for row in compared.rows:
-        one, time = compared.summary(row, measure), compared.summary(row, "seconds").mean
-        points[row] = [] if one.mean is None or time is None else [(time, one.mean, one.se)]
-    chart = _against(compared, measure, "time", "seconds an explanation")
+        summary, time = compared.summary(row, measure), compared.summary(row, "seconds").mean
+        points[row] = [] if summary.mean is None or time is None else [(time, summary.mean, summary.se)]
+    chart = _against(compared, measure, "time", "seconds per explanation")
     return _filled(chart, compared, measure, points)
 
 
 def _against(compared: Compared, measure: str, what: str, x_label: str) -> Chart:
-    """Return the chart of a measure against something that takes a logarithmic axis, with nothing in it yet."""
+    """Return the chart of a measure against something on a logarithmic axis, still without curves."""
     return Chart(
-        title=f"{_said(measure)} against {what}",
-        subtitle=f"{MEASURES[measure][1]}; {_texts(compared)}",
+        title=f"{measure.replace('_', ' ').capitalize()} against {what}",
+        subtitle=f"{MEASURES[measure][1]}; {_texts(compared)}; bars are 95% intervals",
         x_label=x_label,
         y_label=measure_label(measure),
         log=(True, measure in LOG),
-        curves=(),
-        notes=(),
     )
 
 
-def row_name(compared: Compared, row: tuple[str, int | None]) -> str:
+def row_name(compared: Compared, row: Row) -> str:
     """Return the method, with its budget where it was given several."""
     method, budget = row
     several = sum(name == method for name, _ in compared.rows) > 1
@@ -154,9 +288,9 @@ def ticks(low: float, high: float, log: bool) -> list[float]:
     if log:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         for digits in ((1,), (1, 3), (1, 2, 5)):
-            found = [t for t in (float(f"{d}e{e}") for e in decades for d in digits) if low <= t <= high]
-            if len(found) >= (2 if digits == (1,) else 3):
-                return found[:: -(-len(found) // 8)]
+            inside = [t for t in (float(f"{d}e{e}") for e in decades for d in digits) if low <= t <= high]
+            if len(inside) >= (2 if digits == (1,) else 3):
+                return inside[:: -(-len(inside) // 8)]
     step10 = 10.0 ** math.floor(math.log10((high - low) / 4))
     step = next(m * step10 for m in (1, 2, 5, 10) if (high - low) / (m * step10) <= 6)
     return [round(k * step, 12) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -171,9 +305,9 @@ def tick_label(number: float) -> str:
 
 
 def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Return places between low and high that are `apart`, in the order of those wanted and as near to them as squares tell.
+    """Return the places between low and high, at least `apart` and in order, that are closest to those wanted in least squares.
 
-    Where there is no room for that, they are as far apart as there is.
+    Where there is no room for that, they are evenly spread.
 
     >>> spread([5.0, 5.0, 9.0], 2.0, 0.0, 10.0)
     [4.0, 6.0, 9.0]
@@ -200,52 +334,36 @@ def _check(compared: Compared, measure: str) -> None:
         raise InputError(f"measure must be one that was taken, {', '.join(compared.measures)}; got {measure!r}")
 
 
-def _said(measure: str) -> str:
-    return measure.replace("_", " ").capitalize()
-
-
 def _texts(compared: Compared, model: bool = False) -> str:
     n = len({record["text"] for record in compared.records})
     name = str(compared.about.get("model") or "") if model else ""
     return f"mean of {n} text{'' if n == 1 else 's'}" + (f", {name if len(name) <= 40 else name[:39] + '…'}" if name else "")
 
 
-def _filled(
-    chart: Chart,
-    compared: Compared,
-    what: str,
-    points: dict[tuple[str, int | None], list[tuple[float, float, float | None]]],
-) -> Chart:
+def _filled(chart: Chart, compared: Compared, measure: str, points: dict[Row, list[_Estimate]]) -> Chart:
     """Return the chart with those points that its axes can show, and notes about the others."""
-    curves, without, outside = list[Curve](), list[str](), list[str]()
-    usual = [median([abs(number) for number in axis] or [0.0]) for axis in _axes(points)]
+    curves, missing, outside = list[Curve](), list[str](), list[str]()
+    drawn = [point for estimates in points.values() for point in estimates]
+    usual = [median(map(abs, axis)) for axis in ([p[0] for p in drawn], [p[1] for p in drawn])] if drawn else [0.0, 0.0]
     least = [_ROUNDING * number if log else -math.inf for number, log in zip(usual, chart.log, strict=True)]
-    for row, every in points.items():
-        shown = sorted((p for p in every if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))
+    for row, estimates in points.items():
+        shown = sorted((p for p in estimates if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))
         name = row_name(compared, row) if row in compared.rows else row[0]
         if shown:
             x, y, se = zip(*shown, strict=True)
-            curves.append(Curve(name, _look(compared, row), x, y, se))
-        elif not every:
-            without.append(name)
-        if len(shown) < len(every):
+            half_widths = tuple(None if error is None else NORMAL_95 * error for error in se)
+            curves.append(Curve(name, row[0], _strength(compared, row), x, y, half_widths))
+        elif not estimates:
+            missing.append(name)
+        if len(shown) < len(estimates):
             outside.append(name)
-    notes = [f"no {what} for {', '.join(without)}"] if without else []
+    notes = [f"no {measure} for {', '.join(missing)}"] if missing else []
     notes += [f"0 or less (but for rounding), so not on a logarithmic axis: {', '.join(outside)}"] if outside else []
-    return chart._replace(curves=tuple(curves), notes=tuple(notes))
+    return chart._replace(curves=tuple(sorted(curves, key=lambda curve: curve.ours)), notes=tuple(notes))
 
 
-def _axes(points: dict[tuple[str, int | None], list[tuple[float, float, float | None]]]) -> tuple[list[float], list[float]]:
-    every = [point for some in points.values() for point in some]
-    return [point[0] for point in every], [point[1] for point in every]
-
-
-def _look(compared: Compared, row: tuple[str, int | None]) -> Look:
-    """Return the look of a method: fixed for ours, in their order for the others; the largest budget is strongest."""
+def _strength(compared: Compared, row: Row) -> float:
+    """Return how strong the colour of a budget is: the largest one has all of it."""
     method, budget = row
     budgets = sorted(b for name, b in compared.rows if name == method and b is not None)
-    strength = 1.0 if budget is None or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)
-    if method in OURS:
-        return Look(True, OURS.index(method), strength)
-    others = list(dict.fromkeys(name for name, _ in compared.rows if name not in OURS))
-    return Look(False, others.index(method), strength)
+    return 1.0 if budget is None or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)

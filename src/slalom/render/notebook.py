@@ -1,6 +1,6 @@
 """An explanation in a notebook: the text with its units coloured by their effect, in HTML without a script.
 
-Blue speaks for the target, orange against it. The text colour is that of the notebook, light or dark.
+The text colour is that of the notebook, light or dark.
 """
 
 import html
@@ -12,7 +12,7 @@ from slalom.text import pieces, printable
 
 
 def notebook(e: Explanation) -> str:
-    """Return the HTML of one explanation."""
+    """Return the HTML of an explanation."""
     leading = e.leading
     effects = e.removal
     several = effects.ndim == 2
@@ -23,22 +23,24 @@ def notebook(e: Explanation) -> str:
         if i is None:
             parts.append(escaped(text))
             continue
-        said = f"{e.units[i]}: {e.numbers_of(i, effects)}"
-        line = "solid" if shares[i] >= 0 else "dashed"
-        look = f"background:{wash(shares[i])};border-bottom:2px {line} {wash(shares[i])};border-radius:3px;padding:1px 0"
-        parts.append(f'<span style="{look}" title="{escaped(said)}">{escaped(text)}</span>')
-    ends = " &middot; ".join(
-        f'<b style="background:{wash(side)};padding:0 .5em;font-weight:inherit">{word} {escaped(label)}</b>'
-        for side, word in ((1.0, "for"), (-1.0, "against"))
+        numbers = f"{e.units[i]}: {e.numbers_of(i, effects)}"
+        line, colour = "dashed" if shares[i] < 0 and e.signed else "solid", wash(shares[i], e.signed)
+        look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
+        parts.append(f'<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
+    keys = ((1.0, f"for {label}"), (-1.0, f"against {label}")) if e.signed else ((1.0, "counts much"),)
+    legend = " &middot; ".join(
+        f'<b style="background:{wash(side, e.signed)};padding:0 .5em;font-weight:inherit">{escaped(words)}</b>'
+        for side, words in keys
     )
-    sure = f"{escaped(e.decided)} &middot; " if e.decided else ""
-    head = f"<b>{sure}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_said)}"
+    meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
+    decision = f"{escaped(e.decided)} &middot; " if e.decided else ""
+    head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_said)}"
     note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)
     return (
         '<div style="color:inherit;max-width:56em">'
         f'<p style="margin:.4em 0">{head}</p>'
         f'<p dir="auto" style="line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere">{"".join(parts)}</p>'
-        f'<p style="margin:.4em 0;font-size:85%">{ends} &middot; effect of removal; hover for numbers</p>{note}</div>'
+        f'<p style="margin:.4em 0;font-size:85%">{legend} &middot; {meaning}; hover for numbers</p>{note}</div>'
     )
 
 

@@ -1,24 +1,182 @@
-"""The colours of every picture and page, in one place: blue speaks for the target, orange against it.
+"""The colours of every figure and page, in one place.
 
-The pair is told apart by people with any kind of colour blindness. Colours are laid over the page as a wash of at most
-`STRONGEST`, so that black text on a white page and white text on a black one stay readable.
+Blue is for the target, orange against it; violet has no direction (importances, scores without a sign). The three can be told
+apart with any kind of colour blindness. A score t in [-1, 1] lies behind its text as
+
+    colour(t) = (1 - a) paper + a hue,    a = wash |t|
+
+and `wash` is so small that ink is readable on all of them (contrast of at least 4.5, WCAG AA).
+
+Methods side by side: ours, as the registry lists them, in strong colours; every other method in a quiet one that depends on
+nothing but its name.
 """
+
+import colorsys
+from dataclasses import dataclass
+from typing import TypeAlias, final
+from zlib import crc32
 
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.methods.registry import BUILT_IN
+from slalom.methods.surrogate import OURS
 
-FOR = (33, 102, 172)
-AGAINST = (217, 95, 2)
-LOUD = (117, 112, 179)  # importances, which have no sign
-STRONGEST = 0.6
+Colour: TypeAlias = tuple[float, float, float]  # red, green, blue, 0 to 1
 
-# Methods side by side: ours in strong colours, the others in quiet ones, again and again; each on white paper and on dark.
-OURS = ("joint", "local", "eff", "fidel")
-OURS_LIGHT = ((33, 102, 172), (217, 95, 2), (176, 42, 122), (0, 124, 108))
-OURS_DARK = ((90, 160, 225), (243, 142, 62), (236, 124, 190), (66, 190, 166))
-OTHERS_LIGHT = ((128, 132, 138), (150, 120, 88), (104, 134, 104), (138, 112, 150), (92, 122, 150), (160, 112, 112))
-OTHERS_DARK = ((140, 146, 154), (176, 148, 112), (128, 160, 128), (166, 140, 180), (122, 152, 180), (186, 138, 138))
+_READABLE = 5.0  # contrast of coloured text; 4.5 on paper and a little more for tinted rows
+_OUR_NAMES = tuple(method.name for method in OURS)
+_OTHER_NAMES = tuple(method.name for method in BUILT_IN if method.name not in _OUR_NAMES)
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 lie far apart
+
+
+def _rgb(hexadecimal: str) -> Colour:
+    red, green, blue = bytes.fromhex(hexadecimal)
+    return red / 255, green / 255, blue / 255
+
+
+@final
+@dataclass(frozen=True)
+class Theme:
+    """The colours of one theme.
+
+    Attributes:
+        name: "light" or "dark".
+        page: Behind the cards of a page.
+        paper: Behind text and charts.
+        faint: Stripes and grids.
+        line: Axes and borders.
+        ink: Main text.
+        muted: Other text.
+        positive: For the target.
+        negative: Against the target.
+        neutral: Without a direction.
+        wash: Share of the hue behind the text with the strongest score.
+        strong: Hues of our methods, in the order of the registry.
+        quiet: Lightness and saturation of all other methods.
+    """
+
+    name: str
+    page: Colour
+    paper: Colour
+    faint: Colour
+    line: Colour
+    ink: Colour
+    muted: Colour
+    positive: Colour
+    negative: Colour
+    neutral: Colour
+    wash: float
+    strong: tuple[Colour, ...]
+    quiet: tuple[float, float]
+
+    def hue(self, score: float, signed: bool = True) -> Colour:
+        """Return the full colour of a score's direction."""
+        if not signed:
+            return self.neutral
+        return self.muted if score == 0 else self.positive if score > 0 else self.negative
+
+    def shade(self, t: float, signed: bool = True) -> Colour:
+        """Return the colour behind a text whose score is t in [-1, 1], or in [0, 1] where it has no sign."""
+        return mix(self.paper, self.hue(t, signed), self.wash * min(abs(t), 1.0))
+
+    def text(self, hue: Colour) -> Colour:
+        """Return a hue with as much ink as makes it readable on paper."""
+        shares = np.linspace(0, 1, 41)
+        return next(c for c in (mix(hue, self.ink, float(s)) for s in shares) if contrast(c, self.paper) >= _READABLE)
+
+    def method(self, name: str) -> Colour:
+        """Return the colour of a method."""
+        if is_ours(name):
+            return self.strong[_OUR_NAMES.index(name) % len(self.strong)]
+        return colorsys.hls_to_rgb(method_number(name) * _GOLDEN % 1.0, *self.quiet)
+
+    def css(self) -> str:
+        """Return the colours as declarations of CSS variables."""
+        plain = {name: hexadecimal(getattr(self, name)) for name in ("page", "paper", "faint", "line", "ink", "muted")}
+        hues = {name: getattr(self, name) for name in ("positive", "negative", "neutral")}
+        parts = {name: " ".join(map(str, _bytes(hue))) for name, hue in hues.items()}  # for rgb(var(--positive) / alpha)
+        texts = {f"{name}-text": hexadecimal(self.text(hue)) for name, hue in hues.items()}
+        variables = plain | parts | texts | {"wash": f"{self.wash:g}"}
+        return f"color-scheme:{self.name};" + "".join(f"--{name}:{value};" for name, value in variables.items())
+
+
+LIGHT = Theme(
+    name="light",
+    page=_rgb("f6f6f4"),
+    paper=_rgb("ffffff"),
+    faint=_rgb("eeeff0"),
+    line=_rgb("d6dade"),
+    ink=_rgb("1c2026"),
+    muted=_rgb("5d6570"),
+    positive=_rgb("2166ac"),
+    negative=_rgb("d95f02"),
+    neutral=_rgb("7651a0"),
+    wash=0.6,
+    strong=tuple(map(_rgb, ("2166ac", "d95f02", "b02a7a", "007c6c"))),
+    quiet=(0.48, 0.2),
+)
+DARK = Theme(
+    name="dark",
+    page=_rgb("121417"),
+    paper=_rgb("1a1d21"),
+    faint=_rgb("23272c"),
+    line=_rgb("3a414a"),
+    ink=_rgb("e8ebef"),
+    muted=_rgb("9ca5b0"),
+    positive=_rgb("5aa0e1"),
+    negative=_rgb("f38e3e"),
+    neutral=_rgb("b191d6"),
+    wash=0.5,
+    strong=tuple(map(_rgb, ("5aa0e1", "f38e3e", "ec7cbe", "42bea6"))),
+    quiet=(0.62, 0.22),
+)
+THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
+
+
+def is_ours(method: str) -> bool:
+    """Return whether a method is one of ours.
+
+    >>> is_ours("joint"), is_ours("lime")
+    (True, False)
+    """
+    return method in _OUR_NAMES
+
+
+def method_number(method: str) -> int:
+    """Return a number that tells a method that is not ours from the others: its place in the registry, or one by its name."""
+    known = method in _OTHER_NAMES
+    return _OTHER_NAMES.index(method) if known else len(_OTHER_NAMES) + crc32(method.encode("utf-8", "surrogatepass"))
+
+
+def mix(first: Colour, second: Colour, share: float) -> Colour:
+    """Return a colour between two: `share` of the second."""
+    red, green, blue = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
+    return red, green, blue
+
+
+def contrast(first: Colour, second: Colour) -> float:
+    """Return the contrast ratio of WCAG 2, 1 to 21."""
+    low, high = sorted((_luminance(first), _luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Colour) -> float:
+    c = np.asarray(colour)
+    return float(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722))
+
+
+def _bytes(colour: Colour) -> tuple[int, ...]:
+    return tuple(round(255 * part) for part in colour)
+
+
+def hexadecimal(colour: Colour) -> str:
+    """Return a colour as CSS and terminals write it.
+
+    >>> hexadecimal((1.0, 0.5, 0.0))
+    '#ff8000'
+    """
+    return "#" + bytes(_bytes(colour)).hex()
 
 
 def strengths(scores: Floats) -> Floats:
@@ -31,11 +189,11 @@ def strengths(scores: Floats) -> Floats:
     return np.zeros_like(scores) if top == 0.0 else np.asarray(scores / top)
 
 
-def wash(strength: float) -> str:
-    """Return the CSS colour of a strength in [-1, 1].
+def wash(strength: float, signed: bool = True) -> str:
+    """Return the CSS colour behind a score of this strength in [-1, 1], for paper of any colour.
 
-    >>> wash(1.0), wash(-0.5)
-    ('rgba(33,102,172,0.600)', 'rgba(217,95,2,0.300)')
+    >>> wash(1.0), wash(-0.5), wash(0.5, signed=False)
+    ('rgba(33,102,172,0.600)', 'rgba(217,95,2,0.300)', 'rgba(118,81,160,0.300)')
     """
-    red, green, blue = FOR if strength > 0 else AGAINST
-    return f"rgba({red},{green},{blue},{STRONGEST * abs(strength):.3f})"
+    red, green, blue = _bytes(LIGHT.hue(strength or 1.0, signed))
+    return f"rgba({red},{green},{blue},{LIGHT.wash * abs(strength):.3f})"

@@ -1,4 +1,4 @@
-"""An explanation in a terminal: the prediction, the text in colours, the strongest units, and how far to trust it."""
+"""An explanation in a terminal: prediction, text in colours, strongest units, and how well it predicts the model."""
 
 import unicodedata
 
@@ -8,23 +8,40 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.core.checks import Floats
-from slalom.render.palette import strengths
+from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
 from slalom.result import NORMAL_95, Explanation
 from slalom.text import printable
 
-# From weak to strong, readable on light and dark; blue speaks for the target, orange against it.
-_FOR = ("#4393c3", "#4393c3 bold underline", "black on #4393c3", "bold white on #2166ac")
-_AGAINST = ("#e6700f", "#e6700f bold underline", "black on #e6700f", "bold white on #a63603")
-# And for terminals of sixteen colours.
-_FOR_16 = ("cyan", "cyan bold underline", "black on cyan", "bold white on blue")
-_AGAINST_16 = ("yellow", "yellow bold underline", "black on yellow", "bold white on red")
+
+def _ramp(weak: str, strong: str) -> tuple[str, ...]:
+    """Return styles from weak to strong."""
+    return weak, f"{weak} bold underline", f"black on {weak}", f"bold white on {strong}"
+
+
+def _hue(light: Colour, dark: Colour) -> tuple[str, ...]:
+    """Return the styles of a hue: in the middle of both themes it is readable on light and dark."""
+    return _ramp(hexadecimal(mix(light, dark, 0.5)), hexadecimal(LIGHT.text(light)))
+
+
+_FOR = _hue(LIGHT.positive, DARK.positive)
+_AGAINST = _hue(LIGHT.negative, DARK.negative)
+_NEUTRAL = _hue(LIGHT.neutral, DARK.neutral)
+# For terminals of sixteen colours.
+_FOR_16, _AGAINST_16, _NEUTRAL_16 = _ramp("cyan", "blue"), _ramp("yellow", "red"), _ramp("magenta", "magenta")
 _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
 
 
 def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
-    """Print an explanation; `number` says which of several it is."""
+    """Print an explanation.
+
+    Args:
+        e: What is shown.
+        screen: Where it is shown.
+        top: How many of the strongest units are listed.
+        number: Which of several texts it is, for the heading.
+    """
     if number:
         screen.rule(f"text {number}", align="left")
     effect = e.scores("removal")
@@ -41,25 +58,28 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
         screen.print(part, soft_wrap=wide)
     screen.print(_table(e, effect, top, screen.width))
     many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
-    sure = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
-    screen.print(Text(f"{many}removal: how much of the {kind} of {about} goes with it{sure}", "dim"), soft_wrap=wide)
+    within = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
+    what = f"removal: by how much the {kind} of {about} falls without it"
+    what = what if e.signed else f"{e.method}: how much it counts, neither for nor against {about}"
+    screen.print(Text(f"{many}{what}{within}", "dim"), soft_wrap=wide)
     if e.length_effect is not None:
-        own = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
-        what = "one token fewer, whichever it is"
-        screen.print(
-            Text(f"of which the mere length: {_signed(own, float(np.abs(effect).max()))} for {what}", "dim"), soft_wrap=wide
-        )
-    screen.print(Text(said(e)), soft_wrap=wide)
+        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
+        length_note = f"of which due to length alone: {_signed(slope, float(np.abs(effect).max()))} per token"
+        screen.print(Text(length_note, "dim"), soft_wrap=wide)
+    screen.print(Text(quality(e)), soft_wrap=wide)
     for remark in e.remarks:
         screen.print(Text(f"note: {remark}"), soft_wrap=wide)
 
 
 def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
     """Return the text with its units coloured by their effect (n,); few: in sixteen colours."""
-    line, palettes = Text(_harmless(e.text)), (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    line = Text(_harmless(e.text))
+    ramps = (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    if not e.signed:
+        ramps = ((_NEUTRAL_16 if few else _NEUTRAL),) * 2
     for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
         if abs(share) >= _LEAST and stop > start:
-            line.stylize(palettes[share < 0][min(int(abs(share) * 4), 3)], start, stop)
+            line.stylize(ramps[share < 0][min(int(abs(share) * 4), 3)], start, stop)
     return line
 
 
@@ -72,13 +92,17 @@ def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
     column = e.column()
     errors = e.values_se if e.values_se is None or column is None else e.values_se[:, column]
     values = [_interval(v, None if errors is None else errors[i]) for i, v in enumerate(e.scores("value"))]
-    sure = e.importances_se
-    importances = [_interval(s, None if sure is None else sure[i]) for i, s in enumerate(e.importances)]
+    importance_errors = e.importances_se
+    importances = [
+        _interval(s, None if importance_errors is None else importance_errors[i]) for i, s in enumerate(e.importances)
+    ]
     longest = float(np.abs(effect).max()) or 1.0
-    bars = [Text("█" * round(_BAR * abs(x) / longest) or "▏", _FOR[0] if x > 0 else _AGAINST[0]) for x in effect]
+    styles = [(_FOR if x > 0 else _AGAINST)[0] if e.signed else _NEUTRAL[0] for x in effect]
+    bars = [Text("█" * round(_BAR * abs(x) / longest) or "▏", style) for x, style in zip(effect, styles, strict=True)]
     name = "token" if e.unit == "type" else e.unit
     names = [_short(e.units[i], max(width // 3, 12)) for i in chosen]
-    columns: list[tuple[str, list[str] | list[Text]]] = [("removal", [_signed(x, longest) for x in effect]), ("", bars)]
+    numbers = [_signed(x, longest) if e.signed else _signed(x, longest).removeprefix("+") for x in effect]
+    columns: list[tuple[str, list[str] | list[Text]]] = [("removal" if e.signed else "score", numbers), ("", bars)]
     if not e.additive:
         columns += [("value", values), ("importance", importances), ("weight", [f"{w:.1%}" for w in e.weights])]
     left = width - max(len(name), *map(len, names))
@@ -117,12 +141,12 @@ def _harmless(text: str) -> str:
     )
 
 
-def said(e: Explanation) -> str:
+def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it took."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
     if not e.signed:
         return took
-    parts = [f"{quality.shown} {where}" for quality, where in e.fidelity.known if quality.r2 is not None]
+    parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]
     if parts:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
     if e.fidelity.known:

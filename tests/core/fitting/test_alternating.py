@@ -18,28 +18,8 @@ from slalom.core.fitting.alternating import (
 from slalom.core.fitting.problem import Problem
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
-
-
-def subsets(rng, m, n):
-    counts = (rng.random((m, n)) < 0.5).astype(float)
-    counts[~counts.any(axis=1), 0] = 1.0
-    return counts
-
-
-def pairs(rng, m, n):
-    return np.stack([np.isin(np.arange(n), rng.choice(n, 2, replace=False)) for _ in range(m)]).astype(float)
-
-
-def deletions(rng, m, n):
-    return np.stack([~np.isin(np.arange(n), rng.choice(n, rng.integers(1, 6))) for _ in range(m)]).astype(float)
-
-
-def planted(rng, n, classes=None):
-    return Slalom(rng.normal(size=n if classes is None else (n, classes)), rng.normal(size=n))
-
-
-def error(model, truth):
-    return max(np.abs(model.values - truth.values).max(), np.abs(model.importances - truth.importances).max())
+from tests.factories import deletions, pairs, planted, subsets
+from tests.factories import parameter_error as error
 
 
 @pytest.mark.parametrize("design", [subsets, pairs, deletions])

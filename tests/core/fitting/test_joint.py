@@ -10,6 +10,7 @@ from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting.backend import TorchBackend
 from slalom.errors import InputError
+from tests.factories import planted
 
 DESIGNS = ("half", "sizes", "deletions", "pairs")
 
@@ -28,16 +29,11 @@ def design(kind, n, m, rng):
     return (ranks < sizes[:, None]).astype(float)
 
 
-def planted(n, rng, background=None, link=None, classes=None, spread=1.0):
-    shape = n if classes is None else (n, classes)
-    return Slalom(rng.normal(size=shape), spread * rng.normal(size=n), background, link)
-
-
 @pytest.mark.parametrize("kind", DESIGNS)
 @pytest.mark.parametrize("seed", range(3))
 def test_recovers_a_planted_slalom_without_noise(kind, seed):
     rng = np.random.default_rng(seed)
-    truth = planted(20, rng)
+    truth = planted(rng, 20)
     counts = design(kind, 20, 300, rng)
     found = fit(counts, truth(counts), Joint())
     assert found.converged
@@ -51,7 +47,7 @@ def test_recovers_a_planted_slalom_without_noise(kind, seed):
 @pytest.mark.parametrize("kind", ["half", "sizes", "deletions"])
 def test_recovers_a_planted_background_without_noise(kind):
     rng = np.random.default_rng(5)
-    truth = planted(15, rng, background=(0.7, 1.5))
+    truth = planted(rng, 15, background=(0.7, 1.5))
     counts = design(kind, 15, 300, rng)
     found = fit(counts, truth(counts))
     np.testing.assert_allclose(found.model.values, truth.values, atol=1e-6)
@@ -62,7 +58,7 @@ def test_recovers_a_planted_background_without_noise(kind):
 
 def test_recovers_counts_above_one_and_the_empty_input():
     rng = np.random.default_rng(6)
-    truth = planted(8, rng, background=(-1.0, 0.5))
+    truth = planted(rng, 8, background=(-1.0, 0.5))
     counts = rng.integers(0, 4, (200, 8)).astype(float)
     counts[0] = 0.0
     found = fit(counts, truth(counts))
@@ -72,7 +68,7 @@ def test_recovers_counts_above_one_and_the_empty_input():
 
 def test_recovers_several_classes_with_shared_importances():
     rng = np.random.default_rng(7)
-    truth = planted(12, rng, classes=4)
+    truth = planted(rng, 12, classes=4)
     counts = design("half", 12, 200, rng)
     found = fit(counts, truth(counts) + 3.0)  # a constant on all logits cancels
     np.testing.assert_allclose(found.model.values, truth.values, atol=1e-6)
@@ -83,7 +79,7 @@ def test_recovers_several_classes_with_shared_importances():
 
 def test_two_classes_are_the_log_odds_cut_in_half():
     rng = np.random.default_rng(8)
-    truth = planted(10, rng, background=(0.2, 1.0))
+    truth = planted(rng, 10, background=(0.2, 1.0))
     counts = design("sizes", 10, 150, rng)
     y = truth(counts) + 0.05 * rng.normal(size=150)
     single = fit(counts, y, Joint(link=False))
@@ -133,7 +129,7 @@ def test_is_not_worse_than_ridge_with_few_queries(truth_is, noise, kind):
         errors = []
         for seed in range(50):
             rng = np.random.default_rng(seed)
-            model = planted(n, rng)
+            model = planted(rng, n)
             slopes = rng.normal(size=n)
             truth = model if truth_is == "slalom" else (lambda c, b=slopes: c @ b)
             counts, fresh = design(kind, n, m, rng), design(kind, n, 500, rng)
@@ -162,7 +158,7 @@ def test_intervals_cover_what_they_promise(background, m, kind, noise):
     inside_v, inside_s = [], []
     for seed in range(fits):
         rng = np.random.default_rng(seed)
-        truth = planted(n, rng, background=background)
+        truth = planted(rng, n, background=background)
         counts = design(kind, n, m, rng)
         y = truth(counts)
         found = fit(counts, y + noise * y.std() * rng.normal(size=m), Joint(link=False))
@@ -174,7 +170,7 @@ def test_intervals_cover_what_they_promise(background, m, kind, noise):
 
 def test_standard_errors_shrink_with_the_square_root_of_the_rows():
     rng = np.random.default_rng(11)
-    truth = planted(10, rng, background=(0.0, 1.0))
+    truth = planted(rng, 10, background=(0.0, 1.0))
     errors = []
     for m in (1000, 16000):
         counts = design("sizes", 10, m, rng)
@@ -185,7 +181,7 @@ def test_standard_errors_shrink_with_the_square_root_of_the_rows():
 
 def test_finds_a_planted_link_and_no_other():
     rng = np.random.default_rng(12)
-    truth = planted(20, rng, background=(0.0, 2.0), link=(0.3, 0.8), spread=0.7)
+    truth = planted(rng, 20, background=(0.0, 2.0), link=(0.3, 0.8), spread=0.7)
     steep = Slalom(4 * truth.values, truth.importances, (0.0, truth.background.importance), truth.link)
     counts = design("sizes", 20, 600, rng)
     noise = 0.01 * rng.normal(size=600)
@@ -200,7 +196,7 @@ def test_finds_a_planted_link_and_no_other():
 
 def test_options_are_obeyed():
     rng = np.random.default_rng(13)
-    truth = planted(10, rng, background=(0.0, 1.0))
+    truth = planted(rng, 10, background=(0.0, 1.0))
     counts = design("sizes", 10, 120, rng)
     y = truth(counts) + 0.1 * rng.normal(size=120)
     assert fit(counts, y, Joint(background=False)).model.background is None
@@ -213,7 +209,7 @@ def test_options_are_obeyed():
 
 def test_a_weight_of_zero_is_a_row_left_out():
     rng = np.random.default_rng(14)
-    truth = planted(8, rng)
+    truth = planted(rng, 8)
     counts = design("half", 8, 100, rng)
     y = truth(counts) + 0.1 * rng.normal(size=100)
     y[80:] = 1e3
@@ -237,7 +233,7 @@ def test_heavier_rows_are_fitted_better():
 @pytest.mark.parametrize(("classes", "link"), [(None, False), (None, True), (3, None)])
 def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, classes, link, lane):
     rng = np.random.default_rng(16)
-    truth = planted(12, rng, background=(0.3, 1.0) if classes is None else None, classes=classes)
+    truth = planted(rng, 12, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 12, 200, rng)
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
@@ -255,7 +251,7 @@ def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, c
 def test_errors_of_many_units_are_the_same_where_others_were_filled_in(monkeypatch, classes, background):
     """More units than `mixture` takes: these errors are computed on the device, among units that are none."""
     rng = np.random.default_rng(17)
-    truth = planted(70, rng, background=(0.3, 1.0) if classes is None else None, classes=classes)
+    truth = planted(rng, 70, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 70, 500, rng)
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
@@ -328,7 +324,7 @@ def test_many_more_units_than_rows():
 
 def test_an_unfinished_fit_says_so():
     rng = np.random.default_rng(18)
-    truth = planted(20, rng, background=(0.0, 1.0), spread=2.0)
+    truth = planted(rng, 20, background=(0.0, 1.0), spread=2.0)
     counts = design("sizes", 20, 200, rng)
     found = fit(counts, truth(counts) + 0.01 * rng.normal(size=200), Joint(max_iterations=2, link=False))
     assert not found.converged
@@ -354,7 +350,7 @@ def test_options_out_of_range_are_refused():
 def test_one_iteration_is_one_iteration():
     rng = np.random.default_rng(20)
     counts = design("sizes", 20, 200, rng)
-    y = planted(20, rng, background=(0.0, 3.0))(counts) + 0.01 * rng.normal(size=200)
+    y = planted(rng, 20, background=(0.0, 3.0))(counts) + 0.01 * rng.normal(size=200)
     found = fit(counts, y, Joint(max_iterations=1, link=False, background=True))
     assert found.iterations == 1
     assert not found.converged
@@ -364,7 +360,7 @@ def test_a_look_at_the_residuals_on_the_way_changes_nothing(monkeypatch):
     """A climb that is interrupted by the test for a link goes on where it was."""
     rng = np.random.default_rng(21)
     counts = design("sizes", 30, 300, rng)
-    y = planted(30, rng, background=(0.0, 2.0), spread=2.0)(counts) + 0.01 * rng.normal(size=300)
+    y = planted(rng, 30, background=(0.0, 2.0), spread=2.0)(counts) + 0.01 * rng.normal(size=300)
     monkeypatch.setattr(joint, "_FIRST_LOOK", 100)
     whole = fit(counts, y, Joint(link=False))
     assert whole.iterations > 2

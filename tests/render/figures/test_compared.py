@@ -8,9 +8,9 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
-from slalom.render import palette as colours
 from slalom.render.charts import profile_chart, spread, tick_label, ticks
-from tests.render.figures.made import found
+from slalom.render.palette import DARK, LIGHT
+from tests.render.figures.artists import artist
 from tests.side_by_side import compared, realistic, record
 
 KINDS = ("profile", "against_queries", "against_seconds")
@@ -21,7 +21,7 @@ def draw(c, kind, **more):
 
 
 def curve(figure, name):
-    return found(figure.axes[0], f"curve {name}")
+    return artist(figure.axes[0], f"curve {name}")
 
 
 def said(figure, start):
@@ -47,23 +47,23 @@ def test_the_profile_has_its_points_at_the_means_on_a_log_axis():
         assert np.array_equal(curve(figure, name).get_ydata(), [one.mean for one in profile.values()])
 
 
-def test_bands_are_one_standard_error_and_ours_alone_have_them():
+def test_bands_are_95_percent_intervals_and_ours_alone_have_them():
     figure = three().plot.profile()
     bands = figure.axes[0].findobj(FillBetweenPolyCollection)
     assert [band.get_gid() for band in bands] == ["band joint 100", "band joint 400"]
     y = bands[0].get_paths()[0].vertices
     first = y[y[:, 0] == 1.0, 1]
-    assert first.min() == pytest.approx(0.15 - 0.05)
-    assert first.max() == pytest.approx(0.15 + 0.05)
+    assert first.min() == pytest.approx(max(0.15 - 1.96 * 0.05, figure.axes[0].get_ylim()[0]), rel=0.01)
+    assert first.max() == pytest.approx(0.15 + 1.96 * 0.05, rel=0.01)
 
 
 def test_ours_are_thick_and_in_their_colours():
     figure = three().plot.profile()
     ours, other = curve(figure, "joint 400"), curve(figure, "loo")
     assert ours.get_linewidth() > 1.5 * other.get_linewidth()
-    assert np.allclose(ours.get_color(), np.array(colours.OURS_LIGHT[0]) / 255)
+    assert np.allclose(ours.get_color(), LIGHT.strong[0])
     dark = curve(three().plot.profile(theme="dark"), "joint 400")
-    assert np.allclose(dark.get_color(), np.array(colours.OURS_DARK[0]) / 255)
+    assert np.allclose(dark.get_color(), DARK.strong[0])
 
 
 def test_lines_for_several_budgets_and_points_for_one():
@@ -138,11 +138,12 @@ def test_one_method_and_one_text_is_enough_and_axes_may_be_given(kind):
     assert [name.get_text() for name in said(figure, "name")] == ["$joint_{x}$"]
 
 
-def test_looks_do_not_depend_on_what_is_missing():
-    looks = {curve.name: curve.look for curve in profile_chart(three()).curves}
-    assert looks["joint 100"].ours
-    assert looks["joint 100"].strength < looks["joint 400"].strength == 1.0
-    assert [looks[name].number for name in ("<i>lime</i>", "loo")] == [0, 1]
+def test_looks_depend_on_the_method_alone():
+    curves = {curve.name: curve for curve in profile_chart(three()).curves}
+    assert curves["joint 100"].ours
+    assert curves["joint 100"].strength < curves["joint 400"].strength == 1.0
+    (alone,) = profile_chart(compared([record(0, "loo", None, 0.2)])).curves
+    assert (alone.method, alone.dash, alone.line_width) == ("loo", curves["loo"].dash, curves["loo"].line_width)
 
 
 def test_places_are_apart_in_order_and_inside():

@@ -8,7 +8,8 @@ import pytest
 from slalom import Explainer
 from slalom.errors import InputError
 from slalom.theory.oracle import Oracle
-from tests.render.figures.made import found, named
+from tests.factories import adder, explanation
+from tests.render.figures.artists import artist, artists
 
 TEXT = "a good film with a bad end but what a good cast and a fine score"
 
@@ -28,7 +29,7 @@ def classes():
 
 
 def line(figure, gid):
-    return found(figure.axes[0], gid).get_xydata().T
+    return artist(figure.axes[0], gid).get_xydata().T
 
 
 @pytest.mark.parametrize(("make", "target"), [(one, None), (classes, None), (classes, "a")])
@@ -70,7 +71,7 @@ def test_the_model_is_asked_with_the_strongest_for_the_decision_taken_away_first
     assert np.array_equal(y, explainer.ask(e, keep))
     assert np.array_equal(line(figure, "surrogate")[1], e.predict(keep))
     assert np.isclose(y[0], e.score)
-    assert not named(figure.axes[0], "random")
+    assert not artists(figure.axes[0], "random")
 
 
 def test_random_orders_are_the_mean_of_what_the_model_says_and_repeat():
@@ -110,6 +111,17 @@ def test_a_single_unit_has_a_curve_too():
     e = explainer("word")
     x, y = line(e.plot.removal_curve(explainer), "model")
     assert (x.tolist(), y.tolist()) == ([0.0], [1.0])
+
+
+def test_scores_without_a_sign_are_removed_by_size_and_predict_nothing():
+    effects = {"a": 1.0, "b": -3.0, "c": 0.5}
+    explainer = adder(effects, base=-1.0)
+    e = replace(explanation("a b c", [0.2, 0.9, 0.1]), method="attention", signed=False, score=-2.5)
+    figure = e.plot.removal_curve(explainer, steps=9, orders=0)
+    assert np.allclose(artist(figure.axes[0], "model").get_ydata(), [-2.5, 0.5, -0.5])  # first b, then a
+    assert not artists(figure.axes[0], "surrogate")
+    with pytest.raises(InputError, match="scores of attention have no sign; pass explainer="):
+        e.plot.removal_curve()
 
 
 def test_what_is_missing_or_wrong_is_said():

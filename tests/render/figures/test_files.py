@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from slalom import Explainer
 from slalom.render.figures import Plots
-from tests.render.figures.made import ODD, found, made
+from tests.factories import ODD_WORDS, in_order
+from tests.render.figures.artists import artist
 
 KINDS = ("scatter", "text", "bar", "removal_curve")
 
@@ -19,7 +20,7 @@ KINDS = ("scatter", "text", "bar", "removal_curve")
 def odd():
     labels = ["nein $x_", "ja 👍 映画"]
     explainer = Explainer(lambda texts: [[0.0, len(t) / 9 - 3] for t in texts], output="logits", labels=labels, queries=60)
-    return explainer(" ".join(ODD[:-3]) + "\n映画 $5 \\alpha naïve <b> & 👍🏽")
+    return explainer(" ".join(ODD_WORDS[:-3]) + "\n映画 $5 \\alpha naïve <b> & 👍🏽")
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +90,15 @@ def test_without_matplotlib_the_extra_is_named():
 
 
 def test_labels_and_units_are_never_formulas():
-    e = made(["$a", "b$", "$\\frac{1}$"], [1.0, -1.0, 2.0], np.zeros(3), labels=("$n$", "$y^2$"), target="$y^2$")
+    e = in_order(["$a", "b$", "$\\frac{1}$"], [1.0, -1.0, 2.0], np.zeros(3), labels=("$n$", "$y^2$"), target="$y^2$")
     for kind in ("scatter", "text", "bar"):
         figure = getattr(e.plot, kind)()
         figure.draw_without_rendering()
-    assert found(e.plot.scatter().axes[0], "name 2").get_text() == "$\\frac{1}$"
+    assert artist(e.plot.scatter().axes[0], "name 2").get_text() == "$\\frac{1}$"
 
 
 def test_a_users_style_does_not_leak_in():
-    e = made(["a", "b"], [1.0, -1.0], np.zeros(2))
+    e = in_order(["a", "b"], [1.0, -1.0], np.zeros(2))
     with mpl.rc_context({"axes.facecolor": "red", "figure.facecolor": "red", "axes.grid": True, "text.color": "red"}):
         figure = e.plot.scatter()
     assert figure.get_facecolor()[:3] == (1.0, 1.0, 1.0)
@@ -105,6 +106,6 @@ def test_a_users_style_does_not_leak_in():
 
 
 def test_it_names_its_pictures():
-    e = made(["a", "b"], [1.0, -1.0], np.zeros(2))
+    e = in_order(["a", "b"], [1.0, -1.0], np.zeros(2))
     assert isinstance(e.plot, Plots)
     assert all(f"{kind}()" in repr(e.plot) for kind in KINDS)

@@ -1,24 +1,28 @@
 """Value against importance: points, sizes, colours, intervals, and names that cover nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
-from slalom.render.figures.theme import THEMES
-from tests.render.figures.made import ODD, drawn, found, made, named, several
+from slalom.render.figures.canvas import Key
+from slalom.render.palette import THEMES
+from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes
+from tests.render.figures.artists import artist, artists
 
 
 def points(figure, e, target=None):
     """Offsets and areas of the points, in the order of the units."""
-    dots = found(figure.axes[0], "units")
+    dots = artist(figure.axes[0], "units")
     at = {tuple(p): i for i, p in enumerate(zip(e.scores("value", target), e.importances, strict=True))}
     order = np.argsort([at[tuple(p)] for p in dots.get_offsets()])
     return dots.get_offsets()[order], dots.get_sizes()[order], dots.get_facecolors()[order]
 
 
 def test_points_are_where_value_and_importance_say():
-    e = drawn(30)
+    e = random_words(30)
     at, _, colours = points(e.plot.scatter(), e)
     assert np.array_equal(at, np.stack([e.values, e.importances], axis=1))
     blue, orange = THEMES["light"].positive, THEMES["light"].negative
@@ -28,12 +32,12 @@ def test_points_are_where_value_and_importance_say():
 
 
 def test_areas_grow_with_the_share_of_attention():
-    e = drawn(50)
+    e = random_words(50)
     _, areas, _ = points(e.plot.scatter(), e)
     order = np.argsort(e.weights)
     assert (np.diff(areas[order]) >= 0).all()
     assert areas.max() > 5 * areas.min()
-    quiet = drawn(3000)
+    quiet = random_words(3000)
     _, areas, _ = points(quiet.plot.scatter(label=0), quiet)
     assert np.median(areas) < 30
 
@@ -46,7 +50,7 @@ def touching(one, other):
     ("n", "seed", "label"), [(5, 0, 15), (40, 1, 15), (40, 2, 30), (150, 3, 15), (400, 4, 15), (400, 5, 25)]
 )
 def test_names_cover_nothing(n, seed, label):
-    e = drawn(n, seed, background=(0.3, 0.2))
+    e = random_words(n, seed, background=(0.3, 0.2))
     figure = e.plot.scatter(label=label)
     for dpi in (120, 60):
         figure.set_dpi(dpi)
@@ -56,7 +60,7 @@ def test_names_cover_nothing(n, seed, label):
 
 def check_names(ax, e, label, dpi):
     """Names are those of the strongest units, inside the axes, and touch neither each other nor a point."""
-    names = named(ax, "name")
+    names = artists(ax, "name")
     assert {int(name.get_gid().split()[1]) for name in names} == set(e.strongest(label))
     assert all(name.get_text() == e.units[int(name.get_gid().split()[1])] for name in names)
     boxes = [name.get_window_extent() for name in names]
@@ -65,7 +69,7 @@ def check_names(ax, e, label, dpi):
         assert frame.x0 < box.x0 < box.x1 < frame.x1
         assert frame.y0 < box.y0 < box.y1 < frame.y1
         assert not any(touching(box, other) for other in boxes[:i])
-    dots = found(ax, "units")
+    dots = artist(ax, "units")
     centres = ax.transData.transform(np.concatenate([dots.get_offsets(), [e.background]]))
     radii = np.append(np.sqrt(dots.get_sizes()) / 2, 5.0) * dpi / 72
     for box in boxes:
@@ -75,93 +79,93 @@ def check_names(ax, e, label, dpi):
 
 def test_a_name_that_was_moved_is_led_to_its_point():
     crowd = np.linspace(0, 0.001, 12)
-    e = made([f"word{i}" for i in range(13)], np.append(1 + crowd, -5.0), np.append(crowd, 2.0))
+    e = in_order([f"word{i}" for i in range(13)], np.append(1 + crowd, -5.0), np.append(crowd, 2.0))
     figure = e.plot.scatter()
     ax = figure.axes[0]
-    assert len(named(ax, "name")) == 13
-    leaders = named(ax, "leader")
+    assert len(artists(ax, "name")) == 13
+    leaders = artists(ax, "leader")
     assert leaders
     for line in leaders:
         i = int(line.get_gid().split()[1])
         start, end = ax.transData.transform(line.get_xydata())
         centre = ax.transData.transform((e.values[i], e.importances[i]))
         assert np.linalg.norm(start - centre) < 20
-        box = found(ax, f"name {i}").get_window_extent().padded(4)
+        box = artist(ax, f"name {i}").get_window_extent().padded(4)
         assert box.contains(*end)
 
 
 def test_names_without_room_are_counted():
     ax = Figure(figsize=(4, 4), layout="constrained").add_subplot()
-    drawn(80).plot.scatter(label=80, ax=ax)
-    shown = len(named(ax, "name"))
+    random_words(80).plot.scatter(label=80, ax=ax)
+    shown = len(artists(ax, "name"))
     assert 0 < shown < 80
-    assert found(ax, "note").get_text() == f"no room for {80 - shown} of 80 names"
+    assert artist(ax, "note").get_text() == f"no room for {80 - shown} of 80 names"
 
 
 def test_intervals_are_of_95_percent():
-    e = drawn(20, se=np.linspace(0.5, 2, 20))
+    e = random_words(20, se=np.linspace(0.5, 2, 20))
     ax = e.plot.scatter(intervals=True).axes[0]
     for name, middle, se, axis in (("value", e.values, e.values_se, 0), ("importance", e.importances, e.importances_se, 1)):
-        lines = np.array(found(ax, f"{name} intervals").get_segments())
+        lines = np.array(artist(ax, f"{name} intervals").get_segments())
         assert np.allclose(lines[:, 1, axis] - lines[:, 0, axis], 2 * 1.96 * se)
         assert np.allclose(lines[:, :, axis].mean(axis=1), middle)
     with pytest.raises(InputError, match="intervals=True needs standard errors"):
-        drawn(20).plot.scatter(intervals=True)
+        random_words(20).plot.scatter(intervals=True)
 
 
 def test_the_background_is_a_marker_or_said_to_be_outside():
-    near = drawn(20, background=(1.0, 0.5))
+    near = random_words(20, background=(1.0, 0.5))
     ax = near.plot.scatter().axes[0]
-    assert np.array_equal(found(ax, "background").get_offsets(), [near.background])
-    far = drawn(20, background=(1.0, 90.0)).plot.scatter().axes[0]
-    assert not named(far, "background")
+    assert np.array_equal(artist(ax, "background").get_offsets(), [near.background])
+    far = random_words(20, background=(1.0, 90.0)).plot.scatter().axes[0]
+    assert not artists(far, "background")
     assert far.get_ylim()[1] < 10
     assert any("background outside, at" in text.get_text() for text in far.findobj(lambda a: hasattr(a, "get_text")))
 
 
 def test_classes_are_chosen_by_label_or_index():
-    e = several()
+    e = three_classes()
     for target, column in ((None, 2), ("g", 1), (0, 0)):
         at, _, _ = points(e.plot.scatter(target=target), e, target)
         assert np.array_equal(at[:, 0], e.values[:, column])
-    lines = np.array(found(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
+    lines = np.array(artist(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
     assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * 1.96 * e.values_se[:, 1])
     with pytest.raises(InputError, match="target 'x' is no class of this model"):
         e.plot.scatter(target="x")
 
 
 def test_occurrences_that_share_everything_have_one_name():
-    e = made(["the", "cat", "the", "the"], [1.0, -2.0, 1.0, 1.0], [0.5, -1.5, 0.5, 0.5])
-    names = {name.get_text() for name in named(e.plot.scatter().axes[0], "name")}
+    e = in_order(["the", "cat", "the", "the"], [1.0, -2.0, 1.0, 1.0], [0.5, -1.5, 0.5, 0.5])
+    names = {name.get_text() for name in artists(e.plot.scatter().axes[0], "name")}
     assert names == {"the ×3", "cat"}
 
 
 @pytest.mark.parametrize(
     "e",
     [
-        made(["only"], [2.0], [0.0]),
-        made(["only"], [0.0], [0.0]),
-        made(["good", "bad"], [2.0, -1.0], [0.0, 0.0]),
-        made(["a"] * 20, np.ones(20), np.zeros(20)),
-        made([f"w{i}" for i in range(60)], np.linspace(-1e6, 1e6, 60), np.linspace(-400, 400, 60)),
-        made(ODD, np.linspace(-1, 1, len(ODD)), np.zeros(len(ODD)), background=(0.0, 0.0)),
-        drawn(5000),
+        in_order(["only"], [2.0], [0.0]),
+        in_order(["only"], [0.0], [0.0]),
+        in_order(["good", "bad"], [2.0, -1.0], [0.0, 0.0]),
+        in_order(["a"] * 20, np.ones(20), np.zeros(20)),
+        in_order([f"w{i}" for i in range(60)], np.linspace(-1e6, 1e6, 60), np.linspace(-400, 400, 60)),
+        in_order(ODD_WORDS, np.linspace(-1, 1, len(ODD_WORDS)), np.zeros(len(ODD_WORDS)), background=(0.0, 0.0)),
+        random_words(5000),
     ],
     ids=["one", "nothing", "two", "same", "huge", "odd", "5000"],
 )
 def test_every_shape_of_explanation_has_a_picture(e):
     figure = e.plot.scatter()
     figure.draw_without_rendering()
-    dots = found(figure.axes[0], "units")
+    dots = artist(figure.axes[0], "units")
     box = figure.axes[0].viewLim
     assert len(dots.get_offsets()) == len(e)
     assert all(box.contains(x, y) for x, y in dots.get_offsets())
-    assert len(named(figure.axes[0], "name")) == min(len(set(e.units)), 15)
+    assert len(artists(figure.axes[0], "name")) == min(len(set(e.units)), 15)
 
 
 def test_long_names_are_shortened_and_odd_ones_kept():
-    e = made(ODD, np.linspace(-1, 1, len(ODD)), np.zeros(len(ODD)))
-    texts = {name.get_text() for name in named(e.plot.scatter().axes[0], "name")}
+    e = in_order(ODD_WORDS, np.linspace(-1, 1, len(ODD_WORDS)), np.zeros(len(ODD_WORDS)))
+    texts = {name.get_text() for name in artists(e.plot.scatter().axes[0], "name")}
     assert {"$5_{x}$", "C:\\temp\\x", "👍🏽", "\ufffdbad", "\ufffd"} <= texts
     assert any(text.startswith("very very") and text.endswith("…") and len(text) <= 28 for text in texts)
 
@@ -171,4 +175,15 @@ def test_long_names_are_shortened_and_odd_ones_kept():
 )
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
-        drawn(5).plot.scatter(**wrong)
+        random_words(5).plot.scatter(**wrong)
+
+
+def test_scores_without_a_sign_have_no_direction():
+    e = replace(explanation("one two three", [0.5, 0.1, 0.3]), method="attention", signed=False)
+    figure = e.plot.scatter()
+    colours = artist(figure.axes[0], "units").get_facecolors()[:, :3]
+    directions = (colours - THEMES["light"].paper) / (np.array(THEMES["light"].neutral) - THEMES["light"].paper)
+    assert np.allclose(directions, directions[:, :1])  # all between paper and violet
+    labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
+    assert labels[0] == "neither for nor against: no sign"
+    assert "against" not in labels

@@ -1,18 +1,22 @@
 """The highlighted text: which units, which colours, where lines end, and what is said to be left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words
-from slalom.render.figures.theme import THEMES, contrast
-from tests.render.figures.made import drawn, made, named, several
+from slalom.render.palette import THEMES, contrast
+from tests.factories import explained, explanation, in_order, random_words, three_classes
+from tests.render.figures.artists import artists
 
 
 def patches(figure):
     """The coloured boxes by unit."""
     boxes = {}
-    for patch in named(figure.axes[0], "unit "):
+    for patch in artists(figure.axes[0], "unit "):
         boxes.setdefault(int(patch.get_gid().split()[1]), []).append(patch)
     return boxes
 
@@ -24,7 +28,7 @@ def words(figure):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("score", ["removal", "linear", "gradient", "shapley", "value"])
 def test_colours_have_the_side_and_strength_of_the_score(theme, score):
-    e = drawn(40)
+    e = random_words(40)
     boxes, look = patches(e.plot.text(score=score, theme=theme)), THEMES[theme]
     assert set(boxes) == set(range(40))
     scores = e.scores(score)
@@ -38,11 +42,30 @@ def test_colours_have_the_side_and_strength_of_the_score(theme, score):
 
 
 def test_importance_has_no_sides():
-    e = drawn(40)
+    e = random_words(40)
     boxes = patches(e.plot.text(score="importance"))
     loudest, quietest = boxes[int(e.importances.argmax())][0], boxes[int(e.importances.argmin())][0]
     assert np.allclose(quietest.get_facecolor()[:3], THEMES["light"].paper)
     assert np.allclose(loudest.get_facecolor()[:3], THEMES["light"].shade(1.0, signed=False))
+
+
+def test_scores_without_a_sign_have_no_direction():
+    e = replace(explanation("one two three", [0.5, 0.0, 0.25]), method="attention", signed=False)
+    for theme in THEMES.values():
+        figure = e.plot.text(theme=theme.name)
+        colours = [patches(figure)[i][0].get_facecolor()[:3] for i in range(3)]
+        assert np.allclose(colours, [theme.shade(t, signed=False) for t in (1.0, 0.0, 0.5)])
+        assert any("neither for nor against" in text.get_text() for text in figure.findobj(Words))
+        assert not any("blue" in text.get_text() for text in figure.findobj(Words))
+        assert [tick.get_text() for tick in figure.axes[1].get_xticklabels()] == ["0", "0.500"]
+
+
+def test_units_that_overlap_have_what_is_left_and_the_others_are_counted():
+    e = explained(Slalom([1.0, -1.0, 2.0, 3.0], np.zeros(4)), "seaside view", [[0, 7], [3, 7], [5, 12], [12, 12]])
+    figure = e.plot.text()
+    assert [w.get_text() for w in words(figure)] == ["seaside", " view".strip()]
+    assert set(patches(figure)) == {0, 2}
+    assert any(text.get_text().startswith("2 units share all their characters") for text in figure.findobj(Words))
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
@@ -50,7 +73,7 @@ def test_everything_can_be_read(theme):
     for t in np.linspace(-1, 1, 201):
         for signed in (True, False):
             shade = theme.shade(abs(t) if not signed else t, signed)
-            assert contrast(theme.ink_on(shade), shade) >= 4.5
+            assert contrast(theme.ink, shade) >= 4.5
     for colour in (theme.ink, theme.muted):
         assert contrast(colour, theme.paper) >= 4.5
     for colour in (theme.positive, theme.negative, theme.neutral):
@@ -59,8 +82,8 @@ def test_everything_can_be_read(theme):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_words_drawn_can_be_read_on_their_boxes(theme):
-    figure = drawn(60).plot.text(theme=theme)
-    boxes = [(p.get_window_extent(), p.get_facecolor()[:3]) for p in named(figure.axes[0], "unit ")]
+    figure = random_words(60).plot.text(theme=theme)
+    boxes = [(p.get_window_extent(), p.get_facecolor()[:3]) for p in artists(figure.axes[0], "unit ")]
     for text in words(figure):
         middle = text.get_window_extent()
         at = ((middle.x0 + middle.x1) / 2, (middle.y0 + middle.y1) / 2)
@@ -71,7 +94,7 @@ def test_the_words_drawn_can_be_read_on_their_boxes(theme):
 def test_the_text_is_complete_in_order_and_inside():
     text = "One, two - three.\n\nFour five\tsix;  seven " + "eight nine ten " * 12
     units = text.replace(",", "").replace(" - ", " ").replace(".", "").replace(";", "").split()
-    e = made(units, np.linspace(-1, 1, len(units)), np.zeros(len(units)), text=text)
+    e = in_order(units, np.linspace(-1, 1, len(units)), np.zeros(len(units)), text=text)
     figure = e.plot.text()
     drawn_words = sorted(words(figure), key=lambda w: (w.get_position()[1], w.get_position()[0]))
     assert "".join(w.get_text() for w in drawn_words).replace(" ", "") == "".join(text.split())
@@ -91,7 +114,7 @@ def test_the_text_is_complete_in_order_and_inside():
 
 
 def test_pieces_of_a_word_stay_together_and_long_ones_are_broken():
-    e = made(["un", "believ", "able", "x" * 400], [1.0, 2.0, 3.0, 4.0], np.zeros(4), text="unbelievable " + "x" * 400)
+    e = in_order(["un", "believ", "able", "x" * 400], [1.0, 2.0, 3.0, 4.0], np.zeros(4), text="unbelievable " + "x" * 400)
     figure = e.plot.text()
     parts = {w.get_text(): w.get_window_extent() for w in words(figure)}
     assert abs(parts["un"].x1 - parts["believ"].x0) < 3
@@ -102,13 +125,13 @@ def test_pieces_of_a_word_stay_together_and_long_ones_are_broken():
 
 def test_a_sentence_is_one_box_a_line():
     sentence = "this sentence is one unit and it is much longer than a single line of the picture, so that it must be broken"
-    figure = made([sentence, "Short one."], [1.0, -1.0], np.zeros(2)).plot.text()
+    figure = in_order([sentence, "Short one."], [1.0, -1.0], np.zeros(2)).plot.text()
     assert len(patches(figure)[0]) == 2
     assert len(patches(figure)[1]) == 1
 
 
 def test_what_is_left_out_is_said():
-    e = drawn(200)
+    e = random_words(200)
     figure = e.plot.text(max_lines=4)
     seen = set(patches(figure))
     assert 0 < len(seen) < 200
@@ -122,19 +145,19 @@ def test_what_is_left_out_is_said():
 
 
 def test_a_text_from_right_to_left_begins_at_the_right():
-    figure = made(["שלום", "עולם"], [1.0, -1.0], np.zeros(2)).plot.text()
+    figure = in_order(["שלום", "עולם"], [1.0, -1.0], np.zeros(2)).plot.text()
     first, second = (words(figure)[i].get_window_extent() for i in (0, 1))
     assert first.x0 > second.x1
     assert first.x1 < figure.get_window_extent().width
 
 
 def test_classes_and_errors():
-    e = several()
+    e = three_classes()
     for target, column in ((None, 2), ("r", 0)):
         boxes = patches(e.plot.text(target=target))
         scores = e.removal[:, column]
         assert np.allclose(boxes[0][0].get_facecolor()[:3], THEMES["light"].shade(scores[0] / np.abs(scores).max()))
     with pytest.raises(InputError, match="a score must be one of"):
         e.plot.text(score="lime")
-    with pytest.raises(InputError, match="max_lines must be a whole number >= 1"):
+    with pytest.raises(InputError, match="max_lines must be a whole number of at least 1"):
         e.plot.text(max_lines=0)

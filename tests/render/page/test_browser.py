@@ -1,44 +1,26 @@
 """The page in a real browser: what it predicts, how its parts are linked, that no text can run as code."""
 
 import json
-import shutil
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from slalom import Explainer, Explanations
-from slalom.core import Slalom
+from slalom.core import Additive, Linear, Slalom
+from slalom.methods import SurrogateMethod
 from slalom.render.page import page
-from tests.render.page.samples import NASTY, fitted, made, nasty, three
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed")
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,1000"
-)
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield browser
-    browser.quit()
+from slalom.result import Failure
+from slalom.text import Scales
+from slalom.theory.oracle import Oracle
+from tests.factories import MARKUP, fitted, fitted_classes, full_of_markup, random_explanation
 
 
 class View:
@@ -96,12 +78,12 @@ class View:
 
 
 @pytest.fixture
-def view(driver, tmp_path):
-    shown = View(driver, tmp_path / "page.html")
+def view(browser, tmp_path):
+    shown = View(browser, tmp_path / "page.html")
     shown.prefer("light")
     shown.width(1280)
     yield shown
-    problems = [entry for entry in driver.get_log("browser") if "favicon" not in entry["message"]]
+    problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
     assert not problems
 
 
@@ -109,18 +91,53 @@ def number(text):
     return float(text.replace("−", "-").replace("+", ""))
 
 
-KINDS = {
+def far_apart():
+    e = random_explanation()
+    return replace(e, surrogate=Slalom(e.values, 300 * e.importances))
+
+
+def merged(**kind):
+    """Three words as one unit each, of several tokens."""
+    e = random_explanation(unit="token", **kind)
+    spans = e.spans.copy()
+    spans[1::3, 0] -= 1  # every third word is glued to the one before
+    return replace(e, spans=spans).merge("word")
+
+
+def typed(method, **options):
+    """Equal tokens share their parameters."""
+    text = "good bad good film bad good end end"
+    weights = {"good": 2.0, "bad": -3.0, "film": 0.5}
+    model = Oracle(weights, {"bad": 1.0}, (0.1, 0.5))
+    return Explainer(model, output="log_odds", queries=80, method=method, unit="type", progress=False, **options)(text)
+
+
+PARTS = {
+    "plain": {"background": False, "link": False},
+    "background": {"link": False},
+    "link": {"background": False},
+    "background and link": {},
+    "additive": {"additive": True},
+}
+OPTIONS = {
+    f"{name}, {classes or 1} classes, lengths {lengths}": {"classes": classes, "lengths": lengths, **parts}
+    for name, parts in PARTS.items()
+    for classes in (None, 3)
+    for lengths in (False, True, "clipped")
+}
+SURROGATES = {name: partial(random_explanation, **options) for name, options in OPTIONS.items()}
+KINDS = SURROGATES | {
     "fitted": fitted,
-    "plain": lambda: made(background=False, link=False),
-    "background": lambda: made(link=False),
-    "background, link": made,
-    "lengths": lambda: made(lengths=True),
-    "far apart": lambda: replace(made(), surrogate=Slalom(made().values, 300 * made().importances)),
-    "classes": lambda: made(classes=4),
-    "classes, no background": lambda: made(classes=3, background=False, link=False),
-    "classes, lengths": lambda: made(classes=3, lengths=True),
+    "fitted classes": fitted_classes,
+    "importances far apart": far_apart,
     "merged": lambda: fitted().merge("sentence"),
-    "three": three,
+    "merged, lengths": lambda: merged(lengths=True),
+    "merged classes": lambda: merged(classes=3, lengths=True),
+    "merged additive": lambda: merged(additive=True, lengths=True),
+    "typed": lambda: typed("joint"),
+    "typed, eff": lambda: typed("eff"),
+    "typed, additive": lambda: typed("ridge"),
+    "typed, additive, lengths": lambda: typed(SurrogateMethod("ridge with lengths", Scales(), Linear(), lengths=1)),
 }
 
 
@@ -130,14 +147,29 @@ def test_the_page_predicts_what_python_predicts(view, kind):
     rng = np.random.default_rng(0)
     keep = rng.random((60, len(e))) < rng.random((60, 1))
     keep[0], keep[1] = True, False
-    if e.background is None:
+    if e.background is None and not isinstance(e.surrogate, Additive):  # nothing at all has no prediction
         keep[np.arange(60), rng.integers(0, len(e), 60)] = True
     view.open([e])
-    found = np.array(view.js("return arguments[0].map(keep => slalom.predict(keep))", keep.astype(int).tolist()))
+    predicted = np.array(view.js("return arguments[0].map(keep => slalom.predict(keep))", keep.astype(int).tolist()))
     expected = e.predict(keep)
-    assert np.abs(found - expected.reshape(len(keep), -1)).max() < 1e-9
-    chances = np.array(view.js("return arguments[0].map(slalom.probabilities)", found.tolist()))
+    assert np.abs(predicted - expected.reshape(len(keep), -1)).max() < 1e-9
+    chances = np.array(view.js("return arguments[0].map(slalom.probabilities)", predicted.tolist()))
     assert np.allclose(chances, softmax(expected, axis=1) if expected.ndim == 2 else expit(expected)[:, None], atol=1e-12)
+    removed = np.ones(len(e), dtype=bool)
+    for i in rng.permutation(len(e))[: len(e) // 2].tolist():  # as a reader does it, one click after the other
+        view.js("document.querySelector(`.unit[data-i='${arguments[0]}']`).click()", i)
+        removed[i] = False
+    shown = view.js("return slalom.predict(slalom.state.keep)")
+    assert np.abs(np.array(shown) - np.atleast_1d(e.predict(removed))).max() < 1e-9
+
+
+def test_the_kinds_cover_every_part_of_a_surrogate():
+    parts = {
+        (type(e.surrogate).__name__, e.background is not None, e.link is not None, e.lengths is not None, e.values.ndim)
+        for e in (make() for make in SURROGATES.values())
+    }
+    slaloms = set(product(["Slalom"], [False, True], [False, True], [False, True], [1, 2]))
+    assert parts == slaloms | set(product(["Additive"], [False], [False], [False, True], [1, 2]))
 
 
 def test_the_head_says_what_was_predicted(view):
@@ -153,7 +185,7 @@ def test_the_head_says_what_was_predicted(view):
 
 
 def test_a_click_takes_a_word_away_and_the_prediction_follows(view):
-    e = made(lengths=True)
+    e = random_explanation(lengths=True)
     view.open([e])
     keep = np.ones(len(e))
 
@@ -178,14 +210,14 @@ def test_a_click_takes_a_word_away_and_the_prediction_follows(view):
 
 
 def test_with_nothing_left_it_says_that_nothing_is_defined(view):
-    view.open([made(n=2, background=False)])
+    view.open([random_explanation(n=2, background=False)])
     for i in range(2):
         view.unit(i).click()
     assert view.one("#now").text == "not defined"
     assert "NaN" not in view.one("main").text
-    view.open([made(n=1)])
+    view.open([random_explanation(n=1)])
     view.unit(0).click()
-    assert number(view.one("#now").text) == pytest.approx(float(made(n=1).predict([0])), abs=6e-4)
+    assert number(view.one("#now").text) == pytest.approx(float(random_explanation(n=1).predict([0])), abs=6e-4)
 
 
 def test_text_scatter_and_table_are_linked_by_hover(view):
@@ -209,7 +241,7 @@ def test_text_scatter_and_table_are_linked_by_hover(view):
 
 
 def test_everything_works_with_the_keyboard(view):
-    e = made()
+    e = random_explanation()
     view.open([e])
     view.js("document.querySelector('.unit').focus()")
     view.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
@@ -287,13 +319,46 @@ def test_the_chosen_score_colours_the_text(view):
     strongest = view.unit(i).value_of_css_property("background-color")
     assert strongest == ("rgba(33, 102, 172, 0.6)" if e.values[i] > 0 else "rgba(217, 95, 2, 0.6)")
     view.score("importance")
-    assert {side for side, _ in washes()} == {"loud"}
+    assert {side for side, _ in washes()} == {"neutral"}
     assert np.argmax([share for _, share in washes()]) == np.argmax(e.importances)
     assert "louder" in view.one("#legend").text
 
 
+def test_scores_without_a_sign_have_one_colour_and_predict_nothing(view):
+    e = random_explanation(additive=True)
+    effects = np.abs(e.values)
+    e = replace(e, surrogate=Additive(effects, 0.0), method="attention", signed=False)
+    view.open([e, fitted()])
+    colours = {unit.value_of_css_property("background-color").rsplit(",", 1)[0] for unit in view.all(".unit")}
+    assert colours == {"rgba(118, 81, 160"}
+    shares = view.js("return slalom.state.spans.map(s => +s.style.getPropertyValue('--t'))")
+    assert np.allclose(shares, effects / effects.max(), atol=1e-3)
+    assert "neither for nor against" in view.one("#legend").text
+    assert view.js("return document.querySelectorAll('#table .plus, #table .minus').length") == 0
+    assert view.js("return [...document.querySelectorAll('thead button')].map(b => b.textContent)") == ["Unit", "Score"]
+    assert "+" not in view.one("#table tbody").text
+    assert not view.one("#live").is_displayed()
+    view.unit(0).click()
+    assert view.js("return slalom.state.keep[0]") == 1
+    view.one("#next").click()  # the next text has signs
+    assert view.one("#live").is_displayed()
+    assert len(view.all("#scores input")) == 6
+
+
+def test_failures_are_shown_below_the_texts(view):
+    e = random_explanation()
+    view.open(Explanations([e, Failure(1, MARKUP, "InputError: <i>empty</i>"), e]))
+    view.one("#failed").click()
+    assert view.one("#failures").is_displayed()
+    assert "2. </script>" in view.one("#failures dt").text
+    assert view.one("#failures dd").text == "InputError: <i>empty</i>"
+    assert view.js("return window.hacked") is None
+    view.open([e])
+    assert not view.all("#failures, #failed")
+
+
 def test_several_classes_have_a_selector_and_all_probabilities(view):
-    e = three()
+    e = fitted_classes()
     view.open([e])
     leading = int(np.argmax(e.score))
     assert view.one("#class").get_attribute("value") == str(leading)
@@ -317,14 +382,14 @@ def test_several_classes_have_a_selector_and_all_probabilities(view):
 
 
 def test_no_text_can_run(view):
-    view.open([nasty(), fitted()])
+    view.open([full_of_markup(), fitted()])
     for name in ("shapley", "removal"):
         view.score(name)
     view.hover(view.unit(1))
     view.unit(1).click()
     assert view.js("return document.querySelectorAll('img, main script, nav script').length") == 0
     assert view.js("return window.hacked") is None
-    assert view.js("return document.getElementById('text').textContent") == NASTY
+    assert view.js("return document.getElementById('text').textContent") == MARKUP
     view.driver.switch_to.default_content()  # an alert would raise here
 
 
@@ -441,7 +506,7 @@ def test_text_stays_readable_in_light_and_dark(view):
 def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
     for width in (360, 1280):
         view.width(width)
-        for e in (fitted(), made(n=300, seed=3), three().merge("sentence")):
+        for e in (fitted(), random_explanation(n=300, link=False, seed=3), fitted_classes().merge("sentence")):
             view.open([e, e])
             assert view.js("return document.documentElement.scrollWidth") <= width
             boxes = view.js(
@@ -455,7 +520,7 @@ def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
 
 
 def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
-    long = made(n=5000)
+    long = random_explanation(n=5000, link=False)
     view.open([long])
     assert view.js("return document.querySelectorAll('tbody tr').length") < 100
     assert view.js("return document.querySelectorAll('circle[data-i]').length") == 5000
@@ -463,12 +528,12 @@ def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
     assert view.js("return document.querySelectorAll('.unit')[4000].getAttribute('aria-pressed')") == "true"
     view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
     WebDriverWait(view.driver, 20).until(lambda _: view.linked() == [4321] * 3)  # the table scrolls to it
-    view.open([made(n=300, seed=i) for i in range(3)] * 10)
+    view.open([random_explanation(n=300, link=False, seed=i) for i in range(3)] * 10)
     assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
 
 
 def test_on_paper_the_page_is_light_and_has_every_row(view):
-    view.open([made(n=400)])
+    view.open([random_explanation(n=400, link=False)])
     view.one("#theme").click()
     view.js("window.dispatchEvent(new Event('beforeprint'))")
     assert view.js("return document.documentElement.dataset.theme") == "light"

@@ -3,26 +3,24 @@
 import base64
 import hashlib
 import re
-import shutil
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import log
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 from slalom.errors import InputError
 from slalom.evaluate.comparison import MEASURES
-from slalom.render.charts import profile_chart, seconds_chart
+from slalom.render.charts import profile_chart, queries_chart, seconds_chart
 from slalom.render.page import comparison_page
 from slalom.render.page.charts import svg
+from slalom.render.palette import DARK, LIGHT, THEMES
+from tests.render.figures.artists import artists
 from tests.side_by_side import compared, realistic, record
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
 
 
 class Cells(HTMLParser):
@@ -78,8 +76,8 @@ def test_the_table_has_every_mean_with_its_error_and_the_best_in_bold():
     assert [cell[0].split()[0] for cell in head] == ["method", "budget", *plain().measures]
     assert [row[0][0] for row in rows] == ["joint", "joint", "lime", "attention"]
     assert [row[1][0] for row in rows] == ["100", "400", "100", "–"]
-    assert rows[0][2] == ["0.1250 ± 0.0076", False]
-    assert rows[1][2] == ["0.0750 ± 0.0076", True]
+    assert rows[0][2] == ["0.125 ± 0.015", False]
+    assert rows[1][2] == ["0.075 ± 0.015", True]
     assert rows[3][2] == ["–", False]
     assert [row[4] for row in rows] == [["0.200", False], ["0.200", False], ["0.300", True], ["0.200", False]]
     assert rows[0][6] == ["100", False]
@@ -144,6 +142,27 @@ def test_points_are_where_the_means_are():
     assert ratio == pytest.approx(log(wide[0] / wide[1]) / log(wide[2] / wide[0]), rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["profile", "against_queries", "against_seconds"])
+def test_the_page_draws_what_the_figure_draws(kind):
+    c = realistic((100, 400), texts=4)
+    figure = getattr(c.plot, kind)()
+    chart = {"profile": profile_chart, "against_queries": queries_chart, "against_seconds": seconds_chart}[kind]
+    drawn = shapes(chart(c) if kind == "profile" else chart(c, "near"))
+    ax = figure.axes[0]
+    texts = [text.text for text in drawn.iter("text")]
+    labels = [tick.get_text() for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_ticklabels()]
+    names = [name.get_text() for name in artists(ax, "name ")]
+    assert sorted(texts) == sorted([*labels, *names, ax.get_xlabel(), ax.get_ylabel()])
+    edge = [float(number) for number in re.findall(r"[0-9.]+", drawn.find("path").get("d"))]  # M left top V bottom H right
+    left, top, bottom, right = edge
+    for line in artists(ax, "curve "):
+        name = line.get_gid().removeprefix("curve ")
+        dots = [dot for dot in drawn.iter("circle") if dot[0].text.rsplit(":", 1)[0] == name]
+        at = [((float(d.get("cx")) - left) / (right - left), (bottom - float(d.get("cy"))) / (bottom - top)) for d in dots]
+        data = ax.transAxes.inverted().transform(ax.transData.transform(line.get_xydata()))
+        assert np.allclose(at, data, atol=2e-3), name
+
+
 def test_names_of_lines_stand_apart():
     names = [
         one
@@ -152,7 +171,7 @@ def test_names_of_lines_stand_apart():
     ]
     heights = sorted(float(one.get("y")) for one in names)
     assert len(heights) == 26
-    assert min(b - a for a, b in pairwise(heights)) > 15
+    assert min(b - a for a, b in pairwise(heights)) > 11
 
 
 def test_names_are_text_whatever_they_hold():
@@ -179,7 +198,7 @@ def test_the_policy_allows_this_style_and_nothing_else():
     assert "default-src 'none'" in policy
     assert "script-src 'none'" in policy
     assert "http" not in style
-    assert re.search(r"prefers-color-scheme: dark\) \{:root \{\s*--page: #", style)
+    assert f":root{{{LIGHT.css()}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{DARK.css()}}}}}" in style
 
 
 def test_the_page_goes_to_a_file(tmp_path):
@@ -192,29 +211,26 @@ def test_the_page_goes_to_a_file(tmp_path):
         comparison_page([])
 
 
-@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed")
-def test_a_browser_shows_it_light_and_dark_and_complains_of_nothing(tmp_path):
+def test_a_browser_shows_it_light_and_dark_and_complains_of_nothing(browser, tmp_path):
     file = tmp_path / "page.html"
     realistic((100, 400), texts=4).to_html(file)
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"):
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path / 'profile'}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(DRIVER))
-    try:
-        seen = []
-        for scheme in ("light", "dark"):
-            wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
-            browser.get(file.as_uri())
-            look = "const s = e => getComputedStyle(document.querySelector(e));"
-            look += " return [s('body').backgroundColor, s('.o0 .way').stroke]"
-            seen.append(browser.execute_script(look))
-            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert seen[0] == ["rgb(246, 246, 244)", "rgb(33, 102, 172)"]
-        assert seen[1] == ["rgb(18, 20, 23)", "rgb(90, 160, 225)"]
-        assert browser.get_log("browser") == []
-    finally:
-        browser.quit()
+    browser.get_log("browser")
+    for theme in THEMES.values():
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": theme.name}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+        browser.get(file.as_uri())
+        shown = browser.execute_script(
+            "const s = e => getComputedStyle(e), strokes = {};"
+            " for (const g of document.querySelectorAll('.chart g')) {"
+            " strokes[g.querySelector('title').textContent.split(/[ :]/)[0]] = s(g.querySelector('circle')).fill; }"
+            " return [s(document.body).backgroundColor, strokes]"
+        )
+        assert shown[0] == css(theme.page)
+        assert {"joint", "fidel", "lime"} <= set(shown[1])
+        assert shown[1] == {name: css(theme.method(name)) for name in shown[1]}
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.get_log("browser") == []
+
+
+def css(colour):
+    return f"rgb({', '.join(str(round(255 * part)) for part in colour)})"

@@ -14,7 +14,16 @@ from slalom import Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.render.page import page
-from tests.render.page.samples import LABELS, NASTY, fitted, made, nasty, three
+from slalom.result import Failure, Fidelity, Quality
+from tests.factories import (
+    MARKUP,
+    MARKUP_LABELS,
+    explained,
+    fitted,
+    fitted_classes,
+    full_of_markup,
+    random_explanation,
+)
 
 
 class Reader(HTMLParser):
@@ -22,7 +31,7 @@ class Reader(HTMLParser):
 
     def __init__(self, source):
         super().__init__()
-        self.elements, self.blocks, self.inside = [], [], None
+        self.elements, self.blocks, self.inside, self.text = [], [], None, ""
         self.feed(source)
 
     def handle_starttag(self, tag, attrs):
@@ -35,13 +44,18 @@ class Reader(HTMLParser):
     def handle_data(self, data):
         if self.inside:
             self.blocks.append((*self.inside, data))
+        else:
+            self.text += data
+
+    def tags(self, *names):
+        return [tag for tag, _ in self.elements if tag in names]
 
     def data(self):
         return [json.loads(block) for tag, attrs, block in self.blocks if attrs.get("type") == "application/json"]
 
 
 def test_the_page_loads_nothing_from_anywhere():
-    source = page([fitted(), three()])
+    source = page([fitted(), fitted_classes()])
     for tag, attrs in Reader(source).elements:
         assert "src" not in attrs
         assert tag not in ("link", "iframe", "object", "embed", "base", "form")
@@ -66,12 +80,12 @@ def test_the_policy_allows_this_script_and_this_style_only():
 
 
 def test_markup_in_data_stays_data():
-    reader = Reader(page([nasty(), fitted()], title=NASTY))
-    allowed = Reader(page([made(), made()]))
+    reader = Reader(page([full_of_markup(), fitted()], title=MARKUP))
+    allowed = Reader(page([random_explanation(), random_explanation()]))
     assert [tag for tag, _ in reader.elements] == [tag for tag, _ in allowed.elements]
     index, shown, _ = reader.data()
-    assert index[0]["prediction"][0] in LABELS
-    assert "".join(text for text, _ in shown["pieces"]) == NASTY
+    assert index[0]["prediction"][0] in MARKUP_LABELS
+    assert "".join(text for text, _ in shown["pieces"]) == MARKUP
     assert any("<script>window.hacked=5</script>" in said for _, said in shown["facts"])
     assert "<img src=x onerror=window.hacked=6>" in shown["warnings"]
     for _, attrs, block in reader.blocks:
@@ -79,7 +93,16 @@ def test_markup_in_data_stays_data():
             assert not re.search(r"[<>&\u2028\u2029]", block)
 
 
-@pytest.mark.parametrize("make", [fitted, three, nasty, lambda: made(lengths=True), lambda: made(classes=3, lengths=True)])
+SLALOMS = {
+    "fitted": fitted,
+    "classes": fitted_classes,
+    "markup": full_of_markup,
+    "lengths": lambda: random_explanation(lengths="clipped"),
+    "classes, lengths": lambda: random_explanation(classes=3, lengths="clipped"),
+}
+
+
+@pytest.mark.parametrize("make", SLALOMS.values(), ids=SLALOMS)
 def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     e = make()
     (_, shown) = Reader(page([e])).data()
@@ -104,14 +127,16 @@ def test_what_is_not_known_is_said_so_or_left_out():
     assert index[0]["prediction"] is None
     assert shown["values_within"] is None
     assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
-    huge = replace(made(), surrogate=Slalom([1.0, 2.0], [800.0, -800.0]), units=("a", "b"), spans=np.array([[0, 1], [1, 2]]))
-    (_, shown) = Reader(page([replace(huge, sizes=np.ones(2, dtype=np.int64))])).data()
+    huge = explained(Slalom([1.0, 2.0], [800.0, -800.0]), "ab", [[0, 1], [1, 2]])
+    (_, shown) = Reader(page([huge])).data()
     assert shown["scores"]["linear"] is None
     assert len(shown["scores"]["removal"]) == 2
 
 
 def test_facts_and_warnings():
-    shown = Reader(page([replace(made(), cut=7, diagnosis="It is odd.")])).data()[1]
+    tested = Fidelity(Quality(0.91, 0.0123, 40), Quality(None, 0.5, 30))
+    e = random_explanation(cut=7, diagnosis="It is odd.", fidelity=tested, queries=1234, tokens=98765, seconds=1.5)
+    shown = Reader(page([e])).data()[1]
     facts = dict(shown["facts"])
     assert facts["Fidelity near the text"] == "R² 0.910, mean squared error 0.0123 (40 queries)"
     assert facts["Fidelity, all sizes"] == "R² undefined, mean squared error 0.5 (30 queries)"
@@ -123,23 +148,37 @@ def test_titles_come_from_the_text_or_the_user():
     def titled(source):
         return next(block for tag, _, block in Reader(source).blocks if tag == "title")
 
-    assert titled(page([made()])).startswith("w0 w1 w2")
-    assert titled(page([made(n=200)])).endswith(" …")
-    assert titled(page([made(), made()])) == "Explanations of 2 texts"
-    assert titled(page([made()], title="Mine")) == "Mine"
+    assert titled(page([random_explanation()])).startswith("w0 w1 w2")
+    assert titled(page([random_explanation(n=200)])).endswith(" …")
+    assert titled(page([random_explanation(), random_explanation()])) == "Explanations of 2 texts"
+    assert titled(page([random_explanation()], title="Mine")) == "Mine"
 
 
 def test_what_cannot_be_encoded_does_no_harm(tmp_path):
-    odd = replace(made(), text="\ud83d" + made().text[1:])
+    odd = replace(random_explanation(), text="\ud83d" + random_explanation().text[1:])
     Explanations([odd]).to_html(tmp_path / "odd.html")
     source = (tmp_path / "odd.html").read_text(encoding="utf-8")
     assert Reader(source).data()[1]["pieces"][0][0][0] == "\ud83d"
+
+
+def test_failures_are_listed_with_their_numbers_and_errors():
+    failures = [Failure(1, MARKUP, "InputError: <b>too long</b>"), Failure(3, "", "InputError: empty")]
+    source = page(Explanations([random_explanation(), *failures, random_explanation()]))
+    reader = Reader(source)
+    assert reader.tags("img", "b") == Reader(page([random_explanation()] * 2)).tags("img", "b")
+    text = " ".join(reader.text.split())
+    assert "Texts without an explanation" in text
+    assert "2. </script><script>window.hacked=1</script>" in text
+    assert "InputError: <b>too long</b>" in text
+    assert "4. (empty)InputError: empty" in text
+    assert "2 failed" in text
+    assert "Texts without an explanation" not in page(Explanations([random_explanation()] * 2))
 
 
 def test_pages_of_nothing_are_refused():
     with pytest.raises(InputError, match="needs at least one explanation; got none"):
         page([])
     with pytest.raises(InputError, match=r"pass \[explanation\]"):
-        page(made())
+        page(random_explanation())
     with pytest.raises(InputError, match=r"pass \[explanation\]"):
         page(["a text"])

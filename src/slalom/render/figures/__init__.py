@@ -1,4 +1,4 @@
-"""Pictures of explanations (`Plots`) and comparisons (`ComparedPlots`), each a matplotlib Figure; see docs/plots.md."""
+"""Figures of explanations (`Plots`) and of comparisons (`ComparedPlots`), by matplotlib; see docs/plots.md."""
 
 from slalom.errors import require
 
@@ -6,6 +6,6 @@ with require("drawing pictures", "plots"):
     import matplotlib as _  # noqa: F401
 
 from slalom.render.figures.compared import ComparedPlots
-from slalom.render.figures.pictures import Plots
+from slalom.render.figures.plots import Plots
 
 __all__ = ["ComparedPlots", "Plots"]

@@ -1,11 +1,10 @@
-"""What all pictures are drawn with: a figure of its own, and text that is shown as it is.
+"""What all figures are made of: a figure outside pyplot, and text that is never read as a formula.
 
-`Picture` is a plain matplotlib Figure outside pyplot: nothing stays open, no window appears, and a notebook shows it. Its text
-stays text in SVG files.
+`Picture` is a matplotlib Figure that pyplot does not know: nothing stays open, no window appears, and a notebook shows it. Its
+text stays text in SVG files.
 
-`Words` are never read as formulas ("$5", "a_b" and backslashes are what they are), and do not warn where no installed font has
-a character: it is then drawn as a box. Fonts with many scripts are used where they are installed; SVG files keep the characters
-whatever the fonts.
+`Words` are drawn as they are ("$5", "a_b", backslashes), and a character that no installed font has becomes a box without a
+warning. Fonts with many scripts are used where they are installed; SVG files keep the characters whatever the fonts.
 """
 
 import io
@@ -14,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, final
+from typing import Any, cast, final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from slalom.errors import InputError
-from slalom.render.figures.theme import Theme
+from slalom.render.palette import Theme
 
 _WIDE_FONTS = (
     *(
@@ -46,7 +45,7 @@ _WIDE_FONTS = (
 
 @final
 class Picture(Figure):
-    """A figure that no global state knows, with text that stays text in SVG files."""
+    """A figure outside pyplot, with text that stays text in SVG files."""
 
     def draw(self, renderer: Any) -> None:
         """Draw it; users call savefig."""
@@ -62,7 +61,7 @@ class Picture(Figure):
 
 @final
 class Words(Text):
-    """Text of the user's: no formulas, no warnings about missing characters."""
+    """Text of the user: no formulas, no warnings about missing characters."""
 
     def __init__(self, x: float, y: float, text: str, **look: Any) -> None:
         super().__init__(x, y, plain(text), parse_math=False, usetex=False, fontfamily=families(), **look)
@@ -80,7 +79,7 @@ class Words(Text):
 
 @final
 class Key(Legend):
-    """A legend below the axes whose entries may name labels of the user's."""
+    """A legend below the axes, with `Words` for labels."""
 
     def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme, columns: int) -> None:
         down = moved(ax, 0, -44)
@@ -121,12 +120,12 @@ class Key(Legend):
             return super().get_window_extent(renderer)
 
 
-def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Any, Axes]:
+def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:
     """Return the user's axes and their figure, or new ones of this size in inches."""
     if ax is not None:
         if not isinstance(ax, Axes):
             raise InputError(f"ax must be matplotlib axes (of plt.subplots(), say) or None; got {type(ax).__name__}")
-        return ax.get_figure(root=True), ax
+        return cast(Figure, ax.get_figure(root=True)), ax
     figure = Picture(figsize=size, dpi=120, facecolor=theme.paper, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
     return figure, figure.add_subplot()
 
@@ -144,14 +143,14 @@ def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
     figure = ax.get_figure(root=True)
     room = 0.84 * figure.bbox.width if isinstance(figure, Picture) else ax.get_window_extent().width
     for rows in range(1, len(handles) + 1):
-        made = Key(ax, handles, labels, theme, -(-len(handles) // rows))
-        if made.get_window_extent().width <= room or rows == len(handles):
+        legend = Key(ax, handles, labels, theme, -(-len(handles) // rows))
+        if legend.get_window_extent().width <= room or rows == len(handles):
             return
-        made.remove()
+        legend.remove()
 
 
 def settle(figure: Any) -> None:
-    """Lay the figure out, so that boxes can be measured; where it is ours, nothing moves afterwards."""
+    """Lay the figure out, so that boxes can be measured; nothing moves afterwards in a figure of ours."""
     figure.draw_without_rendering()
     if isinstance(figure, Picture):
         figure.set_layout_engine("none")

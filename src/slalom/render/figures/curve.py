@@ -1,16 +1,17 @@
-"""The surrogate beside the model while units are taken away.
+"""The surrogate beside the model while units are removed.
 
-From the queries that tested the fit: mean and standard deviation of both, by how many units the queries lack; neighbouring
-numbers are pooled until there are four queries. Or asked now: units go in a fixed order, by the sign of the score times the
-removal effect in the whole text, largest first, beside the mean of random orders.
+`tested_curve` shows the queries that tested the fit: mean and standard deviation by how many units they lack; neighbouring
+numbers are pooled until there are four queries. `asked_curve` asks the model: units are removed in a fixed order, by the sign
+of the score times the removal effect in the whole text, largest first, beside the mean of random orders.
 
-The axis of removals is that of their square root: the first ones matter most.
+Removals are on a square-root axis, as the first ones matter most.
 """
 
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from numpy.typing import NDArray
@@ -19,8 +20,9 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.render.figures.canvas import canvas, header, key
-from slalom.render.figures.theme import Theme, dress, mix
+from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
+from slalom.render.palette import Theme, mix
 
 _LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
 _PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
@@ -29,50 +31,51 @@ _POOL = 4
 _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
 
 
-def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Any:
+def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the queries that tested the fit, by how many units they lack."""
-    tested = view.of.held_out
+    tested = view.explanation.held_out
+    if not view.explanation.signed:
+        raise InputError(
+            f"removal_curve has no prediction to show: the scores of {view.explanation.method} have no sign; pass explainer= to"
+            " ask the model in their order"
+        )
     if tested is None:
         raise InputError(
             "removal_curve needs the queries that tested the fit, and this explanation has none (check=0, a very short text,"
             " merged or from an old file); pass explainer= to ask the model now"
         )
     removed = (~tested.keep).sum(axis=1)
-    model, guess = view.pick(tested.scores), view.pick(view.of.predict(tested.keep))
+    model, predicted = view.pick(tested.scores), view.pick(view.explanation.predict(tested.keep))
     figure, ax = _axes(view, ax, theme)
-    header(
-        ax,
-        theme,
-        view.title(),
-        f"{len(removed)} queries that the fit has not seen: each one, mean and spread",
-    )
+    header(ax, theme, view.title(), f"{len(removed)} queries that the fit has not seen, their mean and standard deviation")
     groups = _pooled(removed)
     steps = np.array([removed[group].mean() for group in groups])
-    for scores, colour, style, name in ((model, theme.ink, "-", "model"), (guess, theme.neutral, "--", "surrogate")):
+    for scores, colour, style, name in ((model, theme.ink, "-", "model"), (predicted, theme.neutral, "--", "surrogate")):
         mean, spread = (np.array([part(scores[group]) for group in groups]) for part in (np.mean, np.std))
         ax.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.07, linewidth=0, zorder=1)
         ax.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, zorder=3, gid=name)
         ax.plot(removed, scores, ".", color=mix(theme.paper, colour, 0.55), markersize=4, zorder=2, gid=f"{name} queries")
-    ax.vlines(removed, model, guess, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
+    ax.vlines(removed, model, predicted, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
     _finish(ax, view, theme, ["model", "surrogate"], int(removed.min()))
     return figure
 
 
-def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Any:
-    """Take units away and ask the model."""
+def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Figure:
+    """Draw the model's answers while units are removed."""
     if not isinstance(explainer, Explainer):
         raise InputError(f"explainer must be the Explainer that made this explanation; got {type(explainer).__name__}")
-    n = len(view.of)
+    e, n = view.explanation, len(view.explanation)
     removed = np.unique((np.linspace(0, 1, steps + 1) ** 2 * (n - 1)).round().astype(np.int64))
-    sign = -1.0 if view.score < 0 else 1.0
+    effect = view.scores("removal")
+    for_decision = np.abs(effect) if not e.signed else -effect if view.score < 0 else effect
     rng = np.random.default_rng(seed)
-    ways = [np.argsort(-sign * view.scores("removal"), kind="stable"), *(rng.permutation(n) for _ in range(orders))]
-    keep = np.concatenate([_without(way, removed) for way in ways])
-    model = np.asarray(view.pick(explainer.ask(view.of, keep))).reshape(len(ways), -1)
-    guess = view.pick(view.of.predict(keep[: len(removed)]))
+    sequences = [np.argsort(-for_decision, kind="stable"), *(rng.permutation(n) for _ in range(orders))]
+    keep = np.concatenate([_without(sequence, removed) for sequence in sequences])
+    model = np.asarray(view.pick(explainer.ask(e, keep))).reshape(len(sequences), -1)
     figure, ax = _axes(view, ax, theme)
-    header(ax, theme, view.title(), f"{view.of.unit}s that speak for the decision taken away first, strongest first")
-    shown = ["model", "surrogate"]
+    which = "largest effect for the decision" if e.signed else "highest scores"
+    header(ax, theme, view.title(), f"{e.unit}s with the {which} removed first")
+    shown = ["model"]
     if orders:
         ax.plot(
             removed, model[1:].mean(axis=0), color=mix(theme.paper, theme.muted, 0.5), linewidth=1.2, zorder=1, gid="random"
@@ -80,7 +83,10 @@ def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: in
         shown.append("random")
     look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3.5}
     ax.plot(removed, model[0], color=theme.ink, zorder=3, gid="model", **look)
-    ax.plot(removed, guess, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
+    if e.signed:  # scores without a sign predict nothing
+        predicted = view.pick(e.predict(keep[: len(removed)]))
+        ax.plot(removed, predicted, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
+        shown.insert(1, "surrogate")
     _finish(ax, view, theme, shown, 0)
     return figure
 
@@ -101,26 +107,26 @@ def _pooled(removed: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return presence of units (len(removed), n) when the first ones in this order are taken away."""
+    """Return presence of units (len(removed), n) when the first ones in this order are removed."""
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[None, :] >= removed[:, None]
 
 
-def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Any, Axes]:
+def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
-    ax.set_xlabel(f"{view.of.unit}s taken away (of {len(view.of)})")
-    ax.set_ylabel(view.of.score_name)
+    ax.set_xlabel(f"{view.explanation.unit}s removed (of {len(view.explanation)})")
+    ax.set_ylabel(view.explanation.score_name)
     return figure, ax
 
 
 def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) -> None:
     """Add the zero line, the legend and, where the score is the log odds of one target, probabilities on the right."""
     ax.margins(x=0.02, y=0.08)
-    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.of), 2)]
+    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.explanation), 2)]
     ax.set_xscale("function", functions=(_root, _square))
-    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.of), 1.5))
+    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.explanation), 1.5))
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -132,15 +138,15 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) ->
     ax.set_ylim(low, high)
     lines = {line.get_gid(): line for line in ax.get_lines()}
     words = {
-        "model": "the model itself",
-        "surrogate": "what the explanation predicts",
-        "random": f"model, {view.of.unit}s in random order",
+        "model": "model",
+        "surrogate": "prediction of the explanation",
+        "random": f"model, {view.explanation.unit}s in random order",
     }
     handles = [
         Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
     ]
     key(ax, handles, [words[name] for name in names], theme)
-    if view.of.score_name == "log odds":
+    if view.explanation.score_name == "log odds":
         right = ax.secondary_yaxis("right")
         dress(right, theme)
         right.spines["right"].set_visible(False)

@@ -1,8 +1,7 @@
-"""The text itself, each unit on a colour by its score: colour(score_i / max |score|).
+"""The text itself, each unit on the colour of its score: shade(score_i / max |score|).
 
-The text is set here, word by word: lines end at blanks, inside a word only where it is wider than a line (scripts without
-blanks: between units). Line breaks of the text are kept. A paragraph that begins in a script from right to left is set from the
-right.
+Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
+breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.
 """
 
 import re
@@ -13,23 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
 
 from slalom.core.checks import Floats
-from slalom.render.figures.bar import MEANING
 from slalom.render.figures.canvas import Picture, Words, families, plain, quiet, shorten
-from slalom.render.figures.theme import Theme, dress
-from slalom.render.figures.view import View, signed
+from slalom.render.figures.theme import dress
+from slalom.render.figures.view import View
+from slalom.render.palette import Theme
+from slalom.text import pieces
+from slalom.text.segment import Spans
 
 _WIDTH, _EDGE = 518.0, 22.0  # of a line and around the picture, points
 _SIZE, _LEADING = 11.5, 21.0
 _HEAD, _FOOT = 50.0, 44.0
 _NOBODY = -1  # the owner of what lies between units
+_BREAKS = "\n\r\v\f\x85\u2028\u2029"
 
 
 class _Piece(NamedTuple):
-    """A part of the text without line breaks: either blanks or none, of one unit or of none."""
+    """Characters of one unit, or of none, within one line: either one blank or no blanks."""
 
     text: str
     unit: int
@@ -37,7 +40,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Run:
-    """What is drawn in one go: the pieces of one unit that follow each other in a line."""
+    """Pieces of one unit that follow each other in a line, drawn as one text."""
 
     text: str
     unit: int
@@ -45,13 +48,13 @@ class _Run:
     width: float
 
 
-def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Any:
-    """Draw it."""
-    side = name != "importance"
-    strength, ends = _strength(view.rounded(score) if side else score, side)
-    pieces, unseen = _pieces(view.of.text, view.of.spans.tolist())
+def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Figure:
+    """Draw the text, coloured by the score of this name."""
+    directed = view.signed(name)
+    strength, ends = _strength(score if name == "importance" else view.rounded(score), name, directed)
+    paragraphs, unseen = _paragraphs(view.explanation.text, view.explanation.spans)
     width = _measure()
-    lines = [line for paragraph in pieces for line in _wrapped(paragraph, width)]
+    lines = [line for paragraph in paragraphs for line in _wrapped(paragraph, width)]
     shown = lines[:max_lines]
     notes = _notes(lines, max_lines, unseen)
     size = np.array([_WIDTH + 2 * _EDGE, _HEAD + _LEADING * len(shown) + 14.0 * len(notes) + _FOOT + 4.0])
@@ -64,38 +67,35 @@ def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme
     for number, line in enumerate(shown):
         base = _HEAD + _LEADING * (number + 0.82)
         for run in line:
-            _draw(ax, run, base, strength, side, theme)
+            _draw(ax, run, base, strength, directed, theme)
     for number, note in enumerate(notes):
         _write(ax, _HEAD + _LEADING * len(shown) + 14.0 * number + 14.0, note, size=9, color=theme.muted, style="italic")
-    _scale(figure, view, size, name, ends, side, theme)
+    _scale(figure, view, size, name, ends, directed, theme)
     return figure
 
 
-def _strength(score: Floats, side: bool) -> tuple[Floats, tuple[float, float]]:
-    """Return scores as [-1, 1], or [0, 1] where they have no sides, and the two ends of that scale."""
-    if side:
-        top = float(np.abs(score).max()) or 1.0
+def _strength(score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[float, float]]:
+    """Return scores as [-1, 1], or [0, 1] where they have no direction, and the two ends of that scale."""
+    top = float(np.abs(score).max()) or 1.0
+    if directed:
         return score / top, (-top, top)
+    if name != "importance":
+        return np.abs(score) / top, (0.0, top)
     low, high = float(score.min()), float(score.max())
     return (score - low) / ((high - low) or 1.0), (low, high)
 
 
-def _pieces(text: str, spans: list[list[int]]) -> tuple[list[list[_Piece]], int]:
-    """Return the pieces of each paragraph, and how many units have no place of their own in the text."""
+def _paragraphs(text: str, spans: Spans) -> tuple[list[list[_Piece]], int]:
+    """Return the pieces of each paragraph, and how many units have no characters of their own in the text."""
     paragraphs: list[list[_Piece]] = [[]]
-    at, unseen = 0, 0
-    for unit, (start, end) in enumerate([*spans, [len(text), len(text) + 1]]):
-        if start < at or end <= start:
-            unseen += 1
-            continue
-        for part, owner in ((text[at:start], _NOBODY), (text[start:end], unit)):
-            for piece in re.findall(r"\r\n|[\n\r\v\f\x85\u2028\u2029]|[^\S\n\r\v\f\x85\u2028\u2029]+|\S+", part):
-                if piece[0] in "\n\r\v\f\x85\u2028\u2029":
-                    paragraphs.append([])
-                else:
-                    paragraphs[-1].append(_Piece(" " if piece.isspace() else plain(piece), owner))
-        at = end
-    return paragraphs, unseen
+    cut = pieces(text, spans)
+    for characters, unit in cut:
+        for part in re.findall(rf"\r\n|[{_BREAKS}]|[^\S{_BREAKS}]+|\S+", characters):
+            if part[0] in _BREAKS:
+                paragraphs.append([])
+            else:
+                paragraphs[-1].append(_Piece(" " if part.isspace() else plain(part), _NOBODY if unit is None else unit))
+    return paragraphs, sum(piece.unit is not None and not piece.text for piece in cut)
 
 
 def _measure() -> Any:
@@ -196,22 +196,21 @@ def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
             f"… {len(lines) - max_lines} more lines with {len(hidden)} units are not shown; max_lines={len(lines)} shows all"
         )
     if unseen:
-        notes.append(f"{unseen} units share their characters with the unit before and are not shown")
+        notes.append(f"{unseen} units share all their characters with other units and are not shown")
     return notes
 
 
-def _draw(ax: Any, run: _Run, base: float, strength: Floats, side: bool, theme: Theme) -> None:
+def _draw(ax: Any, run: _Run, base: float, strength: Floats, directed: bool, theme: Theme) -> None:
     colour = theme.muted
     if run.unit != _NOBODY:
-        shade = theme.shade(float(strength[run.unit]), side)
-        colour = theme.ink_on(shade)
+        colour = theme.ink
         corner = (_EDGE + run.left, base - 0.98 * _SIZE)
         box = FancyBboxPatch(
             corner,
             run.width,
             1.34 * _SIZE,
             boxstyle="round,pad=0.7,rounding_size=2.2",
-            facecolor=shade,
+            facecolor=theme.shade(float(strength[run.unit]), directed),
             linewidth=0,
             zorder=1 + abs(float(strength[run.unit])) / 2,
         )
@@ -224,18 +223,18 @@ def _write(ax: Any, down: float, text: str, **look: Any) -> None:
     ax.add_artist(Words(_EDGE, down, text, va="baseline", **look))
 
 
-def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], side: bool, theme: Theme) -> None:
+def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], directed: bool, theme: Theme) -> None:
     """Draw the scale of colours at the bottom."""
     ax = figure.add_axes(((_EDGE + 10) / size[0], 24.0 / size[1], 150.0 / size[0], 7.0 / size[1]))
     dress(ax, theme)
     low, high = ends if ends[0] < ends[1] else (ends[0] - 1.0, ends[0] + 1.0)
-    steps = np.linspace(-1 if side else 0, 1, 121)
-    ax.imshow([[theme.shade(float(t), side) for t in steps]], aspect="auto", extent=(low, high, 0, 1))
-    ticks = sorted({ends[0], 0.0, ends[1]} if side else set(ends))
+    steps = np.linspace(-1 if directed else 0, 1, 121)
+    ax.imshow([[theme.shade(float(t), directed) for t in steps]], aspect="auto", extent=(low, high, 0, 1))
+    ticks = sorted({ends[0], 0.0, ends[1]} if directed else set(ends))
     ax.set_yticks([])
-    ax.set_xticks(ticks, [signed(tick) if tick else "0" for tick in ticks], fontsize=8)
+    ax.set_xticks(ticks, [view.write(tick) if tick else "0" for tick in ticks], fontsize=8)
     ax.tick_params(length=0, labelsize=8)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    meaning = MEANING[name] + (f" (blue: for “{shorten(view.target, 20)}”)" if side else "")
+    meaning = view.meaning(name) + (f" (blue: for “{shorten(view.target, 20)}”)" if directed else "")
     figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))

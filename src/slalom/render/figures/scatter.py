@@ -1,6 +1,6 @@
-"""Value against importance, the picture of the paper (its figures 5 and 12).
+"""Value against importance, as in figures 5 and 12 of the paper.
 
-    x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = side of its removal effect
+    x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = direction of its removal effect
 
 The strongest units are named. The background is a hollow diamond where it is not far outside.
 """
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words, canvas, header, key, settle, shorten
-from slalom.render.figures.labels import place
-from slalom.render.figures.theme import Colour, Theme, dress, mix
+from slalom.render.figures.theme import dress
 from slalom.render.figures.view import TIMES, View, percent, signed
+from slalom.render.labels import place
+from slalom.render.palette import Colour, Theme, mix
 
 _SMALLEST, _LARGEST = 14.0, 300.0  # area of a marker, square points
 _FULL = 0.1  # a share of attention that is drawn at the largest area, unless there are larger ones
@@ -26,15 +28,17 @@ _MARGIN = 0.09
 _TEXT = 9.0
 
 
-def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: Theme) -> Any:
-    """Draw it."""
-    x, y, effect, weights = view.scores("value"), view.of.importances, view.rounded(view.scores("removal")), view.of.weights
+def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: Theme) -> Figure:
+    """Draw the units, and name `label` of them."""
+    directed = view.explanation.signed
+    x, y, weights = view.scores("value"), view.explanation.importances, view.explanation.weights
+    effect = view.rounded(view.scores("removal"))
     spread = _intervals(view) if intervals else None
     figure, ax = canvas(ax, theme, (7.4, 5.6))
     dress(ax, theme)
     ax.set_xlabel("value: what it says")
     ax.set_ylabel("importance: how loudly it says it")
-    only = "; they hardly compete: effects count, not value and importance" if view.of.additive else ""
+    only = "; they hardly compete: effects count, not value and importance" if view.explanation.additive else ""
     header(ax, theme, view.title(), view.subtitle() + only)
     shown = _limits(ax, x, y, spread, view.background)
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
@@ -42,11 +46,11 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     areas = _area(weights, weights)
     order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
     top = float(np.abs(effect).max()) or 1.0
-    colours = np.array([_colour(float(e), top, theme) for e in effect])
+    colours = np.array([_colour(float(e), top, directed, theme) for e in effect])
     if spread is not None:
         lines = [mix(theme.paper, theme.muted, 0.25)] * len(x)
         for i, _ in view.strongest(np.abs(effect), label):
-            lines[i] = theme.hue(float(effect[i]))
+            lines[i] = theme.hue(float(effect[i]), directed)
         _bars(ax, x, y, spread, lines)
     ax.scatter(
         x[order], y[order], s=areas[order], c=colours[order], edgecolors=[theme.paper], linewidths=0.5, zorder=2, gid="units"
@@ -77,13 +81,13 @@ def _intervals(view: View) -> tuple[Floats, Floats]:
     return across, along
 
 
-def _area(weights: Floats, every: Floats) -> Floats:
-    return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * weights / max(float(every.max()), _FULL))
+def _area(share: Floats, weights: Floats) -> Floats:
+    return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * share / max(float(weights.max()), _FULL))
 
 
-def _colour(effect: float, top: float, theme: Theme) -> Colour:
-    """Return the side's colour, paler where the effect is weak."""
-    return mix(theme.paper, theme.hue(effect), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
+def _colour(effect: float, top: float, directed: bool, theme: Theme) -> Colour:
+    """Return the colour of the direction, paler where the effect is weak."""
+    return mix(theme.paper, theme.hue(effect, directed), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
 
 
 def _limits(
@@ -123,8 +127,11 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> No
         face = "none" if hollow else colour
         return Line2D([], [], linestyle="", marker=marker, markersize=area**0.5, color=colour, markerfacecolor=face)
 
-    handles = [dot(theme.positive, 60.0), dot(theme.negative, 60.0)]
-    labels = [f"for “{shorten(view.target, 20)}”", "against"]
+    if view.explanation.signed:
+        handles = [dot(theme.positive, 60.0), dot(theme.negative, 60.0)]
+        labels = [f"for “{shorten(view.target, 20)}”", "against"]
+    else:
+        handles, labels = [dot(theme.neutral, 60.0)], ["neither for nor against: no sign"]
     if view.background is not None:
         value, importance = view.background
         handles.append(dot(theme.ink, 40.0, hollow=True, marker="D"))
@@ -150,7 +157,7 @@ def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind:
     if not chosen:
         return
     pixels = figure.dpi / 72
-    points = np.stack([view.scores("value"), view.of.importances], axis=1)
+    points = np.stack([view.scores("value"), view.explanation.importances], axis=1)
     radii = np.sqrt(areas) / 2 + 0.5
     if any(collection.get_gid() == "background" for collection in ax.collections):
         points = np.concatenate([points, np.array([view.background], dtype=float)])
@@ -160,7 +167,7 @@ def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind:
     inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) + np.array([1, 1, -1, -1]) * 2 * pixels
     texts = []
     for i, times in chosen:
-        name = shorten(view.of.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
+        name = shorten(view.explanation.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
         text = Words(0, 0, name, size=_TEXT, color=theme.ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
         if behind is not None:
             text.set_bbox({"facecolor": behind, "alpha": 0.75, "linewidth": 0, "pad": 0.6})

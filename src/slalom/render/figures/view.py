@@ -1,4 +1,4 @@
-"""One explanation seen from one class: what every picture needs, as plain arrays (n,)."""
+"""One explanation seen from one class: what every figure needs, as plain arrays (n,)."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,48 +12,72 @@ from slalom.render.figures.canvas import shorten
 from slalom.result import NORMAL_95, Explanation
 
 TIMES = "\N{MULTIPLICATION SIGN}"
+_MEANING = {
+    "removal": "removal: by how much the score falls without it",
+    "linear": "linear: value times exp(importance)",
+    "gradient": "gradient of the score by its presence",
+    "shapley": "Shapley value: its share of the score",
+    "value": "value: what it says",
+    "importance": "importance: how loudly it says it",
+}
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class View:
-    """values, importances, weights, removal (n,), their standard errors where known, and the model's score of one target."""
+    """An explanation, and the column of its arrays that belongs to the target; None where it has one target only."""
 
-    of: Explanation
+    explanation: Explanation
     column: int | None
 
     @classmethod
-    def on(cls, explanation: Explanation, target: int | str | None) -> "View":
-        """Look at an explanation from the class with this label or index; None takes the predicted one."""
+    def of(cls, explanation: Explanation, target: int | str | None) -> "View":
+        """Return the view of the class with this label or index; None takes the predicted one."""
         return cls(explanation, explanation.column(target))
 
     @property
     def target(self) -> str:
         """The label of the class."""
-        return shorten(self.of.target if self.column is None else self.of.labels[self.column], 32)
+        return shorten(self.explanation.target if self.column is None else self.explanation.labels[self.column], 32)
 
     @property
     def score(self) -> float:
         """The model's own score of the text."""
-        return float(self.pick(self.of.score))
+        return float(self.pick(self.explanation.score))
 
     @property
     def background(self) -> tuple[float, float] | None:
         """Value and importance of the background."""
-        return None if self.of.background is None else (float(self.pick(self.of.background[0])), self.of.background[1])
+        background = self.explanation.background
+        return None if background is None else (float(self.pick(background[0])), background[1])
 
     @property
     def values_se(self) -> Floats | None:
         """Standard errors of the values."""
-        return None if self.of.values_se is None else self.pick(self.of.values_se)
+        return None if self.explanation.values_se is None else self.pick(self.explanation.values_se)
 
     def scores(self, name: str) -> Floats:
         """Return a score by its name."""
-        return self.of.scores(name, self.column)
+        return self.explanation.scores(name, self.column)
 
     def pick(self, per_class: Any) -> Any:
         """Return the part of an array (..., n_classes) that belongs to the class, all of it where there are no classes."""
         return per_class if self.column is None else np.asarray(per_class)[..., self.column]
+
+    def signed(self, score_name: str) -> bool:
+        """Return whether the sign of a score means for or against the target."""
+        return score_name != "importance" and self.explanation.signed
+
+    def meaning(self, score_name: str) -> str:
+        """Say what a score is."""
+        if score_name == "importance" or self.explanation.signed:
+            return _MEANING[score_name]
+        return f"{shorten(self.explanation.method, 32)}: how much it counts, neither for nor against"
+
+    def write(self, score: float, beside: float | None = None) -> str:
+        """Write a score; one that cannot be negative has no plus."""
+        written = signed(score, beside)
+        return written if self.explanation.signed else written.removeprefix("+")
 
     def rounded(self, score: Floats) -> Floats:
         """Return a score with 0 where it is nothing but the rounding of numbers of the values' size."""
@@ -61,7 +85,7 @@ class View:
 
     def half_width(self, name: str) -> Floats | None:
         """Return half the 95% interval of "value" or "importance"; None where it is not known."""
-        se = {"value": self.values_se, "importance": self.of.importances_se}.get(name)
+        se = {"value": self.values_se, "importance": self.explanation.importances_se}.get(name)
         return None if se is None else NORMAL_95 * se
 
     def strongest(self, score: Floats, k: int) -> list[tuple[int, int]]:
@@ -71,7 +95,8 @@ class View:
         """
         seen: Counter[tuple[str, float, float]] = Counter()
         first: dict[tuple[str, float, float], int] = {}
-        kinds = list(zip(self.of.units, self.scores("value").tolist(), self.of.importances.tolist(), strict=True))
+        e = self.explanation
+        kinds = list(zip(e.units, self.scores("value").tolist(), e.importances.tolist(), strict=True))
         for i, kind in enumerate(kinds):
             seen[kind] += 1
             first.setdefault(kind, i)
@@ -79,17 +104,17 @@ class View:
         return [(i, seen[kinds[i]]) for i in order[:k]]
 
     def title(self) -> str:
-        """Say what was decided."""
-        found = self.of.prediction
-        if found is None:
-            return f"What speaks for “{self.target}”"
-        share = "" if found[1] is None else f" ({percent(found[1])})"
-        return f"The model says “{shorten(found[0], 32)}”{share}"
+        """Say what the model predicts."""
+        if self.explanation.prediction is None:
+            return f"Why “{self.target}”"
+        label, share = self.explanation.prediction
+        return f"The model predicts “{shorten(label, 32)}”" + ("" if share is None else f" ({percent(share)})")
 
     def subtitle(self) -> str:
         """Say what the numbers belong to."""
-        plural = "" if len(self.of) == 1 else "s"
-        return f"{self.of.score_name} of “{self.target}” {signed(self.score)}, {len(self.of)} {self.of.unit}{plural}"
+        e = self.explanation
+        units = e.unit if len(e) == 1 else f"{e.unit}s"
+        return f"{e.score_name} of “{self.target}” {signed(self.score)}, {len(e)} {units}"
 
 
 def signed(number: float, beside: float | None = None) -> str:
@@ -109,15 +134,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def count(name: str, given: object, least: int) -> int:
-    """Return a whole number that is at least so large."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
-        raise InputError(f"{name} must be a whole number >= {least}; got {given!r}")
-    return int(given)
-
-
-def truth(name: str, given: object) -> bool:
+def truth(name: str, value: object) -> bool:
     """Return True or False."""
-    if not isinstance(given, (bool, np.bool_)):
-        raise InputError(f"{name} must be True or False; got {given!r}")
-    return bool(given)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False; got {value!r}")
+    return bool(value)

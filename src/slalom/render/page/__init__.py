@@ -1,9 +1,9 @@
-"""Explanations, or a comparison of methods, as one HTML page that needs nothing else: no server, no network, no other file.
+"""Explanations, or a comparison of methods, as one self-contained HTML page: no server, no network, no other file.
 
-The page of explanations holds the data as JSON, one block a text, and a script that draws the text that is shown and answers
-"what if this word were not there?" with the surrogate itself. Texts, labels and names are data and never become markup: the
-template escapes, the JSON has no character that HTML knows, the script writes text nodes only, and a content security policy
-lets no script run but this one, known by its hash.
+A page of explanations holds the data as JSON, one block per text, and a script that draws the chosen text and predicts, with
+the surrogate itself, what removing words does. Texts, labels and names never become markup: the template escapes, the JSON has
+no character that means anything in HTML, the script writes text nodes only, and a content security policy allows no script but
+this one, by its hash.
 """
 
 import json
@@ -17,34 +17,44 @@ from slalom.errors import InputError
 from slalom.render.page.compared import comparison_page
 from slalom.render.page.content import content, entry, opening
 from slalom.render.page.parts import asset, policy, style, template
-from slalom.result import Explanation
+from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
 _SCRIPTS = ("surrogate.js", "format.js", "tip.js", "scatter.js", "table.js", "page.js")
 
 
 def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
-    """Return a self-contained HTML page about explanations of one or more texts.
+    """Return explanations of one or more texts as one self-contained HTML page.
 
-    title: of the page; None takes the first words of the text, or the number of texts.
+    Args:
+        explanations: The explanations; the failures of `Explanations` are listed too.
+        title: Title of the page. Default: the first words of the text, or the number of texts.
+
+    Returns:
+        The page.
+
+    Raises:
+        InputError: There is no explanation, or something else is in the list.
     """
     _check(explanations)
+    failures = explanations.failures if isinstance(explanations, Explanations) else ()
     if title is None:
-        title = opening(explanations[0]) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
+        title = opening(explanations[0].text) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
     look, script = style(), _script()
     return template("page.html").render(
         title=printable(title),
         policy=Markup(policy(look, script)),
         style=Markup(look),
         script=Markup(script),
-        index=_embedded([entry(one) for one in explanations]),
-        texts=[_embedded(content(one)) for one in explanations],
+        index=_embedded([entry(explanation) for explanation in explanations]),
+        texts=[_embedded(content(explanation)) for explanation in explanations],
+        failures=[(f.number + 1, printable(opening(f.text)), printable(f.error)) for f in failures],
     )
 
 
 def _check(explanations: Any) -> None:
-    if not isinstance(explanations, Sequence) or not all(isinstance(one, Explanation) for one in explanations):
-        raise InputError("a page is made of explanations, in a list; pass [explanation]")
+    if not isinstance(explanations, Sequence) or not all(isinstance(entry, Explanation) for entry in explanations):
+        raise InputError("a page needs a list of explanations; pass [explanation]")
     if not explanations:
         raise InputError("a page needs at least one explanation; got none")
 

@@ -1,10 +1,8 @@
-"""A comparison of methods as one HTML page: tables, pictures, and no script at all."""
+"""A comparison of methods as one HTML page: tables, charts, no script."""
 
 import json
 import math
-import re
-from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from markupsafe import Markup
 
@@ -12,32 +10,43 @@ from slalom.errors import InputError
 from slalom.evaluate import Comparison, Summary
 from slalom.evaluate.comparison import MEASURES, Compared
 from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
-from slalom.render.page.charts import palette, svg
+from slalom.render.page.charts import style as method_style
+from slalom.render.page.charts import svg
 from slalom.render.page.parts import asset, policy, style, template
+from slalom.result import NORMAL_95
 from slalom.text import printable
 
 _ARROWS = {True: "↑", False: "↓", None: ""}
 _DIRECTIONS = {True: "more is better", False: "less is better", None: "neither more nor less is better"}
 _ROUNDING = 1e-12
 _CROWDED = 14  # points whose names need a wide chart
+_WIDE, _NARROW = (570.0, 330.0), (465.0, 292.0)  # points
 _PAIRED = ("near", "far")
 _MINUS, _NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 
 def comparison_page(compared: Compared, title: str | None = None) -> str:
-    """Return a self-contained HTML page about a comparison.
+    """Return a comparison of methods as one self-contained HTML page.
 
-    title: of the page; None says what was compared.
+    Args:
+        compared: What `slalom.compare` returns.
+        title: Title of the page. Default: how many methods and texts were compared.
+
+    Returns:
+        The page: tables, charts, and no script.
+
+    Raises:
+        InputError: There is nothing to show.
     """
-    given: Any = compared
-    if not isinstance(given, Compared) or not given.records:
-        raise InputError("a page of a comparison is made of what slalom.compare returns, with at least one record")
+    if not isinstance(cast(Any, compared), Compared) or not compared.records:
+        raise InputError("a comparison page needs what slalom.compare returns, with at least one record")
     rows = compared.rows
     methods, texts = len({name for name, _ in rows}), len({record["text"] for record in compared.records})
     if title is None:
         model = compared.about.get("model")
         title = f"{_many(methods, 'method')} on {_many(texts, 'text')}" + (f", {model}" if model else "")
-    look = _style()
+    charts = _charts(compared)
+    look = "\n".join((style(follow_system=True), asset("compared.css"), method_style(charts)))
     return template("compared.html").render(
         title=printable(title),
         policy=Markup(policy(look)),
@@ -53,20 +62,10 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
             for name in compared.measures
         ],
         rows=_table(compared, texts),
-        charts=_charts(compared),
+        charts=[_figure(chart, wide=chart is charts[0]) for chart in charts],
         pairs=[pair for name in _PAIRED if name in compared.measures and (pair := _pairs(compared, name)) is not None],
         skipped=[(printable(name), printable(reason)) for name, reason in compared.skipped.items()],
     )
-
-
-@cache
-def _style() -> str:
-    """Return the style of all pages, with its dark colours where the reader's system is dark: nothing switches here."""
-    every = style()
-    dark = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', every, re.DOTALL)
-    colours = dark.group(1) if dark else ""
-    turned = f"@media screen and (prefers-color-scheme: dark) {{:root {{{colours}}}}}"
-    return "\n".join((every, turned, asset("compared.css"), palette()))
 
 
 def _many(n: int, noun: str) -> str:
@@ -76,12 +75,12 @@ def _many(n: int, noun: str) -> str:
 def _facts(compared: Compared, texts: int) -> list[tuple[str, str]]:
     """Return what is known about the comparison."""
     names = {"identity": "model's identity", "first": "first text", "last": "last text"}
-    found = [("texts measured", str(texts))] if compared.about.get("texts") != texts else []
+    facts = [("texts measured", str(texts))] if compared.about.get("texts") != texts else []
     for name, value in compared.about.items():
         if value is not None:
-            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            found.append((printable(names.get(name, name)), printable(said)))
-    return found
+            written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            facts.append((printable(names.get(name, name)), printable(written)))
+    return facts
 
 
 def _table(compared: Compared, texts: int) -> list[dict[str, Any]]:
@@ -90,10 +89,10 @@ def _table(compared: Compared, texts: int) -> list[dict[str, Any]]:
     for row in compared.rows:
         cells = []
         for name in compared.measures:
-            one = compared.summary(row, name)
-            mean, se = _with_error(one)
-            few = "" if one.n in (0, texts) else f"{one.n} of {_many(texts, 'text')}"
-            cells.append({"mean": mean, "se": se, "best": _same(one.mean, best[name]), "few": few})
+            summary = compared.summary(row, name)
+            mean, within = _with_interval(summary)
+            few = "" if summary.n in (0, texts) else f"{summary.n} of {_many(texts, 'text')}"
+            cells.append({"mean": mean, "within": within, "best": _same(summary.mean, best[name]), "few": few})
         table.append({"method": printable(row[0]), "budget": _NONE if row[1] is None else f"{row[1]:,}", "cells": cells})
     return table
 
@@ -110,66 +109,65 @@ def _same(mean: float | None, best: float | None) -> bool:
     return mean is not None and best is not None and math.isclose(mean, best, rel_tol=_ROUNDING)
 
 
-def _charts(compared: Compared) -> list[dict[str, Any]]:
-    own = [name for name in _PAIRED if name in compared.measures]
-    made: list[Chart] = [profile_chart(compared)]
-    made += [queries_chart(compared, name) for name in own] + [seconds_chart(compared, name) for name in own]
-    found = []
-    for chart in made:
-        wide = chart is made[0] or (not chart.column and len(chart.curves) > _CROWDED)
-        found.append(
-            {
-                "title": chart.title,
-                "subtitle": printable(chart.subtitle),
-                "wide": wide,
-                "svg": svg(chart, (760.0, 440.0) if wide else (620.0, 390.0)) if chart.curves else None,
-                "notes": [printable(note) for note in chart.notes],
-            }
-        )
-    return found
+def _charts(compared: Compared) -> list[Chart]:
+    errors = [name for name in _PAIRED if name in compared.measures]
+    by_queries, by_seconds = ([chart(compared, name) for name in errors] for chart in (queries_chart, seconds_chart))
+    return [profile_chart(compared), *by_queries, *by_seconds]
+
+
+def _figure(chart: Chart, wide: bool) -> dict[str, Any]:
+    wide = wide or (not chart.column and len(chart.curves) > _CROWDED)
+    return {
+        "title": chart.title,
+        "subtitle": printable(chart.subtitle),
+        "wide": wide,
+        "svg": svg(chart, _WIDE if wide else _NARROW) if chart.curves else None,
+        "notes": [printable(note) for note in chart.notes],
+    }
 
 
 def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
     """Return how the best method differs from every other one, or None where there is no other."""
     best = compared.best(measure)
-    found = compared.against(best, measure) if best is not None else {}
-    if best is None or not found:
+    others = compared.against(best, measure) if best is not None else {}
+    if best is None or not others:
         return None
     rows = [
         {
             "name": printable(row_name(compared, row)),
-            "difference": _number(one.difference, sign=True),
-            "interval": f"{_number(one.low, one.high - one.low, True)} to {_number(one.high, one.high - one.low, True)}",
+            "difference": _number(paired.difference, sign=True),
+            "interval": " to ".join(_number(end, paired.high - paired.low, True) for end in (paired.low, paired.high)),
             "p": _p(p),
             "sure": p < 0.05,
-            "texts": _wins(one, MEASURES[measure][0]),
+            "texts": _wins(paired, MEASURES[measure][0]),
         }
-        for row, (one, p) in found.items()
+        for row, (paired, p) in others.items()
     ]
     return {"measure": measure_label(measure), "best": printable(row_name(compared, best)), "rows": rows}
 
 
-def _wins(one: Comparison, more: bool | None) -> str:
-    better, worse = (one.higher, one.lower) if more else (one.lower, one.higher)
-    return f"{better} / {one.equal} / {worse}"
+def _wins(paired: Comparison, more: bool | None) -> str:
+    better, worse = (paired.higher, paired.lower) if more else (paired.lower, paired.higher)
+    return f"{better} / {paired.equal} / {worse}"
 
 
 def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _with_error(one: Summary) -> tuple[str, str]:
-    """Return mean and standard error as text, with as many decimals as the error deserves.
+def _with_interval(summary: Summary) -> tuple[str, str]:
+    """Return the mean and half its 95% interval as text, with as many decimals as the interval deserves.
 
-    >>> _with_error(Summary(0.123456, 0.0123, 9, 0)), _with_error(Summary(None, None, 0, 9))
-    (('0.123', '0.012'), ('', ''))
+    >>> _with_interval(Summary(0.123456, 0.0123, 9, 0)), _with_interval(Summary(None, None, 0, 9))
+    (('0.123', '0.024'), ('', ''))
     """
-    if one.mean is None:
+    if summary.mean is None:
         return "", ""
-    if not one.se or one.se <= _ROUNDING * abs(one.mean):
-        return f"{one.mean:,.0f}" if one.mean == round(one.mean) else _number(one.mean), ""
-    beside = max(one.se, abs(one.mean) / 1000)
-    return _number(one.mean, beside), _number(one.se, beside)
+    if not summary.se or summary.se <= _ROUNDING * abs(summary.mean):
+        return f"{summary.mean:,.0f}" if summary.mean == round(summary.mean) else _number(summary.mean), ""
+    half = NORMAL_95 * summary.se
+    beside = max(half, abs(summary.mean) / 1000)
+    return _number(summary.mean, beside), _number(half, beside)
 
 
 def _number(number: float, beside: float | None = None, sign: bool = False) -> str:

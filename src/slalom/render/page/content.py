@@ -1,6 +1,6 @@
-"""What the page needs to know of an explanation, as lists, numbers and strings.
+"""An explanation as the page needs it: lists, numbers and strings.
 
-The surrogate is given bit by bit, so that the page predicts what `Explanation.predict` predicts. Scores of units are for
+The surrogate keeps all its digits, so that the page predicts what `Explanation.predict` predicts. Scores of units are for
 reading and have six digits. A score that is not defined (linear scores that overflow) is None.
 """
 
@@ -17,9 +17,9 @@ from slalom.text import pieces, printable
 _OPENING = 90  # characters of a text in the index
 
 
-def opening(explanation: Explanation) -> str:
-    """Return the first words of a text on one line, in its own characters."""
-    words = printable(" ".join(explanation.text[: 4 * _OPENING].split()))
+def opening(text: str) -> str:
+    """Return the first words of a text on one line."""
+    words = printable(" ".join(text[: 4 * _OPENING].split()))
     if len(words) <= _OPENING:
         return words or "(empty)"
     cut = words[:_OPENING]
@@ -27,11 +27,11 @@ def opening(explanation: Explanation) -> str:
 
 
 def entry(explanation: Explanation) -> dict[str, Any]:
-    """Return the line of the index: prediction, score of the target (of the leading class), first words."""
+    """Return the entry of the index: prediction, score of the target or of the leading class, first words."""
     e = explanation
     score = np.atleast_1d(e.score)
     return {
-        "opening": opening(e),
+        "opening": opening(e.text),
         "prediction": e.prediction,
         "target": e.target if score.size == 1 else e.labels[e.leading],
         "score": float(score[e.leading]),
@@ -39,7 +39,7 @@ def entry(explanation: Explanation) -> dict[str, Any]:
 
 
 def content(explanation: Explanation) -> dict[str, Any]:
-    """Return all that is shown of one text."""
+    """Return everything that is shown of one text."""
     e = explanation
     return {
         "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
@@ -63,6 +63,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "score_name": e.score_name,
         "leading": e.leading,
         "told_apart": not e.additive,
+        "signed": e.signed,
         "length_effect": plain(e.length_effect),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),
         "prediction": e.prediction,
@@ -74,7 +75,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
-    """Return how the explanation came about and how far to trust it, as names and values."""
+    """Return how the explanation was made and how well it predicts the model, as names and values."""
     return [
         *(
             [("Fidelity", e.fidelity_said)]

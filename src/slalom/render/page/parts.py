@@ -1,4 +1,4 @@
-"""What pages are put together from: files of this package, a style, a policy that lets nothing else in."""
+"""What every page is made of: templates and scripts in assets/, a style, and a content security policy."""
 
 import base64
 import hashlib
@@ -7,7 +7,7 @@ from importlib import resources
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
-from slalom.render import palette as colours
+from slalom.render.palette import DARK, LIGHT
 
 
 def policy(style: str, script: str | None = None) -> str:
@@ -17,11 +17,15 @@ def policy(style: str, script: str | None = None) -> str:
 
 
 @cache
-def style() -> str:
-    """Return the style of all pages."""
-    parts = {"for": colours.FOR, "against": colours.AGAINST, "loud": colours.LOUD}
-    names = "".join(f"--{name}:{' '.join(map(str, rgb))};" for name, rgb in parts.items())
-    return f":root{{{names}--strongest:{colours.STRONGEST};}}\n{asset('page.css')}"
+def style(follow_system: bool = False) -> str:
+    """Return the style of all pages.
+
+    Args:
+        follow_system: Whether the system decides between light and dark; else the page's button does, by `data-theme`.
+    """
+    light, dark = f":root{{{LIGHT.css()}}}", DARK.css()
+    turned = f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
+    return "\n".join((light, turned if follow_system else f':root[data-theme="dark"]{{{dark}}}', asset("page.css")))
 
 
 @cache

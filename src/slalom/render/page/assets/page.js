@@ -1,18 +1,18 @@
-// The page: which text is shown, which score colours it, which units are taken away, which one is looked at.
+// The page: which text is shown, which score colours it, which units are removed, which one is looked at.
 
 const SCORES = [
-  ["removal", "Removal", "by how much the score falls when the unit is taken away"],
+  ["removal", "Removal", "by how much the score falls when the unit is removed"],
   ["linear", "Linear", "value times weight, the linearised score"],
-  ["gradient", "Gradient", "the slope of the score in the unit's presence"],
-  ["shapley", "Shapley", "the unit's fair share of the score"],
-  ["value", "Value", "what the unit says, however quietly"],
-  ["importance", "Importance", "how loudly the unit speaks, whatever it says"],
+  ["gradient", "Gradient", "derivative of the score by the unit's presence"],
+  ["shapley", "Shapley", "the unit's share of the score, averaged over all orders of adding units"],
+  ["value", "Value", "what the unit says, for or against"],
+  ["importance", "Importance", "how loudly the unit says it"],
 ];
-const UNSIGNED = "importance";
+const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
 
 const entries = JSON.parse(byId("entries").textContent);
 const contents = document.querySelectorAll("script.content");
-const taken = new Map(); // per text: which units are taken away
+const taken = new Map(); // per text: which units are kept
 const state = { at: 0, text: null, score: "removal", class: 0, keep: [], spans: [] };
 
 const hooks = { over: (unit, element) => look(unit, element), out: () => look(null), toggle: (unit) => toggle(unit) };
@@ -26,22 +26,26 @@ const target = () => (several() ? state.text.labels[state.class] : state.text.ta
 const column = (part) => (part && Array.isArray(part[0]) ? part.map((row) => row[state.class]) : part);
 const numbersOf = (key) => {
   const { surrogate, scores } = state.text;
+  if (!scoreKinds().some(([name]) => name === key)) return null;
   if (["value", "importance", "linear"].includes(key) && !state.text.told_apart) return null;
   return key === "value" ? column(surrogate.values) : key === "importance" ? surrogate.importances : column(scores[key]);
 };
+const scoreKinds = () => (state.text.signed ? SCORES : WITHOUT_SIGN);
+const neutral = () => state.score === "importance" || !state.text.signed; // whether the colour has no direction
+const written = (x, places) => (state.text.signed ? signed(x, places) : plain(x, places));
 const probable = () => ["log odds", "centred logit"].includes(state.text.score_name); // whether scores are probabilities
 const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
 const gone = () => state.keep.map((kept) => !kept);
 
-// Colour strengths of the chosen score: shares of the strongest in [-1, 1]; importances in [0, 1] from quiet to loud.
+// Colour strengths of the chosen score: shares of the strongest in [-1, 1]; in [0, 1] where the score has no sign.
 function strengths() {
   const numbers = numbersOf(state.score);
-  if (state.score === UNSIGNED) {
+  if (state.score === "importance") {
     const [low, high] = extent(numbers);
     return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
   }
   const top = largest(numbers) || 1;
-  return numbers.map((x) => x / top);
+  return numbers.map((x) => (neutral() ? Math.abs(x) : x) / top);
 }
 
 // --- drawing
@@ -55,6 +59,8 @@ function show(at) {
   state.class = text.leading;
   if (numbersOf(state.score) === null) state.score = "removal";
   byId("main").classList.toggle("effects-only", !text.told_apart);
+  byId("main").classList.toggle("no-sign", !text.signed); // such scores predict nothing, so nothing can be removed
+  byId("live").hidden = byId("text-help").hidden = !text.signed;
   tip.hide();
   drawChoices();
   drawText();
@@ -85,7 +91,7 @@ function drawHead() {
     prediction
       ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
       : tile("The model predicts", make("span", { class: "soft" }, "not known")),
-    tile("Explained here", make("b", { dir: "auto" }, target())),
+    tile("Explained class", make("b", { dir: "auto" }, target())),
     tile(`Score (${state.text.score_name})`, make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
   );
   for (const spot of document.querySelectorAll(".noun")) spot.textContent = noun();
@@ -97,7 +103,7 @@ function drawChoices() {
   byId("class").replaceChildren(...(several() ? state.text.labels.map((label, c) => make("option", { value: c }, label)) : []));
   byId("class").value = String(state.class);
   const legend = byId("scores").querySelector("legend");
-  byId("scores").replaceChildren(legend, ...SCORES.map(([key, label, title]) => {
+  byId("scores").replaceChildren(legend, ...scoreKinds().map(([key, label, title]) => {
     const input = make("input", { type: "radio", name: "score", value: key });
     input.checked = key === state.score;
     input.disabled = numbersOf(key) === null;
@@ -133,26 +139,27 @@ function drawText() {
 
 function recolour(moved = false) {
   const shares = strengths();
-  const loud = state.score === UNSIGNED;
+  const undirected = neutral();
   state.spans.forEach((span, i) => {
-    const side = loud ? "loud" : shares[i] < 0 ? "against" : "for";
+    const side = undirected ? "neutral" : shares[i] < 0 ? "against" : "for";
     if (!span.classList.contains(side)) {
-      span.classList.remove("loud", "for", "against");
+      span.classList.remove("neutral", "for", "against");
       span.classList.add(side);
     }
     span.style.setProperty("--t", Math.abs(shares[i]).toFixed(3));
   });
   const key = (side, ...said) => make("span", { class: `key ${side}` }, ...said);
   const named = () => make("bdi", {}, target());
-  const title = SCORES.find(([name]) => name === state.score)[2];
+  const title = scoreKinds().find(([name]) => name === state.score)[2];
+  const more = state.text.signed ? "louder" : "counts more";
   byId("legend").replaceChildren(
-    ...(loud ? [key("loud", "louder")] : [key("for", "for ", named()), key("against", "against ", named())]),
+    ...(undirected ? [key("neutral", more)] : [key("for", "for ", named()), key("against", "against ", named())]),
     make("span", { class: "means" }, `Colour: ${title}.`),
   );
   const { units, surrogate, weights } = state.text;
   const background = surrogate.background && [asRow(surrogate.background[0])[several() ? state.class : 0], surrogate.background[1]];
   const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
-  const look = { strengths: shares, loud, order };
+  const look = { strengths: shares, undirected, order };
   byId("scatter-card").hidden = !state.text.told_apart;
   if (!state.text.told_apart) return;
   if (moved) scatter.show({ names: units, x: numbersOf("value"), y: surrogate.importances, weights, background, gone: gone(), ...look });
@@ -165,15 +172,15 @@ function drawTable() {
   byId("table-length").hidden = state.text.length_effect === null;
   if (state.text.length_effect !== null) {
     const own = several() ? state.text.length_effect[state.class] : state.text.length_effect;
-    byId("table-length").textContent = ` One token fewer, whichever it is, takes ${signed(own, 3)} of the score; removal, gradient and Shapley value include that.`;
+    byId("table-length").textContent = ` Length alone accounts for ${signed(own, 3)} per token; removal, gradient and Shapley value include it.`;
   }
   const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
   const add = (key, label, title, numbers, more = {}) => {
     if (numbers === null) return;
     const places = decimals(numbers);
-    columns.push({ key, label, title, numbers, places, signed: true, write: (x) => signed(x, places), ...more });
+    columns.push({ key, label, title, numbers, places, signed: state.text.signed, write: (x) => written(x, places), ...more });
   };
-  const titled = Object.fromEntries(SCORES.map(([key, label, title]) => [key, [label, title]]));
+  const titled = Object.fromEntries(SCORES.concat(scoreKinds()).map(([key, label, title]) => [key, [label, title]]));
   add("value", ...titled.value, numbersOf("value"), { errors: column(valueErrors) });
   add("importance", ...titled.importance, numbersOf("importance"), { errors: importanceErrors, signed: false });
   if (state.text.told_apart) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
@@ -194,17 +201,17 @@ function drawLive() {
   const away = keep.filter((kept) => !kept).length;
   const c = several() ? state.class : 0;
   byId("restore").disabled = away === 0;
-  const lead = away === 0 ? "The surrogate, whole text" : `The surrogate without ${plural(away, noun())}`;
+  const lead = away === 0 ? "Surrogate, whole text" : `Surrogate without ${plural(away, noun())}`;
   const said = make("p", {}, make("span", { class: "term" }, lead));
   if (now === null) {
-    said.append(make("b", { id: "now" }, "not defined"), make("span", { class: "soft" }, "nothing is left, and there is no background"));
+    said.append(make("b", { id: "now" }, "not defined"), make("span", { class: "soft" }, "nothing is left, and the surrogate has no background"));
   } else {
     said.append(
       make("b", { id: "now", class: now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
       make("span", { class: "soft" }, text.score_name),
       ...(probable() ? [make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c]))] : []),
     );
-    const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : "click a word to see what it does";
+    const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : "click a word to see its effect";
     said.append(make("span", { class: away ? "soft" : "help", id: "change" }, change.replace("word", noun())));
   }
   byId("live-said").replaceChildren(said);
@@ -236,6 +243,7 @@ function markGone() {
 // --- doing
 
 function toggle(unit) {
+  if (!state.text.signed) return;
   state.keep[unit] = 1 - state.keep[unit];
   afterChange();
   if (state.on === unit && !byId("tip").hidden) tip.show(state.beside, state.text.units[unit], said(unit));
@@ -268,14 +276,14 @@ function said(unit) {
   const { weights, values_within: valueErrors, importances_within: importanceErrors } = state.text;
   const within = (errors) => (errors ? ` ± ${plain(errors[unit])}` : "");
   const rows = [];
-  for (const [key, label] of SCORES) {
+  for (const [key, label] of scoreKinds()) {
     const numbers = numbersOf(key);
     if (numbers === null) continue;
     const errors = key === "value" ? column(valueErrors) : key === "importance" ? importanceErrors : null;
-    rows.push([label, signed(numbers[unit]) + within(errors), key === state.score ? "chosen" : ""]);
+    rows.push([label, written(numbers[unit]) + within(errors), key === state.score ? "chosen" : ""]);
   }
   if (state.text.told_apart) rows.push(["Weight", percent(weights[unit]), ""]);
-  if (!state.keep[unit]) rows.push(["Now", "taken away", ""]);
+  if (!state.keep[unit]) rows.push(["Now", "removed", ""]);
   return rows;
 }
 
@@ -332,23 +340,23 @@ window.addEventListener("scroll", () => byId("tip").hidden || tip.follow(state.b
 // --- theme: the system's until a button says otherwise
 
 const system = window.matchMedia("(prefers-color-scheme: dark)");
-let asked = null;
+let chosen = null;
 function paint(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   byId("theme").textContent = dark ? "☀ Light" : "☾ Dark";
 }
 byId("theme").addEventListener("click", () => {
-  asked = document.documentElement.dataset.theme !== "dark";
-  paint(asked);
+  chosen = document.documentElement.dataset.theme !== "dark";
+  paint(chosen);
 });
-system.addEventListener("change", () => asked === null && paint(system.matches));
+system.addEventListener("change", () => chosen === null && paint(system.matches));
 window.addEventListener("beforeprint", () => {
   paint(false);
   table.all = true;
   table.rows();
 });
 window.addEventListener("afterprint", () => {
-  paint(asked ?? system.matches);
+  paint(chosen ?? system.matches);
   table.all = false;
   table.rows();
 });
@@ -393,5 +401,5 @@ paint(system.matches);
 if (entries.length > 1) drawIndex();
 show(hashed());
 
-// For tests, and for who wants to ask more than the page does.
+// For tests, and for predictions that the page does not show.
 window.slalom = Object.freeze({ predict: (counts) => predict(state.text.surrogate, counts), probabilities, state });

@@ -117,14 +117,14 @@ class Scatter {
     this.paint(shown);
   }
 
-  // Colours and labels. strengths: signed, or of loudness; order: of the units, strongest first.
-  paint({ strengths, loud, order }) {
-    Object.assign(this.shown, { strengths, loud, order });
+  // Colours and labels. strengths: of the colours, without a direction where undirected; order: of the units, strongest first.
+  paint({ strengths, undirected, order }) {
+    Object.assign(this.shown, { strengths, undirected, order });
     const { names, gone } = this.shown;
     const crowded = names.length > 1000;
     this.circles.forEach((circle, i) => {
       const t = Math.abs(strengths[i]);
-      const side = loud ? "loud" : t < 0.002 ? "silent" : strengths[i] < 0 ? "against" : "for";
+      const side = undirected ? "neutral" : t < 0.002 ? "silent" : strengths[i] < 0 ? "against" : "for";
       circle.setAttribute("class", [side, ...(this.points[i].r < 5 ? ["small"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
       circle.setAttribute("fill-opacity", (crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
     });
@@ -147,7 +147,7 @@ class Scatter {
     const y = toY(Math.min(high, Math.max(low, importance)));
     const far = value < left || value > right || importance < low || importance > high;
     const mark = draw("path", { d: `M${x} ${y - 6}l6 6l-6 6l-6-6z` });
-    mark.append(draw("title", {}, `background, which every query sees: value ${signed(value)}, importance ${signed(importance)}${far ? " (outside this picture)" : ""}`));
+    mark.append(draw("title", {}, `background, part of every query: value ${signed(value)}, importance ${signed(importance)}${far ? " (outside this picture)" : ""}`));
     const toLeft = x > inner.right - 90;
     const label = far ? "background ⇢" : "background";
     group.append(mark, draw("text", { x: x + (toLeft ? -9 : 9), y: y + 4, "text-anchor": toLeft ? "end" : "start" }, label));

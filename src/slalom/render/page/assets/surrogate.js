@@ -1,5 +1,6 @@
-// The surrogate of Explanation.predict: a softmax-weighted average of the values of the units that are kept, background
-// included, then the link, then what the mere length does; or, with a base, a plain sum. Scores are arrays: one log odds, or one centred logit a class.
+// Explanation.predict in the page: a softmax-weighted average of the values of the units that are kept, background included,
+// then the link; or, with a base, a plain sum. Then the effect of the length. Scores are arrays: one log odds, or one centred
+// logit per class.
 
 const asRow = (part) => (Array.isArray(part) ? part : [part]);
 

@@ -19,7 +19,7 @@ class Table {
     holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
   }
 
-  // columns: [{ key, label, title, numbers, errors, write, signed }]; names: of the units; gone: which are taken away
+  // columns: [{ key, label, title, numbers, errors, write, signed }]; names: of the units; gone: which are removed
   show({ columns, names, gone }) {
     Object.assign(this, { columns, names, gone });
     if (!columns.some((column) => column.key === this.sorted.key)) this.sorted = { key: columns[1].key, down: true };

@@ -2,9 +2,8 @@
 
 Labels are placed one after the other, strongest first. Places are tried around the point on growing rings, then on a grid over
 the axes. Of those inside the axes that touch no earlier label, the one that covers the fewest points wins (none, unless the
-axes are full of points), then the one with the shortest way to its point. A line across labels or other lines counts as a
-detour, and so does a place that is nearer to another point. No chance is involved. All lengths are pixels, boxes are (left,
-bottom, right, top).
+axes are full of points), then the one closest to its point. Crossing labels or leader lines costs extra, and so does a place
+that is closer to another point. The result is deterministic. All lengths are in one unit, boxes are (left, bottom, right, top).
 """
 
 from typing import NamedTuple
@@ -30,17 +29,22 @@ class Place(NamedTuple):
 def place(anchors: Floats, radii: Floats, wanted: list[int], sizes: Floats, inside: Floats, gap: float) -> list[Place | None]:
     """Return a place for each wanted point, or None where there is no room.
 
-    anchors (n, 2), radii (n,): all points. wanted: those to be named, most urgent first; sizes (len(wanted), 2): of their
-    labels. inside (4,): the box that labels must not leave. gap: the least distance between two things.
+    Args:
+        anchors: All points (n, 2).
+        radii: Their radii (n,).
+        wanted: Indices of the points to be named, most important first.
+        sizes: Width and height of their labels (len(wanted), 2).
+        inside: The box that labels must not leave (4,).
+        gap: The least distance between two things.
     """
     boxes, lines = np.zeros((0, 4)), np.zeros((0, 4))
-    found: list[Place | None] = []
+    places: list[Place | None] = []
     for point, size in zip(wanted, sizes, strict=True):
         tried = _candidates(anchors[point], radii[point], size, inside, gap)
         fits = (tried[:, :2] >= inside[:2]).all(axis=1) & (tried[:, 2:] <= inside[2:]).all(axis=1)
         tried = tried[fits & ~_touch(tried, boxes, gap).any(axis=1)]
         if not len(tried):
-            found.append(None)
+            places.append(None)
             continue
         ends = _nearest(tried, anchors[point])
         ways = np.concatenate([np.broadcast_to(anchors[point], ends.shape), ends], axis=1)
@@ -56,8 +60,8 @@ def place(anchors: Floats, radii: Floats, wanted: list[int], sizes: Floats, insi
         boxes = np.concatenate([boxes, tried[best : best + 1]])
         if led[best]:
             lines = np.concatenate([lines, ways[best : best + 1]])
-        found.append(Place(tried[best], bool(led[best])))
-    return found
+        places.append(Place(tried[best], bool(led[best])))
+    return places
 
 
 def _candidates(anchor: Floats, radius: float, size: Floats, inside: Floats, gap: float) -> Floats:
@@ -70,8 +74,8 @@ def _candidates(anchor: Floats, radius: float, size: Floats, inside: Floats, gap
     low, high = inside[:2] + size / 2, inside[2:] - size / 2
     grid = np.meshgrid(*(np.linspace(low[i], max(low[i], high[i]), _GRID) for i in (0, 1)))
     centres.append(np.stack([g.ravel() for g in grid], axis=1))
-    every = np.concatenate(centres)
-    return np.concatenate([every - size / 2, every + size / 2], axis=1)
+    centre = np.concatenate(centres)
+    return np.concatenate([centre - size / 2, centre + size / 2], axis=1)
 
 
 def _nearest(boxes: Floats, point: Floats) -> Floats:
@@ -79,9 +83,9 @@ def _nearest(boxes: Floats, point: Floats) -> Floats:
     return np.clip(point, boxes[:, :2], boxes[:, 2:])
 
 
-def _touch(one: Floats, other: Floats, gap: float) -> Floats:
+def _touch(first: Floats, second: Floats, gap: float) -> Floats:
     """Return which boxes (k, 4) and (m, 4) are closer than the gap."""
-    a, b = one[:, None], other[None]
+    a, b = first[:, None], second[None]
     return np.asarray((a[..., :2] < b[..., 2:] + gap).all(axis=2) & (b[..., :2] < a[..., 2:] + gap).all(axis=2))
 
 
@@ -102,13 +106,13 @@ def _cross(lines: Floats, boxes: Floats) -> Floats:
     return np.asarray(np.maximum(enter, 0.0) < np.minimum(leave, 1.0))
 
 
-def _meet(one: Floats, other: Floats) -> Floats:
+def _meet(first: Floats, second: Floats) -> Floats:
     """Return which segments (k, 4) cross which segments (m, 4)."""
 
     def side(line: Floats, point: Floats) -> Floats:
         way, to = line[..., 2:] - line[..., :2], point - line[..., :2]
         return np.asarray(np.sign(way[..., 0] * to[..., 1] - way[..., 1] * to[..., 0]))
 
-    a, b = one[:, None], other[None]
+    a, b = first[:, None], second[None]
     apart = side(a, b[..., :2]) != side(a, b[..., 2:])
     return np.asarray(apart & (side(b, a[..., :2]) != side(b, a[..., 2:])))

@@ -1,0 +1,156 @@
+"""`Plots`: the figures of an explanation. Arguments are checked here, each figure is drawn by a file of its own."""
+
+from typing import Literal, final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from slalom.core.checks import whole_number
+from slalom.explainer import Explainer
+from slalom.render.figures.bar import bar
+from slalom.render.figures.curve import asked_curve, tested_curve
+from slalom.render.figures.highlight import highlight
+from slalom.render.figures.scatter import scatter
+from slalom.render.figures.theme import theme_of
+from slalom.render.figures.view import View, truth
+from slalom.result import Explanation
+
+
+@final
+class Plots:
+    """The figures of one explanation, as `explanation.plot`.
+
+    Every method returns a matplotlib Figure: `figure.savefig("name.svg")` saves it. Blue is for the target, orange against it.
+    Importances, and the scores of methods without a sign (attention, say), are violet.
+
+    Args:
+        explanation: What is drawn.
+
+    Example:
+        >>> import slalom
+        >>> explainer = slalom.Explainer(lambda texts: [t.count("!") for t in texts], output="log_odds", progress=False)
+        >>> figure = explainer("Stop! Now!").plot.bar(k=3)
+        >>> figure.axes[0].get_xlabel()
+        'removal: by how much the score falls without it'
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        self._explanation = explanation
+
+    def __repr__(self) -> str:
+        """Name the figures."""
+        return "Plots: scatter(), text(), bar(), removal_curve()"
+
+    def scatter(
+        self,
+        label: int = 15,
+        intervals: bool = False,
+        target: int | str | None = None,
+        ax: Axes | None = None,
+        theme: Literal["light", "dark"] = "light",
+    ) -> Figure:
+        """Draw value against importance.
+
+        Args:
+            label: How many of the strongest units are named.
+            intervals: Whether to show 95% intervals.
+            target: Label or index of a class, where several were explained. Default: the predicted one.
+            ax: Matplotlib axes to draw into. Default: a new figure.
+            theme: "light" or "dark".
+
+        Returns:
+            The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect.
+
+        Raises:
+            InputError: An argument is of the wrong kind, or intervals are asked for and not known.
+        """
+        view = View.of(self._explanation, target)
+        return scatter(view, whole_number("label", label, 0), truth("intervals", intervals), ax, theme_of(theme))
+
+    def text(
+        self,
+        score: str = "removal",
+        target: int | str | None = None,
+        max_lines: int = 60,
+        theme: Literal["light", "dark"] = "light",
+    ) -> Figure:
+        """Draw the text with each unit on a colour by its score.
+
+        Args:
+            score: A name that `Explanation.scores` takes.
+            target: Label or index of a class, where several were explained. Default: the predicted one.
+            max_lines: How many lines of text to show; a note says what is left out.
+            theme: "light" or "dark".
+
+        Returns:
+            The figure, as tall as the text.
+
+        Raises:
+            InputError: An argument is of the wrong kind.
+        """
+        view = View.of(self._explanation, target)
+        return highlight(view, score, view.scores(score), whole_number("max_lines", max_lines, 1), theme_of(theme))
+
+    def bar(
+        self,
+        k: int = 10,
+        score: str = "removal",
+        intervals: bool | None = None,
+        target: int | str | None = None,
+        ax: Axes | None = None,
+        theme: Literal["light", "dark"] = "light",
+    ) -> Figure:
+        """Draw the units with the strongest scores as bars, strongest on top.
+
+        Args:
+            k: How many units.
+            score: A name that `Explanation.scores` takes.
+            intervals: Whether to show 95% intervals, which "value" and "importance" have. Default: where they are known.
+            target: Label or index of a class, where several were explained. Default: the predicted one.
+            ax: Matplotlib axes to draw into. Default: a new figure.
+            theme: "light" or "dark".
+
+        Returns:
+            The figure.
+
+        Raises:
+            InputError: An argument is of the wrong kind, or intervals are asked for and not known.
+        """
+        view = View.of(self._explanation, target)
+        wanted = None if intervals is None else truth("intervals", intervals)
+        return bar(view, whole_number("k", k, 1), score, view.scores(score), wanted, ax, theme_of(theme))
+
+    def removal_curve(
+        self,
+        explainer: Explainer | None = None,
+        steps: int = 20,
+        orders: int = 5,
+        seed: int = 0,
+        target: int | str | None = None,
+        ax: Axes | None = None,
+        theme: Literal["light", "dark"] = "light",
+    ) -> Figure:
+        """Draw the model's score beside the surrogate's while units are removed.
+
+        Args:
+            explainer: The explainer that made the explanation: the model is asked again while units are removed in a fixed
+                order, those with the largest removal effect for the decision first; at least one unit stays. Default: nothing
+                is asked, and the queries that tested the fit are shown by how many units they lack.
+            steps: How many removals, with an explainer.
+            orders: How many random orders are averaged for comparison, with an explainer; 0 leaves them out.
+            seed: Of the random orders.
+            target: Label or index of a class, where several were explained. Default: the predicted one.
+            ax: Matplotlib axes to draw into. Default: a new figure.
+            theme: "light" or "dark".
+
+        Returns:
+            The figure.
+
+        Raises:
+            InputError: An argument is of the wrong kind, or no explainer is given and no query has tested the fit.
+        """
+        view, look = View.of(self._explanation, target), theme_of(theme)
+        steps, orders, seed = whole_number("steps", steps, 1), whole_number("orders", orders, 0), whole_number("seed", seed, 0)
+        if explainer is None:
+            return tested_curve(view, ax, look)
+        return asked_curve(view, explainer, steps, orders, seed, ax, look)

@@ -1,0 +1,195 @@
+"""Data with known answers for all tests: planted surrogates, designs, explanations made by hand, and models they explain."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from slalom import Explainer
+from slalom.core import Additive, Lengths, Slalom
+from slalom.result import Explanation, Fidelity
+from slalom.text import words
+from slalom.theory.oracle import Oracle
+
+# --- surrogates, and queries about them
+
+
+def planted(rng, n, classes=None, background=None, link=None, spread=1.0):
+    """A SLALOM to be found again."""
+    shape = n if classes is None else (n, classes)
+    return Slalom(rng.normal(size=shape), spread * rng.normal(size=n), background, link)
+
+
+def random_slalom(seed, n=6, *, classes=None, background=False, link=False, gamma=0.0):
+    """A SLALOM whose background and link are random too, where it has them."""
+    rng = np.random.default_rng(seed)
+    return Slalom(
+        rng.normal(size=n if classes is None else (n, classes)),
+        rng.normal(size=n),
+        background=(rng.normal(size=classes), 0.4) if background else None,
+        link=(rng.normal(size=classes), rng.uniform(0.5, 2.0, size=classes)) if link else None,
+        gamma=gamma,
+    )
+
+
+def random_additive(seed, n=6, *, classes=None):
+    """An additive surrogate."""
+    rng = np.random.default_rng(seed)
+    return Additive(rng.normal(size=n if classes is None else (n, classes)), rng.normal(size=classes))
+
+
+def parameter_error(model, truth):
+    """The largest difference between the parameters of two SLALOMs."""
+    return max(np.abs(model.values - truth.values).max(), np.abs(model.importances - truth.importances).max())
+
+
+def subsets(rng, m, n):
+    """Counts (m, n): every unit with probability 1/2, at least one."""
+    counts = (rng.random((m, n)) < 0.5).astype(float)
+    counts[~counts.any(axis=1), 0] = 1.0
+    return counts
+
+
+def pairs(rng, m, n):
+    """Counts (m, n) of two units each."""
+    return np.stack([np.isin(np.arange(n), rng.choice(n, 2, replace=False)) for _ in range(m)]).astype(float)
+
+
+def deletions(rng, m, n):
+    """Counts (m, n) that lack one to five units."""
+    return np.stack([~np.isin(np.arange(n), rng.choice(n, rng.integers(1, 6))) for _ in range(m)]).astype(float)
+
+
+# --- explanations
+
+
+def explained(surrogate, text, spans, **fields):
+    """An explanation of a text by a surrogate; its score is what the surrogate predicts, unless given."""
+    spans = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
+    score = surrogate(np.ones((1, len(spans))))[0]
+    several = score.ndim == 1
+    defaults = {
+        "units": tuple(text[a:b] for a, b in spans),
+        "score": score if several else float(score),
+        "target": "all" if several else "yes",
+        "labels": tuple(f"class {c}" for c in range(len(score))) if several else ("no", "yes"),
+        "fidelity": Fidelity(None, None),
+        "fit_r2": 1.0,
+        "unit": "word",
+        "sizes": np.ones(len(spans), dtype=np.int64),
+        "method": "joint",
+        "seed": 0,
+        "queries": 1,
+        "tokens": 1,
+        "seconds": 0.1,
+    }
+    return Explanation(text=text, spans=spans, surrogate=surrogate, **(defaults | fields))
+
+
+def explanation(text, effects, *, base=0.0, score=None, labels=("no", "yes"), target=None, **fields):
+    """An additive explanation of the words of a text."""
+    effects = np.asarray(effects, dtype=float)
+    fields |= {} if score is None else {"score": score}
+    fields |= {"target": target or ("all" if effects.ndim == 2 else labels[-1]), "labels": labels}
+    return explained(Additive(effects, np.full(effects.shape[1:], base)), text, words(text), **fields)
+
+
+def adder(effects, base=0.0, **options):
+    """An explainer of a model whose log odds are base + the sum of the effects of the words that are there."""
+
+    def log_odds(texts):
+        return [base + sum(effects.get(word, 0.0) for word in text.split()) for text in texts]
+
+    return Explainer(log_odds, output="log_odds", labels=["no", "yes"], progress=False, **options)
+
+
+def in_order(units, values, importances, text=None, se=None, background=None, score=1.0, **fields):
+    """An explanation of units that stand in the text one after the other; se are standard errors of the values."""
+    text = " ".join(units) if text is None else text
+    spans, at = [], 0
+    for unit in units:
+        start = text.index(unit, at)
+        at = start + len(unit)
+        spans.append((start, at))
+    errors = None if se is None else np.linspace(0.1, 0.5, len(units))
+    fields = {"units": tuple(units), "score": score, "values_se": se, "importances_se": errors} | fields
+    return explained(Slalom(values, importances, background), text, spans, **fields)
+
+
+def random_words(n, seed=0, **fields):
+    """An explanation of n words with random numbers."""
+    rng = np.random.default_rng(seed)
+    names = [f"word{i}" if i % 3 else f"w{i}" for i in range(n)]
+    return in_order(names, 5 * rng.normal(size=n), rng.normal(size=n), **fields)
+
+
+def three_classes():
+    """An explanation of three classes with known values."""
+    values = np.array([[3.0, -1.0, -2.0], [-1.0, 2.0, -1.0], [0.0, -4.0, 4.0], [0.5, 0.5, -1.0]])
+    scores, se = np.array([0.2, -0.5, 0.3]), np.arange(12.0).reshape(4, 3)
+    names = ["red", "green", "blue", "grey"]
+    return in_order(names, values, [1.0, 0.0, 0.5, -1.5], se=se, score=scores, labels=("r", "g", "b"), target="all")
+
+
+def with_lengths(e, seed=0, clipped=False):
+    """The same explanation with an effect of the length; clipped: known for lengths below that of the text only."""
+    n_offsets = int(e.sizes.sum()) + (-1 if clipped else 1)
+    offsets = np.random.default_rng(seed).normal(size=(n_offsets, *e.values.shape[1:]))
+    return replace(e, lengths=Lengths(offsets - offsets.mean(axis=1, keepdims=True) if offsets.ndim == 2 else offsets))
+
+
+def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):
+    """An explanation of words of one to three tokens by a random surrogate; lengths: False, True or "clipped"."""
+    surrogate = (
+        random_additive(seed, n, classes=classes)
+        if additive
+        else random_slalom(seed, n, classes=classes, background=background, link=link)
+    )
+    names = [f"w{i}" for i in range(n)]
+    ends = np.cumsum([len(name) + 1 for name in names]) - 1
+    score = surrogate(np.ones((1, n)))[0]
+    odds = score if score.ndim else np.array([-score, score])
+    sizes = np.random.default_rng(seed).integers(1, 4, n)
+    fields = {"sizes": sizes, "probabilities": np.exp(odds) / np.exp(odds).sum()} | fields
+    e = explained(surrogate, " ".join(names), np.stack([ends - [len(name) for name in names], ends], axis=1), **fields)
+    return with_lengths(e, seed, lengths == "clipped") if lengths else e
+
+
+@cache
+def fitted(text="A good film, not bad at all.\n\nThe end   is dull, and the music good.", **options):
+    """A real fit, with standard errors and held-out queries."""
+    oracle = Oracle({"good": 3.0, "bad": -5.0, "dull": -2.0, "film,": 2.0}, {"bad": 1.0, "dull": 0.5}, (0.1, 0.5))
+    return Explainer(oracle, output="log_odds", labels=["negative", "positive"], queries=150, **options)(text)
+
+
+@cache
+def fitted_classes():
+    """A real fit of three classes."""
+
+    def logits(texts):
+        return np.array([[t.count("o"), t.count("a"), 0.1 * len(t)] for t in texts], dtype=float)
+
+    return Explainer(logits, output="logits", labels=["o", "a", "long"], queries=120, target="all")(fitted().text)
+
+
+MARKUP = "</script><script>window.hacked=1</script> <img src=x onerror=window.hacked=2> a\u2028b & \"c\" 'd' <!-- ]]>"
+MARKUP_LABELS = ['<img src=x onerror="window.hacked=3">', "</script><script>window.hacked=4</script>"]
+
+
+@cache
+def full_of_markup():
+    """An explanation with markup wherever there is text."""
+    explainer = Explainer(lambda ts: [float(t.count("a")) for t in ts], output="log_odds", labels=MARKUP_LABELS, queries=60)
+    e = explainer(MARKUP)
+    return replace(
+        e,
+        model="<script>window.hacked=5</script>",
+        diagnosis="<img src=x onerror=window.hacked=6>",
+        units=tuple(f"<b>{unit}</b>" for unit in e.units),
+        versions={"<i>": "</dd><script>window.hacked=7</script>"},
+    )
+
+
+ODD_WORDS = [
+    *("$5_{x}$", "a_b", "C:\\temp\\x", "שלום", "مرحبا", "👍🏽", "映画", "<b>", "$", "\x00bad", "\ud83d", "very " * 30, "naïve"),
+]
