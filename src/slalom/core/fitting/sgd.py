@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._lbfgs import two_loop
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
@@ -341,17 +342,15 @@ def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]
 
 
 def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats, float]]") -> Floats:
-    """Return H slope, H the inverse curvature that steps, changes of the slope and their products tell of (L-BFGS)."""
-    direction, shares = slope.copy(), list[Any]()
-    for step, change, bend in reversed(memory):
-        shares.append(share := np.vdot(step, direction) / bend)
-        direction -= share * change
-    if memory:
-        _, change, bend = memory[-1]
-        direction *= bend / np.vdot(change, change)
-    for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
-        direction += (share - np.vdot(change, direction) / bend) * step
-    return direction
+    """Return H^-1 slope by L-BFGS, H^-1 starting from the identity times the scale of the last pair."""
+
+    def scaled(vector: Floats) -> Floats:
+        if not memory:
+            return vector
+        _, change, curvature = memory[-1]
+        return vector * (curvature / np.vdot(change, change))
+
+    return two_loop(memory, slope, scaled, lambda a, b, curvature: np.vdot(a, b) / curvature, lambda a, b, f: a + f * b)
 
 
 def _adam() -> Callable[[Floats, float], Floats]:
