@@ -164,21 +164,6 @@ class _Search:
         self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
         self.solver.large = self.counts.size >= _LARGE
         self.solver.coarse = coarse and self.solver.large
-        self.iterations = 0
-
-    def maximise_evidence(
-        self,
-        start: tuple[Centred, Hyper],
-        limit: int | None = None,
-        target: float = -np.inf,
-        min_share: float = 0.0,
-        evidence: float = -np.inf,
-        resume: Candidate | None = None,
-    ) -> Candidate:
-        """Run `Solver.maximise_evidence` and count its iterations."""
-        candidate = self.solver.maximise_evidence(*start, limit, target, min_share, evidence, resume)
-        self.iterations += candidate.iterations - (resume.iterations if resume else 0)
-        return candidate
 
     @cached_property
     def lengths_vary(self) -> bool:
@@ -192,7 +177,7 @@ class _Search:
         with_background = options.background is True or (options.background is None and self.lengths_vary)
         self.may_drop = options.background is None and with_background and not self.problem.empty_rows
         if options.link:
-            best = self.without_faint_background(self.maximise_evidence(self.linked_start(with_background)))
+            best = self.without_faint_background(self.solver.maximise_evidence(*self.linked_start(with_background)))
         else:
             best = self.plain_or_linked(with_background)
             if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
@@ -205,13 +190,13 @@ class _Search:
         start = self.start(self.line, with_background)
         if with_background:
             start = self.best_share(*start)
-        plain = self.without_faint_background(self.maximise_evidence(start, limit=_FIRST_LOOK, min_share=min_share))
+        plain = self.without_faint_background(self.solver.maximise_evidence(*start, limit=_FIRST_LOOK, min_share=min_share))
         plain, linked = self.with_link(plain, with_background)
         target = -np.inf if linked is None else linked.evidence
         unfinished = not plain.converged and plain.iterations < self.options.max_iterations
         if unfinished and not out_of_reach(plain.evidence, plain.gain, target):
             start = plain.point, plain.hyper
-            plain = self.without_faint_background(self.maximise_evidence(start, target=target, resume=plain))
+            plain = self.without_faint_background(self.solver.maximise_evidence(*start, target=target, resume=plain))
             if linked is None:
                 plain, linked = self.with_link(plain, with_background)
         return plain if linked is None else max(plain, linked, key=_evidence)
@@ -233,7 +218,7 @@ class _Search:
             at = self.solver.linearised(plain.point, plain.hyper, exact=True)
             if not self.solver.link_score_test(at) > _LINK_NATS:
                 return plain, None
-        linked = self.maximise_evidence(self.linked_start(with_background), target=plain.evidence)
+        linked = self.solver.maximise_evidence(*self.linked_start(with_background), target=plain.evidence)
         return plain, self.without_faint_background(linked)
 
     def without_faint_background(self, candidate: Candidate) -> Candidate:
@@ -242,7 +227,7 @@ class _Search:
             return candidate
         psi = candidate.point.psi / candidate.point.rest
         point = replace(candidate.point, psi=psi, scalars=candidate.point.scalars[1:], background=False)
-        without = self.maximise_evidence((point, candidate.hyper), target=candidate.evidence, evidence=candidate.evidence)
+        without = self.solver.maximise_evidence(point, candidate.hyper, target=candidate.evidence, evidence=candidate.evidence)
         return max(candidate, without, key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
@@ -330,7 +315,7 @@ class _Search:
             self.problem.fitted(
                 self.model(point),
                 converged=best.converged,
-                iterations=self.iterations,
+                iterations=self.solver.iterations,
                 note=" ".join(part for part in notes if part),
                 values_se=errors.values,
                 importances_se=errors.importances,

@@ -90,6 +90,7 @@ class Solver:
     tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. large: whether
     linearisations dominate the time. coarse: whether Gram matrices may be of single precision. The last linearisation is kept:
     the score test for a link and the errors are at the same point. jitter: the multiple of H's diagonal that was added there.
+    iterations: of all candidates.
     """
 
     design: Design
@@ -104,6 +105,7 @@ class Solver:
     tilt: Tilt | None = None
     last: Linearised | None = None
     jitter: float = MIN_JITTER
+    iterations: int = 0
     device_priors: dict[tuple[bool, bool], Priors] = field(default_factory=dict)
 
     @property
@@ -151,6 +153,7 @@ class Solver:
                 break
             if point.background and terms.share < min_share:
                 break
+        self.iterations += iteration - start[-1]
         progress = iteration, converged, damping, gain
         return Candidate(point, hyper, evidence, terms, *progress, at.factors, self.traced(at)[0], at)
 
