@@ -231,7 +231,7 @@ class _Search:
         return max(candidate, without, key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
-        """Return the point that agrees with a ridge regression at the mean input: equal weights, half of them outside."""
+        """Return the point that agrees with a ridge regression at the mean input: equal weights, half on the background."""
         total = float(line.centre.sum())
         psi = total * line.slopes
         if not with_background:

@@ -81,8 +81,8 @@ class Problem:
         w = w / w.mean()
         if y.ndim == 1:
             return cls(c, y, w)
-        found = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
-        return cls(c, found, w, float(np.abs(y[w > 0]).max()))
+        relative = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
+        return cls(c, relative, w, float(np.abs(y[w > 0]).max()))
 
     @property
     def power(self) -> int:
@@ -215,8 +215,9 @@ class Problem:
             r2 = self.r2(loss)
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
-        found = Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
-        return _judged(found)
+        return _with_finite_errors(
+            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+        )
 
     def constant(self, note: str = "", additive: bool = False) -> "Fit":
         """Return the fit where every unit, and the background if one is needed, has the mean score.
@@ -256,7 +257,9 @@ class Problem:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
         actual, loss = r2(model), float(times_power(np.asarray(found.loss), 2 * power))
         share = found.r2 if abs(actual - found.r2) <= _SHOWS else actual
-        return _judged(replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se))
+        return _with_finite_errors(
+            replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
+        )
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
@@ -335,19 +338,19 @@ def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
     return Problem.of(np.ones((len(scores), 1)), scores, weights).explained(guess)
 
 
-def sound(found: Fit) -> Fit:
+def sound(fit: Fit) -> Fit:
     """Return a fit unchanged; ArithmeticError where it is worse than the mean score by more than rounding."""
-    if not (np.isfinite(found.loss) and found.r2 > _WORSE):
-        raise ArithmeticError(f"the predictions are worse than a constant: R2 is {found.r2:.3g}")
-    return found
+    if not (np.isfinite(fit.loss) and fit.r2 > _WORSE):
+        raise ArithmeticError(f"the predictions are worse than a constant: R2 is {fit.r2:.3g}")
+    return fit
 
 
-def _judged(found: Fit) -> Fit:
+def _with_finite_errors(fit: Fit) -> Fit:
     """Return a fit, without its standard errors if one of them is not finite."""
-    if all_finite(found.values_se, found.importances_se, *(found.background_se or ())):
-        return found
-    diagnosis = f"{found.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(found, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
+    if all_finite(fit.values_se, fit.importances_se, *(fit.background_se or ())):
+        return fit
+    diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
 
 
 def _multiplied(model: Surrogate, power: int, limit: float = np.inf) -> Surrogate | None:

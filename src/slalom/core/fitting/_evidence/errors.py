@@ -92,13 +92,13 @@ def gaussian(
     log_weight = (shape[:, :n] - (shape[:, :n] @ weight)[:, None]).T
     if share is not None:
         log_weight = log_weight - shape[:, n] / rest
-    own = factors.linear.T
-    values = spread(own[:1] + own[1:] / rest, by_share, along=log_weight)
+    whitened = factors.linear.T
+    values = spread(whitened[:1] + whitened[1:] / rest, by_share, along=log_weight)
     importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ mean)[:, None]).T)
     if share is None:
         return values, importances, None, None
     z, one, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
-    to_value = xp.concatenate((one, -weight / share))[None] @ own
+    to_value = xp.concatenate((one, -weight / share))[None] @ whitened
     by_all = [
         xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
     ]
@@ -109,7 +109,7 @@ def gaussian(
 class _Spread:
     """Errors of quantities from their derivatives l by the linear side of their output and h by the shape side.
 
-    With own = L_M^-1 l and through = L_S^-1 (h - B' M^-1 l) the Gaussian's variance is |own|^2 + |through|^2.
+    With whitened = L_M^-1 l and through = L_S^-1 (h - B' M^-1 l) the Gaussian's variance is |whitened|^2 + |through|^2.
     """
 
     def __init__(self, point: Centred, factors: Factors, numbers: Any, mix: Any, about: tuple[str, ...]) -> None:
@@ -123,13 +123,13 @@ class _Spread:
             if name in about
         ]
 
-    def __call__(self, own: Any, by_shape: Any, along: Any = None) -> Any:
-        """Return errors (j, C): own (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
+    def __call__(self, whitened: Any, by_shape: Any, along: Any = None) -> Any:
+        """Return errors (j, C): whitened (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
         xp, mix = self.xp, self.mix
-        through = xp.stack([(h - own @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], -1)
-        variance = xp.outer((own**2).sum(1), (mix**2).sum(1)) + ((through @ mix.T) ** 2).sum(1)
+        through = xp.stack([(h - whitened @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], -1)
+        variance = xp.outer((whitened**2).sum(1), (mix**2).sum(1)) + ((through @ mix.T) ** 2).sum(1)
         for inner, outer, log_variance in self.uncertain:
-            variance = variance + log_variance * ((own @ inner + xp.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
+            variance = variance + log_variance * ((whitened @ inner + xp.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
         if along is not None:
             square = xp.clip((along**2).sum(1), 1e-300, None)
             slope = (xp.einsum("jqk,jq->jk", through, along) / square[:, None]) @ mix.T
