@@ -178,6 +178,7 @@ def test_where_memory_runs_out_nothing_is_kept_and_it_is_said_once(monkeypatch, 
         for _ in range(4):
             assert double(Pair(torch.ones(3), None)).first.tolist() == [2.0] * 3
     assert not pool.buffers
+    assert not cache.pools
     assert not cache.graphs
     assert cache.works
     assert len(caplog.messages) == 1
@@ -195,6 +196,7 @@ def test_memory_can_be_released_and_graphs_are_captured_again(monkeypatch, cache
     assert release_memory() is None
     assert not cache.graphs
     assert not pool.buffers
+    assert not cache.pools
     before = RehearsedPool.captures
     for scale in (1.0, 2.0, 3.0):
         assert double(Pair(torch.ones(2) * scale, None)).first.tolist() == [2 * scale] * 2

@@ -378,7 +378,7 @@ def test_what_cannot_be_is_refused():
     counts = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     with pytest.raises(InputError, match="must have a unit present"):
         fit(counts, np.arange(3.0), Joint(background=False))
-    with pytest.raises(InputError, match="one score a row"):
+    with pytest.raises(InputError, match="one score per row"):
         fit(counts, np.ones((3, 2)) * np.arange(3)[:, None], Joint(link=True))
 
 
@@ -435,9 +435,9 @@ def test_torch_inverts_cholesky_factors_by_blocks(n):
     rng = np.random.default_rng(n)
     rows = rng.normal(size=(2 * n, n))
     matrix = torch.tensor(rows.T @ rows)
-    found, failed = TorchBackend("cpu").whiten(matrix)
+    found, failed = TorchBackend("cpu").inverse_cholesky(matrix)
     assert failed == 0
     assert found.is_contiguous()
     np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
     assert not found.triu(1).any()
-    assert TorchBackend("cpu").whiten(-matrix)[1] != 0
+    assert TorchBackend("cpu").inverse_cholesky(-matrix)[1] != 0

@@ -232,8 +232,11 @@ class TorchBackend(Backend):
         """Drop all CUDA graphs and hand torch's unused memory back to the device."""
         from slalom.core.fitting._arrays.graphs import release  # noqa: PLC0415  (imports torch)
 
+        on_gpu = self.device.type == "cuda"
+        if on_gpu:
+            self.xp.cuda.synchronize(self.device)  # a replay may still use the memory
         release()
-        if self.device.type == "cuda":
+        if on_gpu:
             self.xp.cuda.empty_cache()
 
 

@@ -176,7 +176,8 @@ class GraphCache:
         try:
             if device not in self.pools:
                 self.pools[device] = GraphPool(device)
-            graph = CapturedGraph(function, arguments, inputs, self.pools[device])
+            pool = self.pools[device]
+            graph = CapturedGraph(function, arguments, inputs, pool)
         except torch.cuda.OutOfMemoryError:
             self.clear()
             if not self.warned:
@@ -191,8 +192,9 @@ class GraphCache:
             reason = str(error).partition("\n")[0]
             _LOG.warning("CUDA graphs do not work on %s (%s); fits run without them, more slowly.", device, reason)
             return None
-        if self.pools[device].size + sum(kept.size for kept in self.graphs.values() if kept) > _MAX_KEPT_BYTES:
+        if pool.size + sum(kept.size for kept in self.graphs.values() if kept) > _MAX_KEPT_BYTES:
             self.clear()
+            self.pools[device] = pool  # still in use by the new graph
         self.graphs[key] = graph
         self.graphs.move_to_end(key)
         while len(self.graphs) > _MAX_GRAPHS:
@@ -200,10 +202,14 @@ class GraphCache:
         return graph
 
     def clear(self) -> None:
-        """Drop all graphs and input buffers; the caller holds the lock."""
+        """Drop all graphs, input buffers and pools; the caller holds the lock.
+
+        Torch does not capture into a memory pool whose graphs are all gone, so the next graph gets a new one.
+        """
         self.graphs.clear()
         for pool in self.pools.values():
             pool.buffers.clear()
+        self.pools.clear()
 
 
 _CACHE = GraphCache()
