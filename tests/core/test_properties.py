@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from slalom.core import Joint, Slalom, fit
-from slalom.core.fitting.backend import NumpyBackend
+from slalom.core.fitting._arrays.backend import NumpyBackend
+from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import Problem
-from slalom.core.fitting.ridge import ridge
 
 EASY = settings(derandomize=True, max_examples=100, deadline=None)
 HARD = settings(derandomize=True, max_examples=12, deadline=None)

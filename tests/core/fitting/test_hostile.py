@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from slalom.core import Additive, Alternating, Joint, Linear, Sgd, Slalom, fit
-from slalom.core.fitting import joint, steps
-from slalom.core.fitting.backend import NumpyBackend, TorchBackend
+from slalom.core.fitting import joint
+from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
+from slalom.core.fitting._evidence import steps
 from slalom.core.fitting.problem import FALLBACK, Problem
 from slalom.errors import InputError
 
@@ -73,8 +74,8 @@ def deletions(n=256, m=200):
 @pytest.mark.parametrize("library", ["numpy", "torch, filled up"])
 def test_single_precision_that_hides_the_priors_is_given_up(monkeypatch, library):
     if library != "numpy":
-        monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
-        monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (-rows % 512, (31 - units) % 64))
+        monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+        monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % 512, (31 - units) % 64))
     counts, scores, weights = deletions()
     found = fit(counts, scores, Joint(link=False), weights)
     assert found.r2 > 0.99
@@ -222,7 +223,7 @@ def no_factors(matrix):
 def test_without_normal_equations_it_is_ridge_regression(monkeypatch, classes):
     counts, scores, weights = planted(classes=classes)
     linear = fit(counts, scores, Linear(), weights)
-    monkeypatch.setattr(NumpyBackend, "whiten", lambda self, matrix: no_factors(matrix))
+    monkeypatch.setattr(NumpyBackend, "inverse_cholesky", lambda self, matrix: no_factors(matrix))
     found = fit(counts, scores, Joint(), weights)
     assert f"{FALLBACK} the fit failed numerically; this is ridge regression" in found.diagnosis
     assert found.values_se is None
@@ -231,7 +232,7 @@ def test_without_normal_equations_it_is_ridge_regression(monkeypatch, classes):
 
 def test_without_normal_equations_and_background_it_is_the_mean_score(monkeypatch):
     counts, scores, weights = planted()
-    monkeypatch.setattr(NumpyBackend, "whiten", lambda self, matrix: no_factors(matrix))
+    monkeypatch.setattr(NumpyBackend, "inverse_cholesky", lambda self, matrix: no_factors(matrix))
     found = fit(counts, scores, Joint(background=False), weights)
     assert f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score" in found.diagnosis
     np.testing.assert_allclose(found.model(counts), np.average(scores, weights=weights), rtol=1e-12)
@@ -262,8 +263,8 @@ def test_without_eigenvalues_it_is_the_mean_score(monkeypatch):
 def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
     counts, scores, weights = planted()
     plain = fit(counts, scores, Joint(device="cpu"), weights)
-    monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "whiten", lambda self, matrix: (matrix, self.xp.ones((), dtype=matrix.dtype)))
+    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "inverse_cholesky", lambda self, matrix: (matrix, self.xp.ones((), dtype=matrix.dtype)))
     found = fit(counts, scores, Joint(), weights)
     assert f"{FALLBACK} single precision or the GPU was not enough" in found.diagnosis
     np.testing.assert_array_equal(found.model.values, plain.model.values)
@@ -273,9 +274,9 @@ def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
 def test_a_part_of_the_diagonal_that_shows_is_named(monkeypatch):
     factorise = steps.factorise
 
-    def strict(on, system, lift):
-        factors, failed = factorise(on, system, lift)
-        return factors, failed + float(lift < 1e-5)
+    def strict(backend, system, jitter):
+        factors, failed = factorise(backend, system, jitter)
+        return factors, failed + float(jitter < 1e-5)
 
     counts, scores, weights = planted()
     plain = fit(counts, scores, Joint(), weights)

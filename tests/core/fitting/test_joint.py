@@ -8,7 +8,7 @@ import torch
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
-from slalom.core.fitting.backend import TorchBackend
+from slalom.core.fitting._arrays.backend import TorchBackend
 from slalom.errors import InputError
 from tests.factories import planted
 
@@ -231,15 +231,15 @@ def test_heavier_rows_are_fitted_better():
 
 @pytest.mark.parametrize("lane", [1, 8])
 @pytest.mark.parametrize(("classes", "link"), [(None, False), (None, True), (3, None)])
-def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, classes, link, lane):
+def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, link, lane):
     rng = np.random.default_rng(16)
     truth = planted(rng, 12, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 12, 200, rng)
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(link=link))
-    monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
+    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
     other = fit(counts, y, Joint(link=link))
     assert other.iterations == plain.iterations
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
@@ -248,16 +248,16 @@ def test_torch_gives_what_numpy_gives_also_filled_up_with_nothing(monkeypatch, c
 
 
 @pytest.mark.parametrize(("classes", "background"), [(None, None), (None, False), (3, None)])
-def test_errors_of_many_units_are_the_same_where_others_were_filled_in(monkeypatch, classes, background):
-    """More units than `mixture` takes: these errors are computed on the device, among units that are none."""
+def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, background):
+    """More units than `mixture` takes: these errors are computed on the device, with padding."""
     rng = np.random.default_rng(17)
     truth = planted(rng, 70, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 70, 500, rng)
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(background=background, link=False if classes is None else None))
-    monkeypatch.setattr(joint, "backend", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "spare", lambda self, rows, units: (12, 9))
+    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (12, 9))
     other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
@@ -374,7 +374,7 @@ def test_what_cannot_be_is_refused():
     counts = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     with pytest.raises(InputError, match="must have a unit present"):
         fit(counts, np.arange(3.0), Joint(background=False))
-    with pytest.raises(InputError, match="one score a row"):
+    with pytest.raises(InputError, match="one score per row"):
         fit(counts, np.ones((3, 2)) * np.arange(3)[:, None], Joint(link=True))
 
 
@@ -431,9 +431,9 @@ def test_torch_inverts_cholesky_factors_by_blocks(n):
     rng = np.random.default_rng(n)
     rows = rng.normal(size=(2 * n, n))
     matrix = torch.tensor(rows.T @ rows)
-    found, failed = TorchBackend("cpu").whiten(matrix)
+    found, failed = TorchBackend("cpu").inverse_cholesky(matrix)
     assert failed == 0
     assert found.is_contiguous()
     np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
     assert not found.triu(1).any()
-    assert TorchBackend("cpu").whiten(-matrix)[1] != 0
+    assert TorchBackend("cpu").inverse_cholesky(-matrix)[1] != 0

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from slalom.core.fitting.backend import NumpyBackend
-from slalom.core.fitting.ridge import ridge
+from slalom.core.fitting._arrays.backend import NumpyBackend
+from slalom.core.fitting._evidence.ridge import ridge
 
 CPU = NumpyBackend()
 

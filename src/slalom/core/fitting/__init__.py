@@ -1,4 +1,8 @@
-"""Fit a Slalom to counts and scores: one algorithm a file, one function for all."""
+"""Fit a Slalom to counts and scores: one file per algorithm, one function for all.
+
+`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of, `_arrays` the array libraries and
+devices below them.
+"""
 
 from contextlib import suppress
 
@@ -6,33 +10,44 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.core.checks import Counts
+from slalom.core.fitting._arrays.backend import release_memory
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 
 
 def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights: ArrayLike | None = None) -> Fit:
-    """Fit a Slalom to scores (m,) or (m, n_classes) of counts (m, n_units); the default fitter is `Joint()`.
+    """Fit a surrogate to the scores that a model gives to inputs.
 
-    Counts may be a sparse array of scipy. Scores of several classes are logits (or log probabilities) and are centred over the
-    classes first. Weights (m,) say how much a row counts.
-
-    Any finite scores give a fit with finite parameters, predictions of the rows and r2. Where that takes a simpler model than
+    Any finite scores give a fit with finite parameters, predictions of the rows and R2. Where that takes a simpler model than
     the fitter's, `Fit.diagnosis` says so.
 
-    >>> import numpy as np
-    >>> from slalom.core import Slalom
-    >>> truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
-    >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
-    >>> found = fit(counts, truth(counts))
-    >>> found.converged, np.allclose(found.model.values, truth.values, atol=1e-6)
-    (True, True)
+    Args:
+        counts: How often each unit is in each input, (m, n_units); an array or a sparse array of scipy.
+        scores: Scores (m,), or (m, n_classes): logits or log probabilities, which are centred over the classes first.
+        fitter: The algorithm. Default: `Joint()`.
+        weights: Weights (m,) of the rows, not negative. Default: all equal.
+
+    Returns:
+        The fitted model with its loss, R2, standard errors and diagnosis.
+
+    Raises:
+        InputError: If shapes or values are out of range, or if the fitter cannot take these data.
+
+    Example:
+        >>> import numpy as np
+        >>> from slalom.core import Slalom
+        >>> truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
+        >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
+        >>> result = fit(counts, truth(counts))
+        >>> result.converged, np.allclose(result.model.values, truth.values, atol=1e-6)
+        (True, True)
     """
     fitter = Joint() if fitter is None else fitter
     problem = Problem.of(counts, scores, weights)

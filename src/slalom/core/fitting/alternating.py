@@ -1,31 +1,28 @@
-"""Alternating least squares, the paper's Algorithm 2 (SLALOM-fidel), made exact on noise-free data.
+"""Alternating least squares, the paper's Algorithm 2 (SLALOM-fidel), changed to be exact on noise-free data.
 
     v step    v = argmin_v  sum_k weight_k |sum_j a_kj v_j - y_k|^2,    a_kj = c_kj w_j / D_k,    w = exp(s)
     s step    w = argmin_w  sum_k weight_k |sum_j c_kj w_j (v_j - y_k)|^2 / D_k^2,    w_j >= floor, mean w = 1
 
-y are the scores and D_k = sum_j c_kj w_j with the w before the step. What departs from the paper, and why:
+y are the scores and D_k = sum_j c_kj w_j with the w before the step. Departures from the paper, and why:
 
-- Its s step, equation 76, has no D_k, so that long rows dominate. With D_k the linearised residual is the
-  true one at the current s.
-- Its s step keeps v fixed; then v and s hold each other back, and hundreds of rounds are not enough. Here v
-  follows: what a change of v would repair is projected out of the residual first. Noise-free data then need
-  one round, and a second one for the last digits.
-- With noise, 76 has its minimum elsewhere than the true loss. When its step no longer helps, Gauss-Newton
-  steps on the true residual follow: the same bounded least squares, with the fitted F_k in the place of y_k.
-- A step counts only if the true loss after the v step falls; else Gauss-Newton steps are cut, and given up at
-  last. So the model returned is the best one seen.
-- Both steps are solved from products of columns, A'A (n, n), which are quick to have: where most rows differ
-  from the usual one in a few units (deletions, pairs), only these are visited. Where the products are too
-  nearly singular, or where the residual is so small that its last digits matter, the columns themselves are
-  made orthogonal instead, which is exact and slow.
-- Its constraint 79, |w|_1 >= n, is there to exclude w = 0. A factor on w cancels, so the mean of w is held
-  at one.
-- The scores are centred first: a constant added to them moves all values alike. Where the data leave values
-  open, those nearest to the mean score are returned (minimum norm); where they leave s open, it moves as
-  little as it can.
+- Its s step, equation 76, has no D_k, so that long rows dominate. With D_k the linearised residual is the true one at the
+  current s.
+- Its s step keeps v fixed; v and s then hold each other back, and hundreds of rounds are not enough. Here v follows: what a
+  change of v would repair is projected out of the residual first. Noise-free data then need one round, and a second one for
+  the last digits.
+- With noise, the minimum of equation 76 is not that of the true loss. When its step no longer helps, Gauss-Newton steps on the
+  true residual follow: the same bounded least squares, with the fitted F_k in place of y_k.
+- A step is accepted only if the true loss after the v step falls; otherwise Gauss-Newton steps are shortened, and finally
+  abandoned. So the model returned is the best one seen.
+- Both steps are solved from products of columns, A'A (n, n), which are fast to compute: where most rows differ from the usual
+  one in a few units (deletions, pairs), only these are visited. Where the products are nearly singular, or where the residual
+  is so small that its last digits matter, the columns are orthogonalised instead, which is exact and slow.
+- Its constraint 79, |w|_1 >= n, excludes w = 0. A factor on w cancels, so the mean of w is held at one.
+- The scores are centred first: a constant added to them moves all values alike. Where the data leave values open, those
+  nearest to the mean score are returned (minimum norm); where they leave s open, it moves as little as possible.
 
-There is no background and no link: an empty row has no value, and a linear model is out of reach, as a unit
-has the same score alone and repeated (`Joint` has both).
+There is no background and no link, so an empty row has no prediction, and a linear model cannot be represented, as a unit has
+the same score alone and repeated (`Joint` has both).
 """
 
 from dataclasses import dataclass
@@ -41,33 +38,34 @@ from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
-# How much an s step prefers not to move, relative to the size of its matrix.
-_INERTIA = 1e-7
-# Products of columns will do where a column of norm one keeps more than this (squared) beside the others ...
-_INDEPENDENT = 1e-9
-# ... and where more than this share of the scores' variance is left.
-_CLEAN = 1e-6
-# Less than this share of the usual row would be lost in the rounding of a difference.
-_REST = 1e-6
-# The largest share of entries unlike the usual row for which it pays to keep these entries only.
-_SPARSE = 0.05
+_INERTIA = 1e-7  # regularisation of an s step towards no move, relative to the size of its matrix
+_INDEPENDENT = 1e-9  # products of columns need more than this squared remainder of a column of norm one beside the others,
+_CLEAN = 1e-6  # and more than this share of the scores' variance as residual
+_REST = 1e-6  # a row with less than this share of the usual row would be lost in the rounding of a difference
+_SPARSE = 0.05  # the largest share of entries unlike the usual row for which storing only these is faster
 
 
 @final
 @dataclass(frozen=True)
 class Alternating(Fitter):
-    """Alternate v steps and s steps until the loss stops falling.
+    """Fits values and importances by alternating least squares until the loss stops falling.
 
-    max_iterations: at most so many s steps. tolerance: the fit has converged when a step lowers the loss by
-    less than this fraction. floor: the least exp(s) of a unit, relative to the mean of exp(s). once: a single s step between
-    two v steps, as the authors' package takes it: on scores that are no SLALOM, going on drives weights to the floor, and the
-    values there far away.
+    Args:
+        max_iterations: Limit for the number of s steps.
+        tolerance: The fit has converged when a step lowers the loss by less than this fraction.
+        floor: The least exp(s) of a unit, relative to the mean of exp(s).
+        once: Take a single s step between two v steps, as the authors' package does. On scores that do not come from a SLALOM,
+            further steps drive weights to the floor, and the values there far away.
 
-    >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
-    >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
-    >>> fit = Alternating().solve(Problem.of(counts, truth(counts), None))
-    >>> fit.model.values.round(6).tolist(), fit.model.importances.round(6).tolist()
-    ([1.0, -2.0, 0.5], [0.3, 0.7, -1.0])
+    Raises:
+        InputError: If an option is out of range.
+
+    Example:
+        >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
+        >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
+        >>> fit = Alternating().solve(Problem.of(counts, truth(counts), None))
+        >>> fit.model.values.round(6).tolist(), fit.model.importances.round(6).tolist()
+        ([1.0, -2.0, 0.5], [0.3, 0.7, -1.0])
     """
 
     max_iterations: int = 100
@@ -76,7 +74,7 @@ class Alternating(Fitter):
     once: bool = False
 
     def __post_init__(self) -> None:
-        """Check the hyper-parameters."""
+        """Check the options."""
         if not self.max_iterations >= 1:
             raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
         if not 0 <= self.tolerance < 1:
@@ -85,7 +83,11 @@ class Alternating(Fitter):
             raise InputError(f"floor must lie in (0, 1), the mean of exp(s) being 1; got {self.floor!r}")
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model found; InputError where a row is empty."""
+        """Return the best model.
+
+        Raises:
+            InputError: If a row has no unit present.
+        """
         data = _Data.of(problem)
         state, iterations, converged = _value_step(data, np.ones(data.counts.shape[1])), 0, False
         limit = 1 if self.once else self.max_iterations
@@ -100,11 +102,11 @@ class Alternating(Fitter):
         if not all_finite(values):
             raise ArithmeticError("the least squares of the values have left the range of floats")
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
-        found = problem.fitted(model, converged=converged or self.once, iterations=iterations, note=self._remark(state))
-        return sound(found)
+        note = self._remark(state)
+        return sound(problem.fitted(model, converged=converged or self.once, iterations=iterations, note=note))
 
     def _remark(self, state: "_State") -> str:
-        """Say how many units are pressed against the floor, if any."""
+        """Return a sentence on the units at the floor, if any."""
         low = int((state.w <= 2 * self.floor).sum())
         if not low:
             return ""
@@ -123,13 +125,13 @@ class _Counts(NamedTuple):
 
     @classmethod
     def of(cls, counts: Floats) -> "_Counts":
-        """Look for a row, all there is or nothing, that few entries differ from."""
+        """Choose the usual row, all units or none, if few entries differ from it."""
         m, n = counts.shape
         for usual in (counts.max(axis=0), np.zeros(n)):
             lengths = np.count_nonzero(counts != usual, axis=1)
             if (lengths**2).sum() <= _SPARSE**2 * m * n * n:
                 other = csr_array(counts - usual)
-                times = np.repeat(lengths, lengths)  # an entry meets as many as its row has
+                times = np.repeat(lengths, lengths)  # an entry is paired with every entry of its row
                 left = np.repeat(np.arange(other.nnz), times)
                 right = np.arange(len(left)) + np.repeat(
                     np.repeat(other.indptr[:-1], lengths) - np.cumsum(times) + times, times
@@ -156,7 +158,7 @@ class _Counts(NamedTuple):
 
 
 class _Data(NamedTuple):
-    """Counts (m, n), centred scores (m, n_classes), root of the weights (m, 1), mean of the scores."""
+    """Counts (m, n), centred scores (m, n_classes), roots of the weights (m, 1), mean of the scores."""
 
     counts: Floats
     parts: _Counts
@@ -168,7 +170,7 @@ class _Data(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> "_Data":
-        """Centre the scores; a loss below `rounding` is zero but for the rounding of the scores."""
+        """Centre the scores; a loss below `rounding` is zero up to the rounding of the scores."""
         problem.refuse_empty_rows("Alternating")
         y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights[:, None]
         mean = np.average(y, axis=0, weights=problem.weights)
@@ -178,19 +180,19 @@ class _Data(NamedTuple):
 
 
 class _Orthogonal(NamedTuple):
-    """The columns of a v step made orthogonal."""
+    """The columns of a v step, orthogonalised."""
 
     attention: Floats  # (m, n), each row times the root of its weight
     basis: Floats  # orthonormal columns that span those of `attention`
 
 
 class _Products(NamedTuple):
-    """The columns of a v step by their products."""
+    """The columns of a v step, by their products."""
 
     pull: Floats  # (m, 1), the root of the weight over the sum D of each row
     size: Floats  # (n,), the norms of the columns pull c
     triangle: Floats  # (n, n), lower, times its transpose: the products of the columns at norm one
-    inverse: Floats  # of the triangle; by numpy, whose threads a second BLAS would hold up
+    inverse: Floats  # of the triangle; by numpy, because the threads of a second BLAS slow it down
 
     def solve(self, table: Floats) -> Floats:
         """Solve with the products of the columns pull c."""
@@ -198,7 +200,7 @@ class _Products(NamedTuple):
 
 
 class _State(NamedTuple):
-    """exp(s) with mean one, the best values for it, and what the next s step needs of the v step."""
+    """exp(s) with mean one, the best values for it, and what the next s step reuses of the v step."""
 
     w: Floats  # (n,)
     values: Floats  # (n, n_classes)
@@ -209,7 +211,7 @@ class _State(NamedTuple):
 
 
 def _improved(data: _Data, state: _State, goal: Floats, cuts: int) -> _State:
-    """Return the first state on the way back from the goal that lowers the true loss; else the old one."""
+    """Return the first state between the goal and the old state that lowers the true loss; else the old one."""
     for k in range(cuts):
         w = state.w + 0.25**k * (goal - state.w)
         trial = _value_step(data, w / w.mean())
@@ -225,7 +227,7 @@ def _value_step(data: _Data, w: Floats) -> _State:
 
 
 def _value_step_by_products(data: _Data, w: Floats) -> _State | None:
-    """Solve the normal equations for w v, and once more for what is left; None where they are nearly singular."""
+    """Solve the normal equations for w v, with one refinement; None where they are nearly singular."""
     totals = data.parts.forth(w)[:, None]
     if len(totals) < len(w) or totals.min() <= _REST * (data.parts.usual @ w):
         return None
@@ -274,7 +276,7 @@ def _newton_step(data: _Data, state: _State, floor: float) -> Floats:
 
 
 def _bounded_step(data: _Data, state: _State, target: Floats, offset: Floats, floor: float) -> Floats:
-    """Minimise |P diag(target) attention u - offset|^2 over w u >= floor, P taking off what v can repair."""
+    """Minimise |P diag(target) attention u - offset|^2 over w u >= floor; P projects out what v can repair."""
     least = floor / state.w
     if isinstance(state.columns, _Orthogonal):
         return state.w * _factors_by_qr(state.columns, state.w, target, offset, least)
@@ -285,7 +287,7 @@ def _bounded_step(data: _Data, state: _State, target: Floats, offset: Floats, fl
 
 
 def _factors_by_qr(columns: _Orthogonal, w: Floats, target: Floats, offset: Floats, least: Floats) -> Floats:
-    """Bring the rows down to n + 1 by QR."""
+    """Solve by QR, which reduces the rows to n + 1."""
     n, rows = len(w), []
     for aim, rest in zip(target.T, offset.T, strict=True):
         matrix = aim[:, None] * columns.attention
@@ -302,7 +304,7 @@ def _factors_by_qr(columns: _Orthogonal, w: Floats, target: Floats, offset: Floa
 def _factors_by_products(
     counts: _Counts, columns: _Products, w: Floats, target: Floats, offset: Floats, least: Floats
 ) -> Floats | None:
-    """Set up the same least squares by its normal equations, gram u = aim; None where little but rounding is left."""
+    """Solve the same least squares by normal equations, gram u = aim; None where rounding dominates them."""
     n = len(w)
     gram, aim, whole = np.zeros((n, n)), np.zeros(n), np.zeros(n)
     for t, rest in zip(target.T, offset.T, strict=True):
@@ -329,10 +331,10 @@ def _factors_by_products(
 
 
 def _pivoted(gram: Floats, aim: Floats, free: NDArray[np.bool_]) -> Floats | None:
-    """Minimise x^T gram x / 2 - aim^T x over x >= 0 by block principal pivoting; None where it finds no end.
+    """Minimise x^T gram x / 2 - aim^T x over x >= 0 by block principal pivoting; None where it does not terminate.
 
-    All units that break x >= 0 (free ones) or gram x >= aim (those at 0) change sides at once; only the last of
-    them once that has not helped three times. `free` is the first guess.
+    All units that violate x >= 0 (free ones) or gram x >= aim (those at 0) change sides at once; after three exchanges without
+    progress only the last of them does. `free` is the first guess.
     """
     size = np.sqrt(gram.diagonal())
     gram, aim, fewest, lives = gram / size / size[:, None], aim / size, len(aim) + 1, 3
@@ -340,9 +342,9 @@ def _pivoted(gram: Floats, aim: Floats, free: NDArray[np.bool_]) -> Floats | Non
     for _ in range(100):
         x = np.zeros_like(aim)
         try:
-            own = gram[np.ix_(free, free)]
-            np.linalg.cholesky(own)  # only to refuse what is no Gram matrix
-            x[free] = np.linalg.solve(own, aim[free])
+            block = gram[np.ix_(free, free)]
+            np.linalg.cholesky(block)  # only to reject a matrix that is not positive definite
+            x[free] = np.linalg.solve(block, aim[free])
         except np.linalg.LinAlgError:
             return None
         wrong = np.where(free, x, gram @ x - aim) < -slack
@@ -360,5 +362,5 @@ def _bounded(matrix: Floats, aim: Floats, least: Floats) -> Floats:
     """Minimise |matrix x - aim|^2 over x >= least."""
     try:
         return np.asarray(least + nnls(matrix, aim - matrix @ least, maxiter=10 * len(least))[0])
-    except RuntimeError:  # too many iterations: the clipped free solution still points the way
+    except RuntimeError:  # too many iterations: the clipped free solution is still a useful direction
         return np.asarray(np.linalg.lstsq(matrix, aim)[0].clip(least))

@@ -1,11 +1,11 @@
-"""Values, importances, background and link fitted at once; the data choose the strength of the priors and the model.
+"""Fit values, importances, background and link jointly; the data choose the strength of the priors and the model.
 
     v_i ~ N(mean, tau^2),    s_i ~ N(0, sigma^2),    y = F(c) + noise
 
 The priors shrink towards the linear limit, ridge regression, as far as the data allow: tau, sigma and the noise are those
-that maximise the evidence, the probability of the data with all parameters integrated out (`ascent`). The same evidence
-decides between the candidates: the linear limit, SLALOM with a background, without one, with a saturating link. The inverse
-Gauss-Newton Hessian is the posterior covariance, which gives the standard errors.
+that maximise the evidence, the probability of the data with all parameters integrated out (`_evidence.solver`). The same
+evidence decides between the candidates: the linear limit, SLALOM with a background, without one, with a saturating link. The
+inverse Gauss-Newton Hessian is the posterior covariance, which gives the standard errors.
 """
 
 from contextlib import suppress
@@ -17,31 +17,33 @@ import numpy as np
 from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.ascent import Ascent, Candidate, Hyper, hopeless
-from slalom.core.fitting.backend import Backend, NumpyBackend, backend
-from slalom.core.fitting.centred import SHARE, Centred, Design
-from slalom.core.fitting.errors import standard_errors, widened
-from slalom.core.fitting.mixture import mixed, mixed_errors
+from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_for
+from slalom.core.fitting._arrays.shapes import ProblemArrays
+from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
+from slalom.core.fitting._evidence.errors import standard_errors, widened
+from slalom.core.fitting._evidence.mixture import mixed_errors, worth_mixing
+from slalom.core.fitting._evidence.objective import Hyper
+from slalom.core.fitting._evidence.ridge import Ridge, ridge
+from slalom.core.fitting._evidence.solver import Candidate, Solver, out_of_reach
+from slalom.core.fitting._evidence.steps import Factors
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
-from slalom.core.fitting.ridge import Ridge, ridge
-from slalom.core.fitting.steps import Factors
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 
-_WORTH_A_GPU = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
-_FIRST_LOOK = 5  # iterations after which it is asked whether the scores saturate
+_MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
+_FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
-_BENT = 15.0  # nats that a curve in S must promise before a link is tried
-_CLEAR = 3.0  # times as many, or as few, leave no doubt
-_FAINT = 0.1  # a background with a smaller share than this may be none at all
-_LARGE = 50_000  # elements of counts from which single precision saves more than it costs
+_LINK_NATS = 15.0  # predicted gain from which a link is tried
+_CLEAR = 3.0  # a test that is this factor above or below is not repeated
+_FAINT = 0.1  # with a share below this the fit is repeated without a background
+_VANISHED = 0.01  # and with a share below this at once
+_LARGE = 50_000  # elements of counts from which single precision saves time
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
-_NOTICED = 1e-6  # a larger part of the normal equations' diagonal that was added to them is worth a word
-_GONE = 0.01  # and with a smaller share than this the question is asked at once
+_REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
 _REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
 _RIDGE = f"{FALLBACK} the fit failed numerically; this is ridge regression written as a SLALOM, without standard errors."
 _EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
-_LIFTED = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
+_JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
 _CONSTANT = f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score instead."
 _LINEAR = (
     "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
@@ -52,15 +54,29 @@ _LINEAR = (
 @final
 @dataclass(frozen=True)
 class Joint(Fitter):
-    """Fit values, importances, background and link together; nothing needs to be set for ordinary use.
-
-    background: True, False, or None to let the data decide. link: the same for one score a row; two classes get one where
-    the data ask for it, more get none. max_iterations: of each candidate. tolerance: a candidate is done when an iteration
-    adds less than this to the evidence, per row. device: "cpu", "cuda", or "auto" for CUDA where torch is loaded and sees one
-    and the problem is large enough to gain by it.
+    """Fits values, importances, background and link jointly; the defaults suit ordinary use.
 
     Where the normal equations have no solution, more is added to their diagonal; then the fit is repeated in double precision
-    on the CPU, then ridge regression is returned, then the mean score. The diagnosis says which.
+    on the CPU, then ridge regression is returned, then the mean score. `Fit.diagnosis` says which.
+
+    Args:
+        background: Whether the model has a background. None lets the data decide.
+        link: Whether the model has a saturating link; only for one score per row. None lets the data decide for one score per
+            row; several classes get none.
+        max_iterations: Limit for each candidate model, at least 1.
+        tolerance: A candidate has converged when an iteration adds less than this to the evidence, per row.
+        device: "cpu", "cuda" (or "cuda:1", ...), or "auto": CUDA where torch is loaded, sees a GPU, and the problem is large
+            enough to gain from it.
+
+    Raises:
+        InputError: If max_iterations or tolerance is out of range.
+
+    Example:
+        >>> from slalom.core import fit
+        >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
+        >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
+        >>> fit(counts, truth(counts), Joint(background=False)).model.values.round(4).tolist()
+        [1.0, -2.0, 0.5]
     """
 
     background: bool | None = None
@@ -70,44 +86,49 @@ class Joint(Fitter):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         if not self.max_iterations >= 1:
             raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
         if not 0 <= self.tolerance < np.inf:
             raise InputError(f"tolerance must be finite and not negative; got {self.tolerance!r}")
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the candidate with the highest evidence."""
+        """Return the candidate model with the highest evidence.
+
+        Raises:
+            InputError: If a row is empty and background is False, if link is True for several classes, or if the device is
+                unknown or absent.
+        """
         if self.background is False:
             problem.refuse_empty_rows("Joint(background=False)")
         if self.link and problem.scores.ndim == 2:
-            raise InputError("Joint(link=True) needs one score a row; with several classes use link=None")
+            raise InputError("Joint(link=True) needs one score per row; with several classes use link=None")
         if problem.steady or problem.rows_alike:
             return problem.constant()
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
         m, n = problem.counts.shape
-        small = self.device == "auto" and n * (m + 2 * n) < _WORTH_A_GPU
-        on = backend("cpu" if small else self.device)
-        with suppress(*on.failures), on.session():
-            return _Search(self, problem, on).fit()
-        exact, on = isinstance(on, NumpyBackend) and problem.counts.size < _LARGE, NumpyBackend()
-        with suppress(*on.failures), on.session():
-            search = _Search(self, problem, on, coarse=False)
-            if not exact:
-                with suppress(*on.failures):
+        small = self.device == "auto" and n * (m + 2 * n) < _MIN_GPU_WORK
+        backend = backend_for("cpu" if small else self.device)
+        with suppress(*backend.failures), backend.session():
+            return _Search(self, problem, backend).fit()
+        host = NumpyBackend()
+        with suppress(*host.failures), host.session():
+            search = _Search(self, problem, host, coarse=False)
+            if not backend.on_host or problem.counts.size >= _LARGE:
+                with suppress(*host.failures):
                     return search.fit(_REPEATED)
             return search.linear()
         return problem.constant(_CONSTANT)
 
 
 def _single(problem: Problem) -> Fit:
-    """Return the fit of one unit, there or not: background and unit of equal importance take the two mean scores.
+    """Return the fit of one unit that is present or absent: background and unit get equal importance.
 
     F(0) = v_0 and F(c) = (v_0 + c v) / (1 + c), so v = F(c) + (F(c) - v_0) / c.
     """
-    there = problem.counts[:, 0] > 0
-    empty, full = (np.average(problem.scores[x], axis=0, weights=problem.weights[x]) for x in (~there, there))
+    present = problem.counts[:, 0] > 0
+    empty, full = (np.average(problem.scores[x], axis=0, weights=problem.weights[x]) for x in (~present, present))
     values = (full + (full - empty) / problem.counts.max())[None]
     if not all_finite(values):
         raise ArithmeticError("the value is beyond the range of floats")
@@ -116,63 +137,47 @@ def _single(problem: Problem) -> Fit:
 
 
 class _Search:
-    """One solve: which candidates are tried, and what becomes of the best."""
+    """One solve: chooses the candidate models to fit, and turns the best into a `Fit`."""
 
-    def __init__(self, options: Joint, problem: Problem, on: Backend, coarse: bool = True) -> None:
-        self.options, self.problem, self.on = options, problem, on
+    def __init__(self, options: Joint, problem: Problem, backend: Backend, coarse: bool = True) -> None:
+        self.options, self.problem, self.backend = options, problem, backend
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
-        seen = problem.weights > 0
-        self.counts = problem.counts if seen.all() else problem.counts[seen]
-        self.weights = problem.weights[seen] / problem.weights[seen].mean()
-        self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[seen]
-        self.seen = Problem(self.counts, self.scores, self.weights)
-        self.rows = self.on.asarray(self.counts)
-        self.line = ridge(self.rows, self.scores, self.weights, self.on)
-        self.more = self.on.spare(*self.counts.shape)
-        (rows, units), fill, centre = self.more, self.on.fill, self.on.asarray(self.line.centre)
-        scores, weights, roots = map(self.on.asarray, (self.scores, self.weights, np.sqrt(self.weights)))
+        weighted = problem.weights > 0
+        self.counts = problem.counts if weighted.all() else problem.counts[weighted]
+        self.weights = problem.weights[weighted] / problem.weights[weighted].mean()
+        self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[weighted]
+        self.weighted = Problem(self.counts, self.scores, self.weights)
+        self.device_counts = backend.asarray(self.counts)
+        self.line = ridge(self.device_counts, self.scores, self.weights, backend)
+        self.arrays = arrays = ProblemArrays(backend, *self.counts.shape)
+        centre = backend.asarray(self.line.centre)
         design = Design(
-            fill(self.rows, rows, units),
-            fill(self.rows - centre, rows, units),
-            fill(centre, units),
-            fill(scores, rows, 0),
-            fill(weights, rows),
-            fill(roots, rows),
+            arrays.aligned(self.device_counts, "rows units"),
+            arrays.aligned(self.device_counts - centre, "rows units"),
+            arrays.aligned(centre, "units"),
+            arrays.to_device(self.scores, "rows outputs"),
+            arrays.to_device(self.weights, "rows"),
+            arrays.to_device(np.sqrt(self.weights), "rows"),
         )
-        variance, limits = self.seen.spread, (options.tolerance, options.max_iterations)
-        self.ascent = Ascent(design, self.on, self.scores, self.weights, len(self.line.centre), variance, *limits)
-        self.ascent.large = self.counts.size >= _LARGE
-        self.ascent.coarse = coarse and self.ascent.large
-        self.iterations = 0
-
-    def climb(
-        self,
-        start: tuple[Centred, Hyper],
-        limit: int | None = None,
-        target: float = -np.inf,
-        gone: float = 0.0,
-        evidence: float = -np.inf,
-        before: Candidate | None = None,
-    ) -> Candidate:
-        """Climb from a start and count the iterations."""
-        found = self.ascent.climb(*start, limit, target, gone, evidence, before)
-        self.iterations += found.iterations - (before.iterations if before else 0)
-        return found
+        variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
+        self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
+        self.solver.large = self.counts.size >= _LARGE
+        self.solver.coarse = coarse and self.solver.large
 
     @cached_property
-    def told_apart(self) -> bool:
-        """Whether inputs differ in length: where they do not, a background can be shared out among the units."""
+    def lengths_vary(self) -> bool:
+        """Whether inputs differ in length: where they do not, the units can take over the background's part."""
         totals = self.counts.sum(axis=1)
         return float(np.ptp(totals)) > 1e-9 * float(totals.max())
 
     def fit(self, note: str = "") -> Fit:
-        """Try the candidates that the options and the data call for; return the best."""
+        """Fit the candidates that the options and the data call for; return the best."""
         options = self.options
-        with_background = options.background is True or (options.background is None and self.told_apart)
+        with_background = options.background is True or (options.background is None and self.lengths_vary)
         self.may_drop = options.background is None and with_background and not self.problem.empty_rows
         if options.link:
-            best = self.or_bare(self.climb(self.linked_start(with_background)))
+            best = self.without_faint_background(self.solver.maximise_evidence(*self.linked_start(with_background)))
         else:
             best = self.plain_or_linked(with_background)
             if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
@@ -180,124 +185,137 @@ class _Search:
         return self.finish(best, note)
 
     def plain_or_linked(self, with_background: bool) -> Candidate:
-        """Return the better of the models without and, where the residuals ask for it, with a link."""
-        gone = _GONE if self.may_drop else 0.0
+        """Return the better of the models without and, where the residuals call for it, with a link."""
+        min_share = _VANISHED if self.may_drop else 0.0
         start = self.start(self.line, with_background)
         if with_background:
             start = self.best_share(*start)
-        plain = self.or_bare(self.climb(start, limit=_FIRST_LOOK, gone=gone))
-        plain, linked = self.tested(plain, with_background)
+        plain = self.without_faint_background(self.solver.maximise_evidence(*start, limit=_FIRST_LOOK, min_share=min_share))
+        plain, linked = self.with_link(plain, with_background)
         target = -np.inf if linked is None else linked.evidence
-        open_ = not plain.converged and plain.iterations < self.options.max_iterations
-        if open_ and not hopeless(plain.evidence, plain.gain, target):
+        unfinished = not plain.converged and plain.iterations < self.options.max_iterations
+        if unfinished and not out_of_reach(plain.evidence, plain.gain, target):
             start = plain.point, plain.hyper
-            plain = self.or_bare(self.climb(start, target=target, before=plain))
+            plain = self.without_faint_background(self.solver.maximise_evidence(*start, target=target, resume=plain))
             if linked is None:
-                plain, linked = self.tested(plain, with_background)
+                plain, linked = self.with_link(plain, with_background)
         return plain if linked is None else max(plain, linked, key=_evidence)
 
-    def tested(self, plain: Candidate, with_background: bool) -> tuple[Candidate, Candidate | None]:
-        """Return a model without a link, and one with a link where its residuals ask for it.
+    def with_link(self, plain: Candidate, with_background: bool) -> tuple[Candidate, Candidate | None]:
+        """Return a model without a link, and one with a link where a score test calls for it.
 
-        Before its last step they mostly say clearly whether they do. Where not, they are asked at the point itself, which is
-        polished first if it is to stay: its linearisation serves both.
+        The linearisation before the last step mostly gives a clear answer. Where it does not, the test is repeated at the point
+        itself. If the model has converged it is polished first: the linearisation then serves both.
         """
         if self.options.link is not None or self.scores.shape[1] > 1:
             return plain, None
-        first = _BENT if plain.before is None else self.ascent.bends_at(plain.before)
-        if first <= _CLEAR * _BENT:
+        first = _LINK_NATS if plain.before is None else self.solver.link_score_test(plain.before)
+        if first <= _CLEAR * _LINK_NATS:
             if plain.converged:
-                plain = self.ascent.polish(plain)
-            if first < _BENT / _CLEAR or not self.ascent.bends(plain) > _BENT:
+                plain = self.solver.polish(plain)
+            if first < _LINK_NATS / _CLEAR:
                 return plain, None
-        return plain, self.or_bare(self.climb(self.linked_start(with_background), target=plain.evidence))
+            at = self.solver.linearised(plain.point, plain.hyper, exact=True)
+            if not self.solver.link_score_test(at) > _LINK_NATS:
+                return plain, None
+        linked = self.solver.maximise_evidence(*self.linked_start(with_background), target=plain.evidence)
+        return plain, self.without_faint_background(linked)
 
-    def or_bare(self, found: Candidate) -> Candidate:
+    def without_faint_background(self, candidate: Candidate) -> Candidate:
         """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
-        if not (self.may_drop and found.point.background and found.terms.share <= _FAINT):
-            return found
-        inside = found.point.psi / found.point.rest
-        point = replace(found.point, psi=inside, scalars=found.point.scalars[1:], background=False)
-        return max(found, self.climb((point, found.hyper), target=found.evidence, evidence=found.evidence), key=_evidence)
+        if not (self.may_drop and candidate.point.background and candidate.terms.share <= _FAINT):
+            return candidate
+        psi = candidate.point.psi / candidate.point.rest
+        point = replace(candidate.point, psi=psi, scalars=candidate.point.scalars[1:], background=False)
+        without = self.solver.maximise_evidence(point, candidate.hyper, target=candidate.evidence, evidence=candidate.evidence)
+        return max(candidate, without, key=_evidence)
 
     def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
-        """Return the point that agrees with a ridge regression at the mean input: equal weights, half of them outside."""
+        """Return the point that agrees with a ridge regression at the mean input: equal weights, half on the background."""
         total = float(line.centre.sum())
         psi = total * line.slopes
         if not with_background:
-            psi = psi - (line.centre @ psi) / total  # then the level is S at the mean input
-        put, variance, (_, units) = self.on.asarray, self.ascent.variance, self.more
-        deviations, t = self.on.fill(put(psi), units, 0), self.on.fill(put(np.zeros(len(psi))), units)
-        scalars = put(np.array([*([0.5] if with_background else []), *(link or ())]))
-        level, design = put(line.level), self.ascent.design
-        point = Centred(level, deviations, t, scalars, with_background, link is not None, design, self.on)
+            psi = psi - (line.centre @ psi) / total  # the level is then S at the mean input
+        variance, to_device = self.solver.variance, self.arrays.to_device
+        point = Centred(
+            to_device(line.level, "outputs"),
+            to_device(psi, "units outputs"),
+            to_device(np.zeros(len(psi)), "units"),
+            to_device(np.array([*([0.5] if with_background else []), *(link or ())]), "extras"),
+            with_background,
+            link is not None,
+            self.solver.design,
+            self.backend,
+        )
         noise = line.noise
         if link is not None:
-            residual = self.on.numpy(point.residual)[: len(self.scores)]
-            noise = self.seen.mean_square(residual)
+            residual = self.arrays.to_host(point.residual, "rows+rho outputs")[: len(self.scores)]
+            noise = self.weighted.mean_square(residual)
         size = max(float((psi**2).mean()), 1e-30 * variance)
         hyper = Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
         return point, hyper
 
     def best_share(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper]:
         """Return the start whose share makes equal weights most probable."""
-        best = self.ascent.flat(point, hyper)
+        best = self.solver.solve_linear_block(point, hyper)
         for share in _SHARES:
-            tried = self.ascent.flat(replace(point, scalars=self.on.asarray(np.array([share]))), hyper)
-            if not tried[2] > best[2]:
+            trial = self.solver.solve_linear_block(replace(point, scalars=self.backend.asarray(np.array([share]))), hyper)
+            if not trial[2] > best[2]:
                 break
-            best = tried
+            best = trial
         return best[:2]
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
-        """Return a point whose link just holds the scores, by a ridge regression on the scores taken back through it."""
-        middle, reach = self.ascent.held
+        """Return a point with the narrowest link that contains the scores: ridge regression on the scores before that link."""
+        middle, reach = self.solver.link_range
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = ridge(self.rows, middle + reach * np.arctanh(inner), pull, self.on)
+        line = ridge(self.device_counts, middle + reach * np.arctanh(inner), pull, self.backend)
         line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
         return self.start(line, with_background, (middle, float(-np.log(reach))))
 
     def linear_limit(self, with_background: bool) -> Candidate:
-        """Return ridge regression as a SLALOM: so large a background that the curvature drowns in the noise."""
+        """Return ridge regression as a SLALOM: the background is so large that the curvature is below the noise."""
         point, hyper = self.limit_point(with_background)
         hyper = hyper._replace(tightness=1.0)
-        at = self.ascent.linearised(point, hyper, exact=True, traces=True)
-        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.ascent.traced(at)[0])
+        at = self.solver.linearised(point, hyper, exact=True, traces=True)
+        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.solver.traced(at)[0])
 
     def limit_point(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return the point of the linear limit, and the precisions of its start."""
         point, hyper = self.start(self.line, with_background)
-        if with_background:  # without one all inputs have one length, where equal weights are linear already
+        if with_background:  # without one all inputs have the same length, where equal weights are linear already
             p, q, _ = point.attention
-            bend = (point.x @ (p[:, None] * point.psi)) * q[:, None]
-            rest = 0.01 * self.line.noise**0.5 / max(float((bend**2).sum(1).max()) ** 0.5, 1e-300)
+            curvature = (point.x @ (p[:, None] * point.psi)) * q[:, None]
+            rest = 0.01 * self.line.noise**0.5 / max(float((curvature**2).sum(1).max()) ** 0.5, 1e-300)
             share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5))
-            point = replace(point, scalars=self.on.asarray(np.array([share])))
+            point = replace(point, scalars=self.backend.asarray(np.array([share])))
         return point, hyper
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
     def finish(self, best: Candidate, note: str) -> Fit:
-        """Turn the best candidate into a Slalom with standard errors; note is what else there is to say."""
+        """Turn the best candidate into a Slalom with standard errors; note is added to the diagnosis."""
         linear = best.iterations == 0
         if not (linear or best.polished):
-            best = self.ascent.polish(best)
-        if linear or not mixed(self.ascent, best):
-            errors, point = standard_errors(best, self.basis, units=self.ascent.units), self.brought(best.point)
+            best = self.solver.polish(best)
+        point = self.host_point(best.point)
+        if linear or not worth_mixing(self.solver, best):
+            errors = standard_errors(best, self.basis, self.arrays)
         else:
-            point = replace(self.brought(best.point), design=self.at_home.design)
-            best = replace(best, point=point, factors=self.factors(best))
-            with self.at_home.on.session():
-                errors = mixed_errors(self.at_home, best, self.basis)
+            solver = self.host_solver
+            point = replace(point, design=solver.design)
+            best = replace(best, point=point, factors=self.host_factors(best))
+            with solver.backend.session():
+                errors = mixed_errors(solver, best, self.basis)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
-        lift = self.ascent.lift
-        notes = (_LINEAR if linear else "", note, _LIFTED.format(lift) if lift > _NOTICED else "")
+        jitter = self.solver.jitter
+        notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
         return sound(
             self.problem.fitted(
                 self.model(point),
                 converged=best.converged,
-                iterations=self.iterations,
+                iterations=self.solver.iterations,
                 note=" ".join(part for part in notes if part),
                 values_se=errors.values,
                 importances_se=errors.importances,
@@ -306,41 +324,50 @@ class _Search:
         )
 
     def linear(self) -> Fit:
-        """Return the linear limit without standard errors: nothing is factorised but what the ridge regression has."""
-        equal = self.options.background is False and self.told_apart
+        """Return the linear limit without standard errors; it needs no factors beyond those of the ridge regression."""
+        equal = self.options.background is False and self.lengths_vary
         if equal:
-            point = self.ascent.flat(*self.start(self.line, with_background=False))[0]
+            point = self.solver.solve_linear_block(*self.start(self.line, with_background=False))[0]
         else:
-            point = self.limit_point(self.options.background is True or self.told_apart)[0]
-        model = self.model(self.brought(point))
+            point = self.limit_point(self.options.background is True or self.lengths_vary)[0]
+        model = self.model(self.host_point(point))
         return sound(self.problem.fitted(model, converged=True, iterations=1, note=_EQUAL if equal else _RIDGE))
 
     @cached_property
-    def at_home(self) -> Ascent:
-        """The ascent on the host, with nothing filled up."""
-        if isinstance(self.on, NumpyBackend):
-            return self.ascent
+    def host_solver(self) -> Solver:
+        """The solver with its arrays on the host."""
+        if self.backend.on_host:
+            return self.solver
         centre = self.line.centre
         design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
-        return replace(self.ascent, design=design, on=NumpyBackend(), tilt=None, last=None, sent={})
+        arrays = replace(self.arrays, backend=NumpyBackend())
+        return replace(self.solver, design=design, arrays=arrays, tilt=None, last=None, device_priors={})
 
-    def brought(self, point: Centred) -> Centred:
-        """Return a point on the host, without what the arrays were filled up with."""
-        n, numpy, on = self.ascent.units, self.on.numpy, NumpyBackend()
-        level, psi, t, scalars = map(numpy, (point.level, point.psi, point.t, point.scalars))
-        design = Design(None, None, self.line.centre, None, None, None)
-        return replace(point, level=level, psi=psi[:n], t=t[:n], scalars=scalars, design=design, on=on)
+    def host_point(self, point: Centred) -> Centred:
+        """Return a point on the host, with a design that has the mean input only."""
+        to_host, design = self.arrays.to_host, Design(None, None, self.line.centre, None, None, None)
+        return replace(
+            point,
+            level=to_host(point.level, "outputs"),
+            psi=to_host(point.psi, "units outputs"),
+            t=to_host(point.t, "units"),
+            scalars=to_host(point.scalars, "extras"),
+            design=design,
+            backend=NumpyBackend(),
+        )
 
-    def factors(self, best: Candidate) -> Factors:
-        """Return the factors of a candidate on the host, without what was filled up: it is tied to nothing else."""
-        n, (linear, half, shape, schur) = self.ascent.units, map(self.on.numpy, best.factors)
-        there = np.r_[:n, len(best.point.t) : len(shape)]  # of the shape side
+    def host_factors(self, best: Candidate) -> Factors:
+        """Return the factors of a candidate on the host."""
+        (linear, half, shape, schur), to_host = best.factors, self.arrays.to_host
         return Factors(
-            linear[: 1 + n, : 1 + n], half[:, : 1 + n][:, :, there], shape[np.ix_(there, there)], schur[np.ix_(there, there)]
+            to_host(linear, "1+units 1+units"),
+            to_host(half, "outputs 1+units units+extras"),
+            to_host(shape, "units+extras units+extras"),
+            to_host(schur, "units+extras units+extras"),
         )
 
     def model(self, point: Centred) -> Slalom:
-        """Return the Slalom of a point of the host; ArithmeticError where that is not finite."""
+        """Return the Slalom of a point on the host; ArithmeticError where it is not finite."""
         values, background, link = self.classes(point.values), None, None
         if point.background:
             value, importance = point.outside

@@ -1,4 +1,4 @@
-"""What a fitter is given and what it gives back.
+"""The input and the output of a fitter.
 
     minimise  sum_k weight_k |F(counts_k) - scores_k|^2  over the parameters of a Slalom
 
@@ -26,17 +26,26 @@ from slalom.errors import InputError
 FALLBACK = "Fallback:"
 _NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
 _TOO_LARGE = f"{FALLBACK} the fitted parameters are beyond the range of floats; every unit has the mean score instead."
-_WORSE = -0.1  # no fit has an R2 below this on its own rows unless something went wrong
+_WORSE = -0.1  # an R2 below this on the fit's own rows is a numerical failure
 _SHOWS = 1e-6  # a difference between two R2 that is more than rounding
 _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Checked data: counts (m, n), scores (m,) or (m, n_classes) centred over classes, weights (m,) with mean one.
+    """The checked data of one fit; `Problem.of` makes one from raw arrays.
 
-    table: the counts as they were given, an array of floats or a sparse one (CSR) of positive numbers. largest: the largest
-    score of a row with a weight before they were centred, which their rounding goes by; 0 where they were not.
+    Args:
+        table: Counts (m, n), an array of floats or a sparse array (CSR) of positive numbers.
+        scores: Scores (m,) or (m, n_classes), these centred over the classes.
+        weights: Weights (m,) of the rows, with mean one.
+        largest: The largest absolute score of a row with a positive weight before centring, which determines the rounding
+            error of the scores; 0 where they were not centred.
+
+    Example:
+        >>> problem = Problem.of([[1, 0], [0, 1], [1, 1]], [1.0, 3.0, 2.0], None)
+        >>> problem.counts.shape, float(problem.level), round(problem.spread, 3)
+        ((3, 2), 2.0, 0.667)
     """
 
     table: Floats | csr_array
@@ -46,7 +55,16 @@ class Problem:
 
     @classmethod
     def of(cls, counts: Counts, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
-        """Check counts, scores and weights against each other."""
+        """Check counts, scores and weights against each other.
+
+        Args:
+            counts: Counts (m, n), finite and not negative; an array or a sparse array of scipy.
+            scores: Scores (m,), or (m, n_classes) with at least two classes; these are centred over the classes.
+            weights: Weights (m,) of the rows, not negative and not all 0; None gives every row the same.
+
+        Raises:
+            InputError: If an array has the wrong shape or a value out of range.
+        """
         c, y = _table(counts), real_array("scores", scores, (1, 2))
         if c.shape[0] == 0 or c.shape[1] == 0:
             raise InputError(f"counts must have at least one row and one column; got shape {c.shape}")
@@ -63,16 +81,16 @@ class Problem:
         w = w / w.mean()
         if y.ndim == 1:
             return cls(c, y, w)
-        found = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
-        return cls(c, found, w, float(np.abs(y[w > 0]).max()))
+        relative = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
+        return cls(c, relative, w, float(np.abs(y[w > 0]).max()))
 
     @property
     def power(self) -> int:
-        """The power of two that brings the scores of rows with a weight to about one; 0 where they are of ordinary size."""
+        """The power of two that scales the scores of rows with a positive weight to about one; 0 for ordinary sizes."""
         return exponent(self.scores[self.weights > 0])
 
     def scaled(self, power: int) -> "Problem":
-        """Return the problem with the scores divided by 2**power, those of rows without a weight replaced by 0 if too large."""
+        """Return the problem with scores divided by 2**power; scores of rows without a weight become 0."""
         if not power and not exponent(self.scores):
             return self
         seen = (self.weights > 0).reshape(-1, *[1] * (self.scores.ndim - 1))
@@ -81,7 +99,7 @@ class Problem:
 
     @cached_property
     def counts(self) -> Floats:
-        """The counts as an array."""
+        """The counts (m, n) as an array of numpy."""
         return self.table if isinstance(self.table, np.ndarray) else np.asarray(self.table.toarray(), dtype=np.float64)
 
     @property
@@ -91,7 +109,7 @@ class Problem:
         return not bool((table.sum(axis=1) if isinstance(table, np.ndarray) else np.diff(table.indptr)).all())
 
     def refuse_empty_rows(self, fitter: str) -> None:
-        """Raise where a row has no unit present: for fitters without a background."""
+        """Raise an InputError if a row has no unit present; for fitters without a background."""
         if self.empty_rows:
             raise InputError(
                 f"every row of counts must have a unit present, as {fitter} has no background;"
@@ -100,7 +118,7 @@ class Problem:
 
     @property
     def level(self) -> Floats:
-        """The weighted mean score (a number, or one a class)."""
+        """The weighted mean score: a number, or one per class."""
         return np.asarray(np.average(self.scores, axis=0, weights=self.weights))
 
     @property
@@ -110,33 +128,33 @@ class Problem:
 
     @property
     def steady(self) -> bool:
-        """Whether the scores do not vary, but for rounding."""
+        """Whether the scores are constant up to rounding."""
         return self.spread <= 1e-28 * self.size
 
     @property
     def size(self) -> float:
-        """The weighted mean square of the scores (summed over classes), or the largest score's before they were centred."""
+        """The weighted mean square of the scores (summed over classes), or `largest` squared where that is more."""
         return max(self.mean_square(self.scores), self.largest * self.largest)
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
-        """Which units (n,) have the same count in every row with a weight."""
-        seen = self.table if self.weights.all() else self.table[self.weights > 0]
-        m, n = seen.shape
-        if isinstance(seen, np.ndarray):
-            some = seen[:: max(m // 16, 1)]  # most units differ already in a few rows
-            alike, maybe = np.zeros(n, dtype=bool), np.flatnonzero((some == some[0]).all(axis=0))
-            block = seen[:, maybe]
+        """Which units (n,) have the same count in every row with a positive weight."""
+        weighted = self.table if self.weights.all() else self.table[self.weights > 0]
+        m, n = weighted.shape
+        if isinstance(weighted, np.ndarray):
+            sample = weighted[:: max(m // 16, 1)]  # most units differ already in a few rows
+            alike, maybe = np.zeros(n, dtype=bool), np.flatnonzero((sample == sample[0]).all(axis=0))
+            block = weighted[:, maybe]
         else:
-            times = np.bincount(seen.indices, minlength=n)
+            times = np.bincount(weighted.indices, minlength=n)
             alike, maybe = times == 0, np.flatnonzero(times == m)
-            block = seen[:, maybe].toarray() if len(maybe) else np.zeros((1, 0))
+            block = weighted[:, maybe].toarray() if len(maybe) else np.zeros((1, 0))
         alike[maybe] = (block == block[0]).all(axis=0)
         return alike
 
     @property
     def rows_alike(self) -> bool:
-        """Whether all rows with a weight show the same counts."""
+        """Whether all rows with a positive weight have the same counts."""
         return bool(self.alike.all())
 
     def loss(self, model: Surrogate) -> float:
@@ -144,9 +162,9 @@ class Problem:
         return self.mean_square(model(self.counts) - self.scores)
 
     def r2(self, loss: float) -> float:
-        """Return the share of the spread that a loss explains: a finite number, at most 1.
+        """Return the share of the variance that a model of this loss explains: a finite number, at most 1.
 
-        Where the scores do not vary it is 1 for a model that meets them and 0 for any other, as in scikit-learn's r2_score.
+        For constant scores it is 1 for a model that predicts them and 0 for any other, as in scikit-learn's r2_score.
         """
         if self.steady:
             return 1.0 if loss <= 1e-20 * self.size else 0.0
@@ -154,7 +172,7 @@ class Problem:
         return 1.0 - left if left <= _LARGEST else -_LARGEST
 
     def explained(self, guess: Floats) -> float:
-        """Return the r2 of predictions, for scores of any size."""
+        """Return R2 of predictions (m,) or (m, n_classes), for scores of any size."""
         power = self.power
         scaled = self.scaled(power)
         return scaled.r2(scaled.mean_square(times_power(guess, -power) - scaled.scores))
@@ -173,11 +191,20 @@ class Problem:
         importances_se: Floats | None = None,
         background_se: tuple[float | Floats, float] | None = None,
     ) -> "Fit":
-        """Return the Fit of a model: its loss and r2 here, and what is wrong with the data or the convergence in words.
+        """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis.
 
-        loss is known to some fitters; None works it out. limit names the option that allows more iterations, note is what the
-        fitter itself has to say. judged: whether the data are what the parameters come from; where they are not, nothing is
-        said about them.
+        Args:
+            model: The fitted model.
+            converged: Whether the fitter converged.
+            iterations: Its iterations.
+            loss: The loss on these data; None computes it.
+            limit: The name of the option that allows more iterations, for the diagnosis.
+            note: What the fitter adds to the diagnosis.
+            judged: Whether the diagnosis says where these data leave parameters undetermined; False for parameters that come
+                from elsewhere.
+            values_se: Standard errors of the values.
+            importances_se: Standard errors of the importances (n,).
+            background_se: Standard errors of the background's value and importance.
         """
         if loss is None:
             guess = model(self.counts)
@@ -188,8 +215,9 @@ class Problem:
             r2 = self.r2(loss)
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
-        found = Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
-        return _judged(found)
+        return _with_finite_errors(
+            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+        )
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
         """Return the fit of a surrogate that has the mean score for every input."""
@@ -220,7 +248,9 @@ class Problem:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
         actual, loss = r2(model), float(times_power(np.asarray(found.loss), 2 * power))
         share = found.r2 if abs(actual - found.r2) <= _SHOWS else actual
-        return _judged(replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se))
+        return _with_finite_errors(
+            replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
+        )
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
@@ -229,7 +259,7 @@ class Problem:
             return float(np.average(square, weights=self.weights))
 
     def undetermined(self) -> str:
-        """Say in plain words why no fitter could determine the parameters from these data; empty where one might."""
+        """Return the reason why no fitter can determine all parameters from these data; empty where there is none."""
         if self.rows_alike:
             return "All rows of counts are alike, so nothing can be said about single units; vary the queries."
         if self.steady:
@@ -237,25 +267,25 @@ class Problem:
         if not self.alike.any():
             return ""
         row = int(np.argmax(self.weights > 0))
-        there = count_matrix(self.table[row : row + 1])[0] > 0
-        never, always = np.flatnonzero(self.alike & ~there), np.flatnonzero(self.alike & there)
-        found = []
+        present = count_matrix(self.table[row : row + 1])[0] > 0
+        never, always = np.flatnonzero(self.alike & ~present), np.flatnonzero(self.alike & present)
+        reasons = []
         if len(never):
-            found.append(f"{_named(never)} never present")
+            reasons.append(f"{_named(never)} never present")
         if len(always):
-            found.append(f"{_named(always)} present alike in every row")
-        return f"{' and '.join(found)}: their parameters are set by the prior alone; vary the queries."
+            reasons.append(f"{_named(always)} present alike in every row")
+        return f"{' and '.join(reasons)}: their parameters are set by the prior alone; vary the queries."
 
 
-def _table(given: Counts) -> Floats | csr_array:
-    """Return counts (m, n) that were checked; those of a sparse array without zeros and repetitions."""
-    if not issparse(given) or given.ndim != 2 or given.dtype.kind not in "biuf":
-        return count_matrix(given)
-    table = csr_array(given, dtype=np.float64, copy=True)
+def _table(counts: Counts) -> Floats | csr_array:
+    """Return checked counts (m, n); a sparse array stays sparse, without zeros and duplicates."""
+    if not issparse(counts) or counts.ndim != 2 or counts.dtype.kind not in "biuf":
+        return count_matrix(counts)
+    table = csr_array(counts, dtype=np.float64, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
     if not (np.isfinite(table.data).all() and table.data.min(initial=1.0) > 0.0):
-        return count_matrix(given)  # which says where
+        return count_matrix(counts)  # which raises, naming the entry
     return table
 
 
@@ -268,13 +298,19 @@ def _named(units: NDArray[np.intp]) -> str:
 class Fit:
     """A fitted model and how far to trust it.
 
-    loss: weighted mean squared error on the data; infinite where that is beyond the range of floats. r2: share of the scores'
-    variance explained on the data; where they do not vary, 1 for a model that meets them and 0 for any other.
-    values_se, importances_se: standard errors, shaped as the model's values and importances; None where the fitter has none.
-    background_se: the same for the pair (value, importance); on real classifiers they are far too small (docs/results/core.md
-    has the figures), so no explanation shows them.
-    diagnosis: plain words where the data cannot determine the parameters, the fit did not converge, or fell back on a simpler
-    one; empty otherwise.
+    Attributes:
+        model: The fitted surrogate.
+        loss: Weighted mean squared error on the data, summed over classes; infinite where it is beyond the range of floats.
+        r2: Share of the scores' variance explained on the data. For constant scores, 1 for a model that predicts them and 0
+            for any other.
+        converged: Whether the fitter converged.
+        iterations: Iterations of the fitter.
+        diagnosis: A message where the data do not determine the parameters, the fit did not converge, or it fell back on a
+            simpler model; empty otherwise.
+        values_se: Standard errors of the values, (n,) or (n, n_classes); None where the fitter has none.
+        importances_se: Standard errors of the importances (n,); None where the fitter has none.
+        background_se: Standard errors of the background's value and importance. On real classifiers they are far too small
+            (docs/results/core.md has the figures), so no explanation shows them.
     """
 
     model: Surrogate
@@ -289,23 +325,23 @@ class Fit:
 
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
-    """Return R2 of predictions (m,) or (m, n_classes), rows weighted, by the rule of `Problem.r2`."""
+    """Return the weighted R2 of predictions (m,) or (m, n_classes), by the rule of `Problem.r2`."""
     return Problem.of(np.ones((len(scores), 1)), scores, weights).explained(guess)
 
 
-def sound(found: Fit) -> Fit:
-    """Return a fit that minimises the loss; ArithmeticError where it is worse than the mean score by more than rounding."""
-    if not (np.isfinite(found.loss) and found.r2 > _WORSE):
-        raise ArithmeticError(f"the predictions are worse than a constant: R2 is {found.r2:.3g}")
-    return found
+def sound(fit: Fit) -> Fit:
+    """Return a fit unchanged; ArithmeticError where it is worse than the mean score by more than rounding."""
+    if not (np.isfinite(fit.loss) and fit.r2 > _WORSE):
+        raise ArithmeticError(f"the predictions are worse than a constant: R2 is {fit.r2:.3g}")
+    return fit
 
 
-def _judged(found: Fit) -> Fit:
-    """Return a fit, without its standard errors where one of them is not finite."""
-    if all_finite(found.values_se, found.importances_se, *(found.background_se or ())):
-        return found
-    diagnosis = f"{found.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(found, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
+def _with_finite_errors(fit: Fit) -> Fit:
+    """Return a fit, without its standard errors if one of them is not finite."""
+    if all_finite(fit.values_se, fit.importances_se, *(fit.background_se or ())):
+        return fit
+    diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
 
 
 def all_finite(*arrays: Any) -> bool:
@@ -314,18 +350,18 @@ def all_finite(*arrays: Any) -> bool:
 
 
 class Fitter(ABC):
-    """A strategy: hyper-parameters in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
+    """A fitting algorithm: options in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
 
     def seeded(self, seed: int) -> "Fitter":
-        """Return the fitter with this seed; itself where nothing is drawn at random."""
+        """Return the fitter with this seed; a fitter without randomness returns itself."""
         return self
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model of this strategy for checked data.
+        """Return the best model for checked data.
 
-        `fit` brings scores of any size to about one before. An ArithmeticError, or a loss that is not finite, makes it fall
-        back on the mean score.
+        `slalom.core.fit` scales scores of extreme size to about one before. If this raises an ArithmeticError or returns a loss
+        that is not finite, it falls back on the mean score.
         """

@@ -5,23 +5,22 @@
 
 It starts from v = 0 and s = 0, as the paper does. What departs from the paper:
 
-- The scores are brought to mean 0 and variance 1 first and the values brought back at the end. F moves and
-  stretches with v, so this only lets one learning rate suit all scores.
-- Rows are drawn without replacement, an epoch at a time, and after each epoch the loss on all rows is looked at. When it
-  has not fallen by 0.5% in `patience` steps (four times as many where rows have many units or the loss is nearly zero), the
-  parameters are averaged over these steps (Polyak and Ruppert), which takes out most of the noise of minibatches, and the
-  learning rate is halved. The fit is over after `halvings` of them, or when the loss is not near zero and the last halving
-  has won less than 1%. The paper takes a fixed number of steps. The best point is returned, not the last.
-- Where rows have few units present, only those are visited. Where they are at most four (pairs), all rows together take
-  hardly longer than a minibatch: as soon as an epoch no longer brings the loss down to a fifth, the rest of the way is gone
-  with all rows (L-BFGS), in a tenth of the steps. It ends when 4 steps have not lowered the loss by 2% (16, where the loss
-  is high or nearly zero). Minibatches go on while they have not left the start, which may be a saddle.
-- Adam's averages reach back 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
+- The scores are standardised to mean 0 and variance 1 first, and the values transformed back at the end. F is equivariant in
+  v, so this only makes one learning rate suit all scores.
+- Rows are drawn without replacement, one epoch at a time, and the loss on all rows is computed after each epoch. When it has
+  not fallen by 0.5% in `patience` steps (four times as many where rows have many units or the loss is nearly zero), the
+  parameters are averaged over these steps (Polyak and Ruppert), which removes most of the noise of minibatches, and the
+  learning rate is halved. The fit ends after `halvings` of them, or when the loss is not near zero and the last halving has
+  gained less than 1%. The paper takes a fixed number of steps. The best point is returned, not the last.
+- Where rows have few units present, only those are visited. Where they are at most four (pairs), a step with all rows takes
+  hardly longer than a minibatch: as soon as an epoch no longer reduces the loss to a fifth, L-BFGS with all rows takes over and
+  needs a tenth of the steps. It ends when 4 steps have not lowered the loss by 2% (16, where the loss is high or nearly zero).
+  Minibatches continue as long as they have not left the start, which may be a saddle.
+- Adam averages over 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
 
-`converged` says that the loss has stopped falling, not that the data determine every parameter: descent is
-slow along flat valleys (many units in every row). There is no background and no link: an empty row has no
-value, and a linear model is out of reach, as a unit has the same score alone and repeated (`Joint` has both).
-Parameters that the data leave open stay where they started: at the mean score, and at s = 0.
+`converged` means that the loss has stopped falling, not that the data determine every parameter: descent is slow along flat
+valleys (many units in every row). Parameters that the data leave open stay where they started: at the mean score, and at s = 0.
+There is no background and no link (see `alternating`).
 """
 
 from collections import deque
@@ -34,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._lbfgs import two_loop
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
@@ -41,42 +41,49 @@ from slalom.errors import InputError
 _Rows: TypeAlias = NDArray[np.intp]
 
 _GAIN = 0.005  # the least relative fall of the loss that counts as one
-_WORTH = 0.01  # the least relative fall of the lowest loss that makes a further halving worth trying
-_STILL = 1.5  # times the lowest loss, below which steps that no longer lower it lie still
-_CLOSE = 0.003  # a loss below this share of the variance may yet fall to zero
-_VALLEY = 4  # times the patience in flat valleys: near such an end, or where rows have many units
-_SHORT = 4  # rows of at most so many units: all of them take hardly longer than a minibatch
-_FALL = 1 / 5  # short rows: an epoch that does not bring the loss down to this share is the last one
-_FOUND = 0.9  # the loss below which minibatches have left the start, a saddle where units do little alone
-_LOST = 2.0  # the loss above which they lead nowhere
-_LAST = (4, 0.02)  # with all rows: so many steps without that relative fall of the loss are the last
+_MIN_HALVING_GAIN = 0.01  # the least relative fall of the lowest loss after which the rate is halved once more
+_STILL = 1.5  # below this multiple of the lowest loss, steps that no longer lower it are only noise
+_CLOSE = 0.003  # a loss below this share of the variance may still fall to zero
+_VALLEY = 4  # factor of the patience in flat valleys: near zero loss, or where rows have many units
+_SHORT = 4  # units per row up to which a step with all rows takes hardly longer than a minibatch
+_FALL = 1 / 5  # short rows: an epoch that does not reduce the loss to this share is the last one
+_LEFT_START = 0.9  # the loss below which minibatches have left the start, a saddle where single units have little effect
+_DIVERGED = 2.0  # the loss above which minibatches have diverged
+_LAST = (4, 0.02)  # L-BFGS ends after so many steps without that relative fall of the loss
 _HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
-_LONGER = 4  # times as many steps in these cases
-_MEMORY = 5  # steps that L-BFGS remembers
-_ARMIJO = 1e-4  # share of the promised fall that a step must bring
-_TINY = 1e-10  # steps and curvatures that are rounding
-_MEMORIES = (0.9, 0.95)  # of the two moments of Adam
+_LONGER = 4  # factor of the number of steps in these cases
+_MEMORY = 5  # pairs that L-BFGS keeps
+_ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
+_TINY = 1e-10  # steps and curvatures below this are rounding
+_MEMORIES = (0.9, 0.95)  # decay of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
-_FEW = 1 / 8  # rows with no more than this share of the units present are kept as lists of units
+_FEW = 1 / 8  # rows with at most this share of the units present are stored as lists of units
 
 
 @final
 @dataclass(frozen=True)
 class Sgd(Fitter):
-    """Minibatch descent on v and s together; rows of at most four units are finished with all of them at once.
+    """Fits values and importances by minibatch descent; data with at most four units per row are finished by L-BFGS.
 
-    learning_rate: of the first steps, for scores of variance one; None takes 0.15 for adam and 1 for sgd.
-    max_steps: at most so many minibatches and steps with all rows (a begun epoch is finished). tolerance: converged at this
-    share of the scores' variance. patience, halvings: converged, too, when the learning rate has been halved
-    `halvings` times, each time after `patience` steps without a gain, or when a halving has gained little; short rows that
-    are finished with all of them have a rule of their own (see above).
-    seed: of the order of the rows; the same seed gives the same fit.
+    Args:
+        learning_rate: Of the first steps, for scores of variance one. None takes 0.15 for "adam" and 1 for "sgd".
+        batch_size: Rows per minibatch.
+        max_steps: Limit for minibatches and L-BFGS steps together; an epoch that has begun is finished.
+        optimizer: "adam" or "sgd".
+        tolerance: The fit has converged when the loss is below this share of the scores' variance.
+        patience: Steps without a gain after which the learning rate is halved.
+        halvings: The fit has also converged after so many halvings, or when one has gained little.
+        seed: Of the order of the rows; the same seed gives the same fit.
 
-    >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
-    >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
-    >>> fit = Sgd().solve(Problem.of(counts, truth(counts), None))
-    >>> fit.model.values.round(2).tolist(), fit.model.importances.round(2).tolist()
-    ([1.0, -2.0, 0.5], [0.3, 0.7, -1.0])
+    Raises:
+        InputError: If an option is out of range.
+
+    Example:
+        >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
+        >>> counts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
+        >>> fit = Sgd().solve(Problem.of(counts, truth(counts), None))
+        >>> fit.model.values.round(2).tolist(), fit.model.importances.round(2).tolist()
+        ([1.0, -2.0, 0.5], [0.3, 0.7, -1.0])
     """
 
     learning_rate: float | None = None
@@ -89,7 +96,7 @@ class Sgd(Fitter):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the hyper-parameters."""
+        """Check the options."""
         if self.optimizer not in _RATES:
             raise InputError(f"optimizer must be 'adam' or 'sgd'; got {self.optimizer!r}")
         if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
@@ -105,7 +112,11 @@ class Sgd(Fitter):
         return replace(self, seed=seed)
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model found; InputError where a row is empty."""
+        """Return the best model.
+
+        Raises:
+            InputError: If a row has no unit present.
+        """
         data = _Data.of(problem)
         with np.errstate(over="ignore", invalid="ignore"):
             parameters, loss, steps, converged = self._descend(data)
@@ -115,7 +126,7 @@ class Sgd(Fitter):
         return sound(problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps"))
 
     def _descend(self, data: "_Data") -> tuple[Floats, float, int, bool]:
-        """Return the best v and s (n_classes + 1, n), their loss, the steps taken and whether they sufficed."""
+        """Return the best v and s (n_classes + 1, n), their loss, the number of steps and whether they converged."""
         now = np.zeros((len(data.scores) + 1, data.n_units))
         best, lowest, before = now.copy(), data.loss(now), np.inf
         level, rate = lowest, self.learning_rate or _RATES[self.optimizer]
@@ -133,7 +144,7 @@ class Sgd(Fitter):
             enough, loss = _FALL * lowest, data.loss(now)
             if loss < lowest:
                 best, lowest = now.copy(), loss
-            if short and not loss < enough and (lowest < _FOUND or not loss < _LOST):
+            if short and not loss < enough and (lowest < _LEFT_START or not loss < _DIVERGED):
                 return self._finish(data, best, steps)
             if loss < (1.0 - _GAIN) * level:
                 level, mark, total = loss, steps, np.zeros_like(now)
@@ -143,7 +154,7 @@ class Sgd(Fitter):
                     still = loss < _STILL * lowest
                     if (loss := data.loss(mean)) < lowest:
                         best, lowest = mean, loss
-                    if still and lowest > max((1.0 - _WORTH) * before, _CLOSE):
+                    if still and lowest > max((1.0 - _MIN_HALVING_GAIN) * before, _CLOSE):
                         break
                 rate, halved, level, before, mark = rate / 2, halved + 1, lowest, lowest, steps
                 now, total = best.copy(), np.zeros_like(now)
@@ -152,51 +163,51 @@ class Sgd(Fitter):
         return best, lowest, steps, True
 
     def _finish(self, data: "_Data", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
-        """Go on with all rows from the best point of so many minibatches; return what `_descend` does."""
-        now, (loss, slope), losses, (last, fall) = start, data.slope(start), list[float](), _LAST
+        """Continue with all rows from the best point of the minibatches; return what `_descend` does."""
+        now, (loss, slope), losses, (last, least) = start, data.slope(start), list[float](), _LAST
         memory: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
         while loss > self.tolerance:
             if steps >= self.max_steps:
                 return now, loss, steps, False
             direction = _quasi_newton(slope, memory)
-            lean, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / max(float(np.linalg.norm(slope)), _TINY)
-            if not lean > 0.0:  # flat, or rounding
+            fall, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / max(float(np.linalg.norm(slope)), _TINY)
+            if not fall > 0.0:  # flat, or rounding
                 return now, loss, steps, True
-            while not ((new := data.slope(there := now - size * direction))[0] <= loss - _ARMIJO * size * lean):
-                size *= min(max(0.5 * size * lean / (new[0] - loss + size * lean), 0.1), 0.5) if np.isfinite(new[0]) else 0.1
+            while not ((new := data.slope(trial := now - size * direction))[0] <= loss - _ARMIJO * size * fall):
+                size *= min(max(0.5 * size * fall / (new[0] - loss + size * fall), 0.1), 0.5) if np.isfinite(new[0]) else 0.1
                 if not size > _TINY:  # rounding
                     return now, loss, steps, True
-            step, change = there - now, new[1] - slope
-            if (bend := float(np.vdot(step, change))) > _TINY * np.vdot(change, change):
-                memory.append((step, change, bend))
-            now, (loss, slope), steps = there, new, steps + 1
+            step, change = trial - now, new[1] - slope
+            if (curvature := float(np.vdot(step, change))) > _TINY * np.vdot(change, change):
+                memory.append((step, change, curvature))
+            now, (loss, slope), steps = trial, new, steps + 1
             losses.append(loss)
             back = last if _CLOSE <= loss < _HIGH else last * _LONGER
-            if len(losses) > back and loss > (1.0 - fall) * losses[-1 - back]:
+            if len(losses) > back and loss > (1.0 - least) * losses[-1 - back]:
                 break
         return now, loss, steps, True
 
     def _direction(self) -> Callable[[Floats, float], Floats]:
-        """Return the way from gradients and a learning rate to steps, with nothing remembered yet."""
+        """Return the function from gradients and a learning rate to steps, with empty averages."""
         return _adam() if self.optimizer == "adam" else np.multiply
 
 
 class _Listed(NamedTuple):
-    """A matrix c (m, n) with few entries other than zero in a row, at most k of them."""
+    """A matrix c (m, n) with at most k nonzero entries per row, k small."""
 
-    places: NDArray[np.intp]  # (tables, k, m): where a unit stands in (tables, n)
+    places: NDArray[np.intp]  # (tables, k, m): flat index of a unit in an array (tables, n)
     counts: Floats | None  # (k, m), zero where a row has fewer than k; None where all are one
 
     @classmethod
     def of(cls, counts: Any, tables: int) -> "_Listed | None":
-        """List the entries of an array, sparse or not, row by row; None where there are many."""
+        """List the nonzero entries of an array, sparse or not, by rows; None where there are many."""
         m, n = counts.shape
         if isinstance(counts, np.ndarray):
             present = counts != 0.0
             if np.count_nonzero(present) > _FEW * counts.size:
                 return None
-            found = np.flatnonzero(present)
-            (rows, columns), times = np.divmod(found, n), counts.take(found)
+            nonzero = np.flatnonzero(present)
+            (rows, columns), times = np.divmod(nonzero, n), counts.take(nonzero)
         else:
             rows, columns, times = np.repeat(np.arange(m), np.diff(counts.indptr)), counts.indices, counts.data
         lengths = np.bincount(rows, minlength=m)
@@ -215,12 +226,12 @@ class _Listed(NamedTuple):
 
     def forth(self, tables: Floats) -> Floats:
         """Return tables @ c.T."""
-        found = tables.take(self.places)
+        entries = tables.take(self.places)
         if self.counts is not None:
-            found *= self.counts
-        if found.shape[1] == 2:  # pairs
-            return np.asarray(found[:, 0] + found[:, 1])
-        return np.asarray(np.add.reduce(found, axis=1))
+            entries *= self.counts
+        if entries.shape[1] == 2:  # pairs
+            return np.asarray(entries[:, 0] + entries[:, 1])
+        return np.asarray(np.add.reduce(entries, axis=1))
 
     def back(self, sums: Floats, n: int) -> Floats:
         """Return sums @ c."""
@@ -232,7 +243,7 @@ class _Listed(NamedTuple):
 
 
 class _Full(NamedTuple):
-    """A matrix c (m, n) as it is."""
+    """A matrix c (m, n), stored in full."""
 
     counts: Floats
 
@@ -251,7 +262,7 @@ class _Full(NamedTuple):
 
 
 class _Data(NamedTuple):
-    """Counts (m, n), standardised scores (n_classes, m), weights (m,) of mean 1, and the way back. even: all weights are 1."""
+    """Counts (m, n), standardised scores (n_classes, m), their mean and scale, weights (m,). even: all weights are 1."""
 
     counts: _Listed | _Full
     n_units: int
@@ -263,7 +274,7 @@ class _Data(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> "_Data":
-        """Bring the scores to mean 0 and variance 1 (summed over classes); constant scores only to mean 0."""
+        """Standardise the scores to mean 0 and variance 1 (summed over classes); constant scores only to mean 0."""
         problem.refuse_empty_rows("Sgd")
         y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights
         mean = np.average(y, axis=0, weights=weights)
@@ -274,7 +285,7 @@ class _Data(NamedTuple):
         return cls(counts, problem.table.shape[1], scores, weights, mean, scale, bool((weights == 1.0).all()))
 
     def batches(self, rng: np.random.Generator, size: int) -> "Iterator[_Data]":
-        """Yield one epoch of shuffled rows in batches of one size; a last, smaller batch is left out."""
+        """Yield one epoch of shuffled rows in batches of equal size; a last, smaller batch is dropped."""
         m = len(self.weights)
         size = min(size, m)
         order = rng.permutation(m)[: m - m % size]
@@ -294,7 +305,7 @@ class _Data(NamedTuple):
     def slope(self, parameters: Floats) -> tuple[float, Floats]:
         """Return the loss and its derivative, shaped as the parameters.
 
-        Small arrays: what takes time is the number of calls.
+        The arrays are small, so the number of calls dominates the time.
         """
         tables, values = _tables(parameters), parameters[:-1]
         sums = self.counts.forth(tables)
@@ -315,11 +326,11 @@ class _Data(NamedTuple):
         return loss, gradient
 
 
-def _summed(one: Floats, other: Floats, out: Floats) -> Floats:
-    """Put the sum over classes of a product (n_classes, m) into an array (1, m), and return it."""
-    if len(one) == 1:
-        return np.multiply(one, other, out)
-    return np.add.reduce(one * other, axis=0, keepdims=True, out=out)
+def _summed(left: Floats, right: Floats, out: Floats) -> Floats:
+    """Write the sum over classes of a product (n_classes, m) into an array (1, m), and return it."""
+    if len(left) == 1:
+        return np.multiply(left, right, out)
+    return np.add.reduce(left * right, axis=0, keepdims=True, out=out)
 
 
 def _tables(parameters: Floats) -> Floats:
@@ -332,32 +343,39 @@ def _tables(parameters: Floats) -> Floats:
 
 
 def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]:
-    """Yield the entries of an order along the last axis in batches of one size, each in one piece; None over and over."""
+    """Yield entries along the last axis in a given order, in contiguous batches of equal size; for None, None forever."""
     if array is None:
         yield from repeat(None)
     else:
-        found = array.take(order, axis=-1)
-        yield from np.ascontiguousarray(np.moveaxis(found.reshape(*found.shape[:-1], -1, size), -2, 0))
+        ordered = array.take(order, axis=-1)
+        yield from np.ascontiguousarray(np.moveaxis(ordered.reshape(*ordered.shape[:-1], -1, size), -2, 0))
 
 
 def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats, float]]") -> Floats:
-    """Return H slope, H the inverse curvature that steps, changes of the slope and their products tell of (L-BFGS)."""
-    direction, shares = slope.copy(), list[Any]()
-    for step, change, bend in reversed(memory):
-        shares.append(share := np.vdot(step, direction) / bend)
-        direction -= share * change
-    if memory:
-        _, change, bend = memory[-1]
-        direction *= bend / np.vdot(change, change)
-    for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
-        direction += (share - np.vdot(change, direction) / bend) * step
-    return direction
+    """Return H^-1 slope by L-BFGS; the first H^-1 is the identity, scaled by the last pair."""
+
+    def scaled(vector: Floats) -> Floats:
+        if memory:
+            _, change, curvature = memory[-1]
+            vector *= curvature / np.vdot(change, change)
+        return vector
+
+    return two_loop(memory, slope.copy(), scaled, _share, _add)
+
+
+def _share(left: Floats, right: Floats, curvature: float) -> Any:
+    return np.vdot(left, right) / curvature
+
+
+def _add(vector: Floats, other: Floats, factor: Any) -> Floats:
+    vector += factor * other
+    return vector
 
 
 def _adam() -> Callable[[Floats, float], Floats]:
-    """Return a function with a memory: gradients and a learning rate in, Adam's steps out (in the place of the gradients).
+    """Return a function with state from gradients and a learning rate to Adam's steps, which overwrite the gradients.
 
-    The sums of the memory are not scaled; the learning rate makes up for it.
+    Its averages are kept as unscaled sums; the learning rate compensates for it.
     """
     (short, long), steps = _MEMORIES, 0
     first: Floats | None = None

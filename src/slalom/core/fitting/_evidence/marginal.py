@@ -1,12 +1,12 @@
-"""What the linear side adds to the shape's probability once it is integrated out.
+"""The contribution of the linear side to the shape's probability once it is integrated out.
 
     log p(shape | y) = -cost(shape, best linear side) / 2 - K log(det M / (1 + |r|^2)) / 2 + ...
     M = precision U'U + strength (I + r r')
 
-Given the shape (t and the share a), S is linear in F and psi, so this is exact but for a link. U has the columns 1 and
-x_i p_i / D, r is the derivative of rho, and 1 + |r|^2 normalises the prior of psi. A joint mode leaves the determinant out: it
-favours shapes that one set of psi fits well over shapes that many do, and takes deviations for too small and the background for
-too weak. Where the data determine all psi, log det M = 2 sum_i log p_i + ...; where they determine none, it is constant.
+Given the shape (t and the share a), S is linear in F and psi, so this is exact but for a link. U has the columns 1 and x_i p_i
+/ D, r is the derivative of rho, and 1 + |r|^2 normalises the prior of psi. A joint mode leaves the determinant out: it favours
+shapes that one set of psi fits well over shapes that many do, and underestimates deviations and the background. Where the data
+determine all psi, log det M = 2 sum_i log p_i + ...; where they determine none, it is constant.
 
 With leverages h_k = (U M^-1 U')_kk (without the level's part) and c_i = (M^-1 U'U)_ii, half its derivative is
 
@@ -17,26 +17,26 @@ and the same for the row r; w_j = m_j p_j.
 
 from typing import Any
 
-from slalom.core.fitting.centred import Centred
+from slalom.core.fitting._evidence.coordinates import Centred
 
 
-def volume(point: Centred, precision: float, strength: float, lower: Any, coarse: bool) -> Any:
+def log_det_gradient(point: Centred, precision: float, strength: float, lower: Any, coarse: bool) -> Any:
     """Return K / 2 times the derivative of log(det M / (1 + |r|^2)) by the shape side (n + extras,); lower is L^-1, M = L L'.
 
-    A link's slopes are taken as they are.
+    The slopes of a link are treated as constant.
     """
-    xp, on, share = point.on.xp, point.on, point.share
+    xp, backend, share = point.backend.xp, point.backend, point.share
     p, q, d = point.attention
     rows = precision**0.5 * point.jacobian(coarse, linear_only=True).linear
-    inner = rows @ on.cast(lower.T, coarse)
-    level = rows[:, 0] * (inner @ on.cast(lower[:, 0], coarse))
-    leverage = on.cast((inner**2).sum(1) - level, False) / d
-    held = xp.sign(point.design.mean) * (1.0 - strength * (lower[:, 1:] ** 2).sum(0))  # 0 for a unit that is never there
+    inner = rows @ backend.cast(lower.T, coarse)
+    level = rows[:, 0] * (inner @ backend.cast(lower[:, 0], coarse))
+    leverage = backend.cast((inner**2).sum(1) - level, False) / d
+    held = xp.sign(point.design.mean) * (1.0 - strength * (lower[:, 1:] ** 2).sum(0))  # 0 for a unit that is in no row
     scalars: list[Any] = []
     if share is not None:
         row = point.odds * point.weight
         back = strength * (lower.T @ (lower[:, 1:] @ row))[1:]
-        held = held - back * row  # what r holds of psi; together with it the rows hold the rest
+        held = held - back * row  # the part that r determines; with it, the rows determine the rest
         back = back - row / (1.0 + row @ row)
         by_share = leverage @ q - (back @ point.weight) / share**2
         scalars = [by_share[None]]

@@ -1,4 +1,4 @@
-"""The surrogate in the coordinates in which it is easy to fit: centred on the mean input.
+"""The surrogate in coordinates that are easy to fit: centred on the mean input.
 
     S(c) = F + sum_i x_i p_i psi_i / D,    D = 1 + (1 - a) sum_i (c_i - m_i) p_i,    p_i = exp(t_i) / sum_j m_j exp(t_j)
 
@@ -9,7 +9,7 @@ without one a = 0 and x = c. Then
     s_0 = log(a / (1 - a)) + log sum_j m_j exp(t_j),    v_0 = F - z / a
 
 p_i psi_i is the effect of unit i at the mean input. The linear model is a = 1 with psi finite, the paper's SLALOM a = 0: both
-ends of one family, and no coordinate runs to infinity on the way. Given t, a and the link, S is linear in (F, psi).
+ends of one family, and no coordinate diverges between them. Given t, a and the link, S is linear in (F, psi).
 
 The prior, v_i ~ N(F, tau^2) for the units and the background alike, reads psi_i ~ N(0, 1 / strength) and one more
 "observation", rho = (1 - a) z / a = 0 with the same variance. In the linear limit that is ridge regression; without a
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from slalom.core.fitting.backend import Backend
+from slalom.core.fitting._arrays.backend import Backend
 
 SHARE = (1e-4, 1.0 - 1e-4)  # the background's share stays in here; its ends are the two limits
 
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     shape: Any
 
     def times(self, factor: Any) -> "Step":
-        """Return a part or a multiple of the step."""
+        """Return a multiple of the step."""
         return Step(factor * self.linear, factor * self.shape)
 
     def plus(self, other: "Step", factor: Any = 1.0) -> "Step":
@@ -57,10 +57,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """A point of the parameter space, and the data that it is to explain.
+    """A point of the parameter space, and the data to fit.
 
     level (K,), psi (n, K), t (n,), and the scalars: the share a where there is a background, then the link's (m, log k) where
-    there is one, F = m + tanh(k (S - m)) / k. All are arrays of the device, so that a step needs no word from the host.
+    there is one, F = m + tanh(k (S - m)) / k. All are arrays of the device, so that a step needs no host synchronisation.
     """
 
     level: Any
@@ -70,11 +70,11 @@ class Centred:
     background: bool
     linked: bool
     design: Design
-    on: Backend
+    backend: Backend
 
     @property
     def extras(self) -> int:
-        """How many scalars the shape side has after t."""
+        """The number of scalars on the shape side, after t."""
         return self.background + 2 * self.linked
 
     @property
@@ -95,7 +95,7 @@ class Centred:
     @cached_property
     def p(self) -> Any:
         """exp(t) (n,), divided by its sum at the mean input."""
-        e = self.on.xp.exp(self.t - self.t.max())
+        e = self.backend.xp.exp(self.t - self.t.max())
         return e / (self.design.mean @ e)
 
     @cached_property
@@ -106,12 +106,12 @@ class Centred:
 
     @cached_property
     def weight(self) -> Any:
-        """m p (n,): the units' parts in z; they sum to one."""
+        """m p (n,): the units' weights in z; they sum to one."""
         return self.design.mean * self.p
 
     @cached_property
     def z(self) -> Any:
-        """The mean of psi with these weights (K,): the background's opposite number."""
+        """The mean of psi with these weights (K,); the background's value is F - z / a."""
         return (self.weight[:, None] * self.psi).sum(0)
 
     @property
@@ -122,76 +122,76 @@ class Centred:
     @property
     def outside(self) -> tuple[Any, Any]:
         """With a background: its value (K,) and its importance."""
-        xp, highest = self.on.xp, self.t.max()
+        xp, highest = self.backend.xp, self.t.max()
         total = highest + xp.log(self.design.mean @ xp.exp(self.t - highest))
         return self.level - self.z / self.share, xp.log(self.share / self.rest) + total
 
     @property
     def x(self) -> Any:
-        """What multiplies p psi: offsets from the mean with a background, the counts without."""
+        """The factor of p psi (m, n): offsets from the mean with a background, the counts without."""
         return self.design.offsets if self.background else self.design.counts
 
     @cached_property
-    def evidence(self) -> Any:
-        """S (m, K)."""
+    def unlinked(self) -> Any:
+        """S (m, K), the predictions before the link."""
         p, _, d = self.attention
         return self.level + (self.x @ (p[:, None] * self.psi)) / d[:, None]
 
     @cached_property
     def effect(self) -> Any:
         """S less its level (m, K)."""
-        return self.evidence - self.level
+        return self.unlinked - self.level
 
     @cached_property
-    def bent(self) -> tuple[Any, Any, Any, Any]:
+    def link_terms(self) -> tuple[Any, Any, Any, Any]:
         """With a link: F (m, 1) and its derivatives by S, by the link's m and by log k (m,)."""
-        middle, k = self.scalars[-2], self.on.xp.exp(self.scalars[-1])
-        off = self.evidence - middle
-        bent = self.on.xp.tanh(k * off)
-        slope = 1.0 - bent[:, 0] ** 2
-        return middle + bent / k, slope, 1.0 - slope, off[:, 0] * slope - bent[:, 0] / k
+        middle, k = self.scalars[-2], self.backend.xp.exp(self.scalars[-1])
+        offset = self.unlinked - middle
+        curve = self.backend.xp.tanh(k * offset)
+        slope = 1.0 - curve[:, 0] ** 2
+        return middle + curve / k, slope, 1.0 - slope, offset[:, 0] * slope - curve[:, 0] / k
 
     @cached_property
     def residual(self) -> Any:
-        """Scores - F (m, K), and with a background the row -rho under it."""
-        f = self.bent[0] if self.linked else self.evidence
+        """Scores - F (m, K), and with a background one more row, -rho."""
+        f = self.link_terms[0] if self.linked else self.unlinked
         if not self.background:
             return self.design.scores - f
-        return self.on.xp.concatenate((self.design.scores - f, -self.rho[None, :]), 0)
+        return self.backend.xp.concatenate((self.design.scores - f, -self.rho[None, :]), 0)
 
     @property
     def rho(self) -> Any:
-        """With a background: what the prior of its value holds to 0 (K,)."""
+        """With a background: the quantity that the prior of its value shrinks to 0 (K,)."""
         return self.odds * self.z
 
     @cached_property
     def reach(self) -> tuple[Any, Any]:
-        """Where the share may be after one step."""
-        clip = self.on.xp.clip
+        """The lowest and the highest share after one step."""
+        clip = self.backend.xp.clip
         return clip(0.3 * self.share, SHARE[0], None), clip(1.0 - 0.3 * self.rest, None, SHARE[1])
 
     def moved(self, step: Step) -> "Centred":
-        """Return the point after a step; share and link move a bounded way at a time."""
-        n, clip, scalars = len(self.t), self.on.xp.clip, []
+        """Return the point after a step; the moves of share and link are bounded."""
+        n, clip, scalars = len(self.t), self.backend.xp.clip, []
         if self.background:
             scalars.append(clip(self.scalars[:1] + step.shape[n : n + 1], *self.reach))
         if self.linked:
             scalars += [self.scalars[-2:-1] + step.shape[-2:-1], self.scalars[-1:] + clip(step.shape[-1:], -2.0, 2.0)]
-        found = self.on.xp.concatenate(scalars) if scalars else self.scalars
+        new = self.backend.xp.concatenate(scalars) if scalars else self.scalars
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
-        return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], scalars=found)
+        return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], scalars=new)
 
     def since(self, start: "Centred") -> Step:
         """Return the step that led here from a start."""
-        join = self.on.xp.concatenate
+        join = self.backend.xp.concatenate
         linear = join(((self.level - start.level)[None], self.psi - start.psi), 0)
         return Step(linear, join((self.t - start.t, self.scalars - start.scalars)))
 
     # -- derivatives ----------------------------------------------------------------------------------------------------
 
     def push(self, step: Step) -> Any:
-        """Return J step (r, K), how the predictions and rho move, without forming J."""
-        xp, n, (p, q, d) = self.on.xp, len(self.t), self.attention
+        """Return J step (r, K), the changes of predictions and rho, without forming J."""
+        xp, n, (p, q, d) = self.backend.xp, len(self.t), self.attention
         by_t = (p * step.shape[:n])[:, None]
         along = self.x @ xp.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
         fall = self.rest * along[:, -1]
@@ -199,7 +199,7 @@ class Centred:
             fall = fall + self.weight @ step.shape[:n] - q * step.shape[n]
         moved = step.linear[0] + (along[:, :-1] - self.effect * fall[:, None]) / d[:, None]
         if self.linked:
-            _, slope, by_middle, by_curve = self.bent
+            _, slope, by_middle, by_curve = self.link_terms
             moved = moved * slope[:, None] + (by_middle * step.shape[-2] + by_curve * step.shape[-1])[:, None]
         if not self.background:
             return moved
@@ -209,11 +209,11 @@ class Centred:
 
     def pull(self, force: Any) -> Step:
         """Return J' force, force (r, K), without forming J: a hundredth of the work of the normal equations."""
-        xp, a, m = self.on.xp, self.share, len(self.x)
+        xp, a, m = self.backend.xp, self.share, len(self.x)
         p, q, d = self.attention
         data, scalars = force[:m], []
         if self.linked:
-            _, slope, by_middle, by_curve = self.bent
+            _, slope, by_middle, by_curve = self.link_terms
             scalars = [(by_middle[:, None] * data).sum(0), (by_curve[:, None] * data).sum(0)]
             data = data * slope[:, None]
         scaled = data / d[:, None]
@@ -233,23 +233,23 @@ class Centred:
 
         linear (m, 1 + n) is shared by the K outputs; shape (K, m, n + extras) is not. coarse: in single precision.
         """
-        xp = self.on.xp
+        xp = self.backend.xp
         x, p, q, d, psi, effect, root, weight = (
-            self.on.cast(array, coarse)
+            self.backend.cast(array, coarse)
             for array in (self.x, *self.attention, self.psi, self.effect, self.design.roots, self.weight)
         )
         m, n = x.shape
-        rest = self.on.cast(self.rest, coarse) if self.background else 1.0
-        lead = root * self.on.cast(self.bent[1], coarse) if self.linked else root
+        rest = self.backend.cast(self.rest, coarse) if self.background else 1.0
+        lead = root * self.backend.cast(self.link_terms[1], coarse) if self.linked else root
         scale = lead / d
-        linear = self.on.empty(m, 1 + n, coarse=coarse)
+        linear = self.backend.empty(m, 1 + n, coarse=coarse)
         linear[:, 0] = lead
         units = linear[:, 1:]
         xp.multiply(x, p, out=units)
         units *= scale[:, None]
         if linear_only:
             return Step(linear, None)
-        shape = self.on.empty(psi.shape[1], m, n + self.extras, coarse=coarse)
+        shape = self.backend.empty(psi.shape[1], m, n + self.extras, coarse=coarse)
         for k, block in enumerate(shape):
             drawn = effect[:, k]
             xp.multiply(units, psi[:, k] - rest * drawn[:, None], out=block[:, :n])
@@ -257,12 +257,12 @@ class Centred:
                 block[:, :n] -= xp.outer(drawn * scale, weight)
                 block[:, n] = drawn * q * scale
             if self.linked:
-                block[:, -2], block[:, -1] = (root * self.on.cast(by, coarse) for by in self.bent[2:])
+                block[:, -2], block[:, -1] = (root * self.backend.cast(by, coarse) for by in self.link_terms[2:])
         return Step(linear, shape)
 
     def rho_rows(self) -> Step:
         """Return the derivatives of rho = (1 - a) z / a: by the linear side (1 + n,), and by the shape side (K, n + extras)."""
-        xp, a = self.on.xp, self.share
+        xp, a = self.backend.xp, self.share
         z, row = self.z, self.odds * self.weight
         shape = [(row[:, None] * (self.psi - z)).T, -z[:, None] / a**2, *[0.0 * z[:, None]] * (self.extras - 1)]
         return Step(xp.concatenate((0.0 * row[:1], row)), xp.concatenate(shape, 1))

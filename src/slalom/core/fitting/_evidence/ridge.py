@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.backend import Backend
+from slalom.core.fitting._arrays.backend import Backend
 
 _STRENGTHS = np.geomspace(1e-10, 1e3, 79)
 
@@ -31,19 +31,21 @@ class Ridge(NamedTuple):
         return self.level + (counts - self.centre) @ self.slopes
 
 
-def ridge(counts: Any, scores: Floats, weights: Floats, on: Backend) -> Ridge:
-    """Fit scores (m, K) on counts (m, n), these on their device.
+def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend) -> Ridge:
+    """Fit scores (m, K) on counts (m, n); the counts are on the device.
 
     The K outputs share strength and noise; a row has the noise variance noise / weight, weight > 0.
     """
     m, outputs = scores.shape
     total = float(weights.sum())
-    centre, level = on.asarray(weights / total) @ counts, weights @ scores / total
+    centre, level = backend.asarray(weights / total) @ counts, weights @ scores / total
     root = np.sqrt(weights)[:, None]
     y = (scores - level) * root
-    values, along, basis = _spectrum(on, (counts - centre) * on.asarray(root), on.asarray(y))
+    values, along, basis = _spectrum(backend, (counts - centre) * backend.asarray(root), backend.asarray(y))
     strengths = _STRENGTHS * max(float(values.mean()) if len(values) else 0.0, 1e-300)
-    square = (along**2).sum(axis=1)  # |V'X'y|^2 an eigenvalue: a fit leaves |y|^2 - sum square / (value + strength)
+    square = (along**2).sum(
+        axis=1
+    )  # |V'X'y|^2 per eigenvalue: the squared residuals are |y|^2 - sum square / (value + strength)
     power = float((y**2).sum())
     misfit = power - (square / (values + strengths[:, None])).sum(axis=1)
     misfit = np.maximum(misfit, 1e-24 * power + 1e-300)
@@ -53,24 +55,24 @@ def ridge(counts: Any, scores: Floats, weights: Floats, on: Backend) -> Ridge:
     best = int(profile.argmax())
     chance = np.exp(profile - profile[best])
     shrinkage = (chance / chance.sum()) @ (1.0 / (values + strengths[:, None]))
-    slopes = on.numpy(basis @ on.asarray(along * shrinkage[:, None]))
+    slopes = backend.numpy(basis @ backend.asarray(along * shrinkage[:, None]))
     noise = float(misfit[best]) / free
     evidence = (
         -0.5 * (m * outputs * np.log(noise) + misfit[best] / noise)
         - 0.5 * outputs * (shrink[best] + np.log(total / noise))
         + 0.5 * outputs * np.log(weights).sum()
     )
-    return Ridge(on.numpy(centre), level, slopes, noise, float(evidence))
+    return Ridge(backend.numpy(centre), level, slopes, noise, float(evidence))
 
 
-def _spectrum(on: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
-    """Return eigenvalues of X'X, V'X'y and V (on its device), from whichever Gram matrix is smaller."""
+def _spectrum(backend: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
+    """Return eigenvalues of X'X, V'X'y and V (on the device), from whichever Gram matrix is smaller."""
     m, n = x.shape
     if n <= m:
-        values, basis = on.xp.linalg.eigh(x.T @ x)
-        return np.maximum(on.numpy(values), 0.0), on.numpy(basis.T @ (x.T @ y)), basis
-    values, left = on.xp.linalg.eigh(x @ x.T)  # X'U = V sqrt(values)
+        values, basis = backend.xp.linalg.eigh(x.T @ x)
+        return np.maximum(backend.numpy(values), 0.0), backend.numpy(basis.T @ (x.T @ y)), basis
+    values, left = backend.xp.linalg.eigh(x @ x.T)  # X'U = V sqrt(values)
     keep = values > values[-1] * 1e-13
     values, left = values[keep], left[:, keep]
-    root = on.xp.sqrt(values)
-    return on.numpy(values), on.numpy(root[:, None] * (left.T @ y)), (x.T @ left) / root
+    root = backend.xp.sqrt(values)
+    return backend.numpy(values), backend.numpy(root[:, None] * (left.T @ y)), (x.T @ left) / root

@@ -1,0 +1,283 @@
+"""Where the arrays of a fit live: numpy on the CPU, or torch on a CUDA device. The fitting code is the same for both.
+
+numpy and torch spell most operations alike; a `Backend` holds the module and the few that they spell differently. Beside
+these, algorithms use three services: `Backend.compiled` makes a function cheap to call many times, `Backend.scalars` and
+`Backend.floats` exchange a few numbers with the device in one transfer, and `shapes.ProblemArrays` moves a problem's arrays.
+"""
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ParamSpec, TypeVar, final
+
+import numpy as np
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, require
+
+_BLOCKS = 8  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
+_MIN_ROWS_FOR_BLOCKS = 128  # below, one piece is faster
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Backend(ABC):
+    """An array library and a device. `xp` is the module whose functions take its arrays."""
+
+    xp: Any
+    failures: tuple[type[Exception], ...] = (ArithmeticError,)  # raised where a matrix has no decomposition
+    on_host = False  # whether its arrays are numpy arrays
+
+    @abstractmethod
+    def asarray(self, array: Floats) -> Any:
+        """Copy a numpy array to the device, as float64."""
+
+    def scalars(self, *numbers: float) -> Any:
+        """Copy a few numbers to the device, as one array; asynchronous on a GPU."""
+        return self.asarray(np.array(numbers))
+
+    @abstractmethod
+    def numpy(self, array: Any) -> Floats:
+        """Copy an array to the host."""
+
+    def floats(self, array: Any) -> list[float]:
+        """Copy a few numbers to the host, in one transfer."""
+        return [float(number) for number in self.numpy(array)]
+
+    @abstractmethod
+    def empty(self, *shape: int, coarse: bool) -> Any:
+        """Allocate an array of float64, or of float32 where coarse."""
+
+    @abstractmethod
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Convert an array of the device to float64, or to float32 where coarse."""
+
+    @abstractmethod
+    def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
+        """Return L^-1 for the Cholesky factor L of a matrix, and a number other than 0 where it is not positive definite."""
+
+    @abstractmethod
+    def session(self) -> AbstractContextManager[Any]:
+        """Return the context in which a fit runs."""
+
+    @abstractmethod
+    def pad(self, array: Any, *more: int) -> Any:
+        """Append zeros to an array of the device, `more` of them along each axis."""
+
+    def padding(self, rows: int, units: int) -> tuple[int, int]:
+        """Return how many rows and units to append to a problem's arrays so that similar problems have equal shapes."""
+        return 0, 0
+
+    def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return a function that computes the same, with less overhead per call where the device allows it.
+
+        The function takes and returns nested tuples and dataclasses of arrays. It must not transfer to the host, branch on the
+        values of arrays or modify its inputs; what is no array in its arguments is taken as constant.
+        """
+        return function
+
+    def release_memory(self) -> None:
+        """Free what compiled functions keep."""
+        return
+
+
+@final
+class NumpyBackend(Backend):
+    """numpy and LAPACK on the CPU."""
+
+    xp = np
+    failures = (ArithmeticError, np.linalg.LinAlgError)
+    on_host = True
+
+    def asarray(self, array: Floats) -> Floats:
+        """Return the array itself."""
+        return array
+
+    def numpy(self, array: Any) -> Floats:
+        """Return the array itself."""
+        return np.asarray(array, dtype=np.float64)
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Silence warnings: a trial step may leave the range of floats; its cost is then NaN or infinite and it is rejected."""
+        return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+    def empty(self, *shape: int, coarse: bool) -> Any:
+        """Allocate."""
+        return np.empty(shape, np.float32 if coarse else np.float64)
+
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Copy only where the type differs."""
+        return array.astype(np.float32 if coarse else np.float64, copy=False)
+
+    def pad(self, array: Any, *more: int) -> Any:
+        """Copy only where there is something to append."""
+        return np.pad(array, [(0, number) for number in more]) if any(more) else array
+
+    def inverse_cholesky(self, matrix: Floats) -> tuple[Floats, Any]:
+        """Factorise by LAPACK, invert by blocks.
+
+        Only numpy's own BLAS is used: scipy brings a second one, and the idle threads of each slow down the other.
+        """
+        try:
+            return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), np.float64(0.0)
+        except np.linalg.LinAlgError:
+            return np.full_like(matrix, np.nan), np.float64(1.0)
+
+
+def _inverse_lower(lower: Floats) -> Floats:
+    """Invert a lower triangular matrix: [[A, 0], [B, C]]^-1 = [[A^-1, 0], [-C^-1 B A^-1, C^-1]]."""
+    n = len(lower)
+    if n <= 64:
+        return np.asarray(np.linalg.inv(lower), dtype=np.float64)
+    h = n // 2
+    out = np.zeros_like(lower)
+    out[:h, :h] = _inverse_lower(lower[:h, :h])
+    out[h:, h:] = _inverse_lower(lower[h:, h:])
+    out[h:, :h] = -out[h:, h:] @ (lower[h:, :h] @ out[:h, :h])
+    return out
+
+
+@final
+class TorchBackend(Backend):
+    """Torch on any device, in float64."""
+
+    def __init__(self, device: str) -> None:
+        """Use the device of this name in torch."""
+        import torch  # noqa: PLC0415  (optional, and slow to import)
+
+        self.xp = torch
+        self.failures = (ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+        self.device = torch.device(device)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Switch off autograd, which slows small operations down, and TF32, which is coarser than float32."""
+        matmul = self.xp.backends.cuda.matmul
+        name, off = ("fp32_precision", "ieee") if hasattr(matmul, "fp32_precision") else ("allow_tf32", False)
+        before = getattr(matmul, name)
+        setattr(matmul, name, off)
+        try:
+            with self.xp.inference_mode():
+                yield
+        finally:
+            setattr(matmul, name, before)
+
+    def asarray(self, array: Floats) -> Any:
+        """Copy to the device."""
+        return self.xp.tensor(array, dtype=self.xp.float64, device=self.device)
+
+    def scalars(self, *numbers: float) -> Any:
+        """Copy to the device without waiting for it."""
+        return self.xp.tensor(numbers, dtype=self.xp.float64).to(self.device, non_blocking=True)
+
+    def numpy(self, array: Any) -> Floats:
+        """Copy to the host."""
+        return np.asarray(array.cpu().numpy(), dtype=np.float64)
+
+    def empty(self, *shape: int, coarse: bool) -> Any:
+        """Allocate."""
+        return self.xp.empty(shape, dtype=self.xp.float32 if coarse else self.xp.float64, device=self.device)
+
+    def cast(self, array: Any, coarse: bool) -> Any:
+        """Copy only where the type differs."""
+        return array.to(self.xp.float32 if coarse else self.xp.float64)
+
+    def pad(self, array: Any, *more: int) -> Any:
+        """Copy only where there is something to append."""
+        ends = [end for number in reversed(more) for end in (0, number)]
+        return self.xp.nn.functional.pad(array, ends) if any(more) else array
+
+    def padding(self, rows: int, units: int) -> tuple[int, int]:
+        """Pad to 512, 1024, ... rows and 31, 95, 159, ... units: matrices of one more, for the level, are well aligned."""
+        return (-rows % 512, (31 - units) % 64) if self.device.type == "cuda" else (0, 0)
+
+    def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
+        """Factorise and invert on the device; no host synchronisation."""
+        factor, failed = self.xp.linalg.cholesky_ex(matrix)
+        return self._inverse_lower(factor), failed.to(matrix.dtype)
+
+    def _inverse_lower(self, lower: Any) -> Any:
+        """Invert a lower triangular matrix: all diagonal blocks at once, then joined in pairs as in the numpy version."""
+        xp, n, parts = self.xp, len(lower), _BLOCKS if len(lower) >= _MIN_ROWS_FOR_BLOCKS else 1
+        size = -(-n // parts)
+        eye = xp.eye(size * parts, dtype=lower.dtype, device=lower.device)
+        whole = lower
+        if len(eye) > n:
+            whole = eye.clone()
+            whole[:n, :n] = lower
+        blocks = whole.view(parts, size, parts, size)
+        inverse = xp.stack([blocks[i, :, i] for i in range(parts)])
+        inverse = xp.linalg.solve_triangular(inverse, eye[:size, :size].expand_as(inverse), upper=False)
+        while parts > 1:
+            parts, size = parts // 2, 2 * size
+            blocks = whole.view(parts, size, parts, size)
+            below = xp.stack([blocks[i, size // 2 :, i, : size // 2] for i in range(parts)])
+            first, second = inverse[0::2], inverse[1::2]
+            top = xp.cat((first, xp.zeros_like(first)), 2)
+            inverse = xp.cat((top, xp.cat((-second @ (below @ first), second), 2)), 1)
+        return inverse[0, :n, :n].contiguous()
+
+    def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Capture the function as CUDA graphs, one per shape of its arguments; on a CPU there is nothing to gain."""
+        if self.device.type != "cuda":
+            return function
+        from slalom.core.fitting._arrays.graphs import captured  # noqa: PLC0415  (imports torch)
+
+        return captured(function)
+
+    def release_memory(self) -> None:
+        """Drop all CUDA graphs and hand torch's unused memory back to the device."""
+        from slalom.core.fitting._arrays.graphs import release  # noqa: PLC0415  (imports torch)
+
+        on_gpu = self.device.type == "cuda"
+        if on_gpu:
+            self.xp.cuda.synchronize(self.device)  # a replay may still use the memory
+        release()
+        if on_gpu:
+            self.xp.cuda.empty_cache()
+
+
+_TORCH: dict[str, TorchBackend] = {}  # one per device: CUDA graphs are cached by their backend, among others
+
+
+def _torch(device: str) -> TorchBackend:
+    if device not in _TORCH:
+        _TORCH[device] = TorchBackend(device)
+    return _TORCH[device]
+
+
+def backend_for(device: str) -> Backend:
+    """Return the backend of a device: "cpu" is numpy, "auto" is CUDA where torch is loaded and sees it, else numpy.
+
+    >>> backend_for("cpu").xp.__name__
+    'numpy'
+    """
+    if device == "cpu":
+        return NumpyBackend()
+    if device == "auto":
+        torch = sys.modules.get("torch")
+        return _torch("cuda") if torch is not None and torch.cuda.is_available() else NumpyBackend()
+    if not re.fullmatch(r"cuda(:\d+)?", str(device)):
+        raise InputError(f"device must be 'auto', 'cpu' or 'cuda' (or 'cuda:1', ...); got {device!r}")
+    with require(f"device {device!r}", "torch"):
+        backend = _torch(device)
+    if not backend.xp.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device; use device='cpu'")
+    return backend
+
+
+def release_memory() -> None:
+    """Free the GPU memory that fits keep for the next one.
+
+    Fits on a GPU keep CUDA graphs and their buffers, up to about 1 GiB per device, because the next fit of a similar size is
+    then several times faster. After this call that fit captures its graphs again. Without a GPU there is nothing to free.
+
+    Example:
+        >>> from slalom.core.fitting import release_memory
+        >>> release_memory()
+    """
+    for backend in list(_TORCH.values()):
+        backend.release_memory()

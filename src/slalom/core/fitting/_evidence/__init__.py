@@ -1,0 +1,1 @@
+"""Evidence maximisation: coordinates, objective, steps, solver, standard errors and the linear limit."""

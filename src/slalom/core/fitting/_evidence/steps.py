@@ -1,0 +1,320 @@
+"""The device-side part of a step; no host synchronisation.
+
+A step solves (H + damping diag H) step = -gradient, H the Gauss-Newton Hessian of the cost (`objective`), and adds the geodesic
+acceleration of Transtrum and Sethna, half the second derivative along the step, which about halves the number of steps.
+
+H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each solve costs Cholesky factors of sizes 1 + n
+(M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is.
+
+The functions that take `step_scalars` are run through `Backend.compiled`: numbers that change from call to call come in that
+one array, the numbers that the host decides by are returned in one array, and a choice on the way is a factor of 0 or 1.
+
+Between two linearisations, quasi-Newton steps use the last factors of H, corrected by what the gradients have shown since
+(L-BFGS with the Gauss-Newton Hessian as its first guess). Such a step needs a gradient, two products with the design, where a
+linearisation needs its Gram matrices: a fiftieth of the work at 200 units and 1000 rows. It also learns the part of the
+curvature that Gauss-Newton leaves out.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+from slalom.core.fitting._arrays.backend import Backend
+from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
+from slalom.core.fitting._evidence.marginal import log_det_gradient
+from slalom.core.fitting._evidence.objective import (
+    MIN_JITTER,
+    Priors,
+    StepScalars,
+    Tilt,
+    as_number,
+    descent,
+    row_precisions,
+    terms,
+)
+from slalom.core.fitting._lbfgs import two_loop
+
+_PROBE = 0.1  # the fraction of a step at which its second derivative is taken
+_MAX_ACCELERATION = 0.75  # relative to the step; beyond, the step is too long
+
+
+class System(NamedTuple):
+    """The normal equations of one step: M (1 + n)^2, B (K, 1 + n, q), R (q, q), and minus half the gradient."""
+
+    linear: Any
+    cross: Any
+    shape: Any
+    gradient: Step
+
+
+class Factors(NamedTuple):
+    """L^-1 of the Cholesky factors of M and of the Schur complement, half = L_M^-1 B, and the Schur complement itself."""
+
+    linear: Any
+    half: Any
+    shape: Any
+    schur: Any
+
+    def whitened(self, right: Step) -> Step:
+        """Return the inverse of H's own Cholesky factor, times right."""
+        inner = _times(self.linear, right.linear)
+        return Step(inner, self.shape @ (right.shape - total(half.T @ inner[:, k] for k, half in enumerate(self.half))))
+
+    def solve(self, right: Step) -> Step:
+        """Return H^-1 right."""
+        inner, outer = self.whitened(right)
+        shape = self.shape.T @ outer
+        return Step(_times(self.linear.T, inner - (self.half @ shape).T), shape)
+
+    def column(self, i: int) -> Step:
+        """Return H^-1 e for the i-th unit vector e of the shape side."""
+        shape = self.shape.T @ self.shape[:, i]
+        return Step(-_times(self.linear.T, (self.half @ shape).T), shape)
+
+
+def _times(matrix: Any, columns: Any) -> Any:
+    """Return the product with K columns; a single column is passed as a vector, for which the libraries are faster."""
+    return (matrix @ columns[:, 0])[:, None] if columns.shape[1] == 1 else matrix @ columns
+
+
+# -- a linearisation --------------------------------------------------------------------------------------------------
+
+
+def linearise(
+    point: Centred, step_scalars: Any, priors: Priors, coarse: bool, traces: bool
+) -> tuple[Any, System, Factors, Any]:
+    """Return the precisions of the residuals, the normal equations and their factors.
+
+    The numbers: the terms; the largest ratios of the Gram matrices' diagonals to the priors of psi and of t, which say how near
+    the rounding of coarse Gram matrices is to hiding the priors; other than 0 where H, with the jitter, is not positive
+    definite; with traces also those of `determined`.
+    """
+    scalars = StepScalars(*step_scalars)
+    system, ratios = equations(point, scalars, priors, coarse)
+    factors, failed = factorise(point.backend, system, scalars.jitter)
+    numbers = [terms(point, priors, None), point.backend.xp.stack((*ratios, failed))]
+    if traces:
+        numbers.append(determined(point.backend, factors, len(point.t), coarse))
+    return row_precisions(point, scalars), system, factors, point.backend.xp.concatenate(numbers)
+
+
+def equations(point: Centred, scalars: StepScalars, priors: Priors, coarse: bool) -> tuple[System, tuple[Any, Any]]:
+    """Return the normal equations, and the largest ratios of Gram matrices to priors."""
+    backend, n = point.backend, len(point.t)
+    left, right = point.jacobian(coarse)
+    grams = left.T @ left, left.T @ right, total(block.T @ block for block in right)
+    linear, cross, shape = (scalars.precision * backend.cast(gram, False) for gram in grams)
+    ratios = diagonal(linear)[1:].max() / scalars.strength, diagonal(shape)[:n].max() / scalars.tightness
+    if point.background:
+        across, along = point.rho_rows()
+        linear += scalars.strength * across[:, None] * across
+        cross += scalars.strength * across[:, None] * along[:, None, :]
+        shape += scalars.strength * (along.T @ along)
+    gradient, free = descent(point, scalars, priors, None)
+    if point.background:  # a share that rests on its bound is left out
+        cross[:, :, n] *= free
+        shape[n] *= free
+        shape[:, n] *= free
+    diagonal(linear)[1:] += scalars.strength
+    diagonal(shape)[:n] += scalars.tightness
+    diagonal(shape)[n:] += priors.precision
+    return System(linear, cross, shape, gradient), ratios
+
+
+def factorise(backend: Backend, system: System, jitter: Any) -> tuple[Factors, Any]:
+    """Return the factors of H with jitter on its diagonal, and a number other than 0 where they do not exist."""
+    lower, first = backend.inverse_cholesky(raised(system.linear, jitter))
+    half = lower @ system.cross
+    schur = system.shape - total(block.T @ block for block in half)
+    shape, second = backend.inverse_cholesky(raised(schur, jitter, system.shape))
+    return Factors(lower, half, shape, schur), first + second
+
+
+def determined(backend: Backend, factors: Factors, n: int, coarse: bool) -> Any:
+    """Return the traces of the covariances of psi and of t, and half the log determinant of H. coarse: in single precision."""
+    outputs, log = len(factors.half), backend.xp.log
+    linear, halves, shape = (backend.cast(factor, coarse) for factor in factors[:3])
+    psi_trace = outputs * (linear[:, 1:] ** 2).sum()
+    for half in halves:
+        psi_trace = psi_trace + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
+    log_det = -outputs * log(diagonal(factors.linear)).sum() - log(diagonal(factors.shape)).sum()
+    return backend.xp.stack((backend.cast(psi_trace, False), backend.cast((shape[:, :n] ** 2).sum(), False), log_det))
+
+
+# -- a step -----------------------------------------------------------------------------------------------------------
+
+
+def linearise_and_step(
+    point: Centred, step_scalars: Any, priors: Priors, coarse: bool, whole: bool
+) -> tuple[Any, System, Factors, Centred, Any]:
+    """Return a linearisation with traces and the point after a first `damped_step` from it; the numbers are those of both."""
+    rows, system, factors, known = linearise(point, step_scalars, priors, coarse, traces=True)
+    moved, numbers = damped_step(point, rows, system, factors, step_scalars, priors, None, whole)
+    return rows, system, factors, moved, point.backend.xp.concatenate((known, numbers))
+
+
+def damped_step(
+    point: Centred,
+    rows: Any,
+    system: System,
+    factors: Factors,
+    step_scalars: Any,
+    priors: Priors,
+    tilt: Tilt | None,
+    whole: bool,
+) -> tuple[Centred, Any]:
+    """Return the point after a damped step from a linearisation.
+
+    whole: damp both sides, not the shape alone; the other side is linear. The numbers: other than 0 where the damped H is not
+    positive definite; other than 0 where the acceleration is too large for the step; the predicted decrease of the cost; the
+    terms.
+    """
+    backend, damping = point.backend, StepScalars(*step_scalars).damping
+    if whole:
+        damped = system._replace(linear=raised(system.linear, damping), shape=raised(system.shape, damping))
+        used, failed = factorise(backend, damped, MIN_JITTER)
+    else:
+        shape, failed = backend.inverse_cholesky(raised(factors.schur, damping + MIN_JITTER, system.shape))
+        used = factors._replace(shape=shape)
+    step = within_reach(point, used, used.solve(system.gradient))
+    moved, too_long = _accelerated(point, rows, system, used, step)
+    numbers = backend.xp.stack((failed, too_long, step.inner(system.gradient)))
+    return moved, backend.xp.concatenate((numbers, terms(moved, priors, tilt)))
+
+
+def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
+    """Return the best step that takes the share no further than its reach: x - H^-1 e (x_a - bound) / (e' H^-1 e)."""
+    if not point.background:
+        return step
+    n, (low, high) = len(point.t), point.reach
+    column, wish = factors.column(n), step.shape[n]
+    part = (wish - point.backend.xp.clip(wish, low - point.share, high - point.share)) / column.shape[n]
+    return step.plus(column, -part)
+
+
+def _accelerated(point: Centred, rows: Any, system: System, factors: Factors, step: Step) -> tuple[Centred, Any]:
+    """Return the point after a step and its geodesic acceleration, and other than 0 where that is too large for the step."""
+    probe = point.moved(step.times(_PROBE))
+    second = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
+    acceleration = factors.solve(point.pull(rows * second))
+    if point.background:  # a probe at the bound says nothing about the second derivative
+        free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
+        acceleration = Step(*(point.backend.xp.where(free, part, 0.0) for part in acceleration))
+    straight, curved = (
+        (diagonal(system.linear)[:, None] * s.linear**2).sum() + diagonal(system.shape) @ s.shape**2
+        for s in (step, acceleration)
+    )
+    fits = as_number(point, 4.0 * curved <= _MAX_ACCELERATION**2 * straight)
+    return point.moved(step.plus(acceleration)), 1.0 - fits
+
+
+# -- quasi-Newton steps -----------------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    """A move since the last linearisation, the decrease of minus the gradient along it, and 1 / s'y; 0 to ignore the pair."""
+
+    move: Step
+    change: Step
+    inverse: Any
+
+
+def lbfgs_step(
+    point: Centred,
+    last: tuple[Step, Step] | None,
+    pairs: tuple[Pair, ...],
+    factors: Factors,
+    step_scalars: Any,
+    priors: Priors,
+    tilt: Tilt | None,
+) -> tuple[Step, tuple[Pair, ...], Step, Centred, Step, Any]:
+    """Return minus half the gradient, the pairs with the last move's, the next quasi-Newton step, its end point and its move.
+
+    last: the move that led here and minus half the gradient before it. The next move differs from the step where bounds shorten
+    it. The numbers: the terms, and the predicted decrease of the cost.
+    """
+    xp, (downhill, _) = point.backend.xp, descent(point, StepScalars(*step_scalars), priors, tilt)
+    if last is not None:
+        move, change = last[0], last[1].plus(downhill, -1.0)
+        curvature = move.inner(change)
+        pairs = (*pairs, Pair(move, change, xp.where(curvature > 0, 1.0 / curvature, 0.0)))
+    step = within_reach(point, factors, two_loop(pairs, downhill, factors.solve, _scaled_inner, Step.plus))
+    moved = point.moved(step)
+    numbers = xp.concatenate((terms(point, priors, tilt), step.inner(downhill)[None]))
+    return downhill, pairs, step, moved, moved.since(point), numbers
+
+
+def _scaled_inner(left: Step, right: Step, factor: Any) -> Any:
+    return left.inner(right) * factor
+
+
+def predicted_decrease(factors: Factors, gradient: Step) -> Any:
+    """Return the decrease of the cost (1,) that an undamped step predicts."""
+    return factors.solve(gradient).inner(gradient)[None]
+
+
+# -- the linear side alone, and the link ------------------------------------------------------------------------------
+
+
+def marginal_force(point: Centred, factors: Factors, step_scalars: Any, coarse: bool) -> Any:
+    """Return the slope of the cost by the shape that integrating out the linear side adds (`marginal`)."""
+    scalars = StepScalars(*step_scalars)
+    return log_det_gradient(point, scalars.precision, scalars.strength, factors.linear, coarse)
+
+
+def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors, coarse: bool) -> tuple[Centred, Any]:
+    """Return the best point of this shape. The numbers: the trace of psi's covariance, half log det M, failure, the terms."""
+    backend, xp, scalars = point.backend, point.backend.xp, StepScalars(*step_scalars)
+    left = point.jacobian(coarse, linear_only=True).linear
+    linear = scalars.precision * backend.cast(left.T @ left, False)
+    if point.background:
+        across = point.rho_rows().linear
+        linear += scalars.strength * across[:, None] * across
+    diagonal(linear)[1:] += scalars.strength
+    lower, failed = backend.inverse_cholesky(raised(linear, scalars.jitter))
+    step = lower.T @ (lower @ descent(point, scalars, priors, None)[0].linear)
+    best = point.moved(Step(step, 0.0 * xp.concatenate((point.t, point.scalars))))
+    half = xp.stack(((lower[:, 1:] ** 2).sum(), -xp.log(diagonal(lower)).sum(), failed))
+    return best, xp.concatenate((half, terms(best, priors, None)))
+
+
+def link_score_test(point: Centred, rows: Any, system: System, factors: Factors) -> Any:
+    """Return, for a quadratic and a cubic in S on the residuals, their Gram matrix (4 numbers) and their slopes (2).
+
+    The residuals are those after one more Newton step, so that incomplete convergence does not count. Rows without a weight do
+    not count either.
+    """
+    xp, weights = point.backend.xp, point.design.weights
+    residual = point.residual - point.push(factors.solve(system.gradient))
+    weighted = xp.sign(weights)
+    s = point.unlinked[:, 0]
+    s = s - (s @ weighted) / weighted.sum()
+    s = s / (((s**2) @ weighted) / weighted.sum() + 1e-300) ** 0.5
+    for_rho = 0.0 * rows[len(weights) :, 0]
+    curves = [xp.concatenate((s**power, for_rho))[:, None] for power in (2, 3)]
+    pulls = [point.pull(rows * curve) for curve in curves]
+    solved = [factors.solve(pull) for pull in pulls]
+    gram = [
+        (left * rows * right).sum() - pull.inner(back)
+        for left, pull in zip(curves, pulls, strict=True)
+        for right, back in zip(curves, solved, strict=True)
+    ]
+    return xp.stack((*gram, *((curve * rows * residual).sum() for curve in curves)))
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """Return the sum of one or more arrays."""
+    return reduce(add, parts)
+
+
+def raised(matrix: Any, factor: Any, scale: Any = None) -> Any:
+    """Return a matrix with a multiple of its own diagonal, or of another matrix's, added to its diagonal."""
+    copy = matrix * 1.0
+    diagonal(copy)[:] += factor * diagonal(matrix if scale is None else scale)
+    return copy
+
+
+def diagonal(matrix: Any) -> Any:
+    """Return the diagonal of a contiguous square matrix as a writable view."""
+    return matrix.reshape(-1)[:: len(matrix) + 1]
