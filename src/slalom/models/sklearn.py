@@ -1,6 +1,6 @@
 """Fitted scikit-learn classifiers and pipelines that take strings.
 
-Label and probability are always those of `predict` and `predict_proba`. The score that is explained is
+Labels and probabilities are always those of `predict` and `predict_proba`. The score that is explained is
 
     decision_function      where predict_proba is its sigmoid or softmax (logistic regression): exact log odds
     predict_proba          else, as log odds
@@ -11,17 +11,20 @@ Several binary outputs (MultiOutputClassifier, ClassifierChain, OneVsRestClassif
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.function import Function, Output
-from slalom.models.model import Decision, label_names
+from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
+from slalom.models.base import Model
+from slalom.models.callable import Function
+from slalom.models.head import Decision, label_names
 
-_BATCH = 1024  # strings in one call
+_BATCH_SIZE = 1024  # strings per call
 _PROBES = 200  # words of the vocabulary that show whether two functions agree
 _AGREE = 1e-6  # in probability
 _WORDS = ("good", "bad", "the", "film", "not", "money", "game", "world", "help", "card")  # besides those of the vocabulary
@@ -32,10 +35,11 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
 
     Args:
         estimator: The classifier.
-        batch_size: Strings in one call. Default: 1024.
+        batch_size: Strings per call. Default: 1024.
 
     Raises:
-        InputError: It is no classifier, is not fitted, or gives neither probabilities nor decision values.
+        InputError: The estimator is not a classifier, is not fitted, or has neither probabilities nor decision values.
+        ModelError: It does not take strings.
     """
     from sklearn.base import is_classifier  # noqa: PLC0415
     from sklearn.exceptions import NotFittedError  # noqa: PLC0415
@@ -56,7 +60,7 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
         function,
         output,
         labels,
-        _BATCH if batch_size is None else batch_size,
+        _BATCH_SIZE if batch_size is None else batch_size,
         independent=several,
         name=name,
         fingerprint=lambda: _fingerprint(estimator),
@@ -64,10 +68,30 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
     )
 
 
+@final
+@dataclass(frozen=True)
+class ScikitLearnAdapter(Adapter):
+    """Fitted classifiers, and pipelines that end with one."""
+
+    name: str = "scikit-learn"
+    summary: str = "a fitted classifier or pipeline that takes strings"
+    kind: str = "scikit-learn classifiers"
+    takes: tuple[str, ...] = ("batch_size",)
+    extra: str | None = "sklearn"
+
+    def matches(self, model: object) -> bool:
+        """Return whether it is an estimator."""
+        return instance_of(model, "sklearn", "BaseEstimator")
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Return the model of the estimator."""
+        return scikit_learn(model, options.batch_size)
+
+
 def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
     """Return the labels, and whether they are several binary outputs rather than exclusive classes."""
     classes = estimator.classes_
-    answer = np.asarray(_asked(name, estimator.predict, ["a"]))
+    answer = np.asarray(_call(name, estimator.predict, ["a"]))
     if answer.ndim == 1:
         return label_names(classes), False
     outputs = answer.shape[1]
@@ -96,7 +120,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
             f"{name} has neither predict_proba nor decision_function, only labels: nothing changes by degrees; use one that"
             ' gives probabilities (for a VotingClassifier voting="soft")'
         )
-    width = np.asarray(_asked(name, decide, ["a"])).reshape(1, -1).shape[1]
+    width = np.asarray(_call(name, decide, ["a"])).reshape(1, -1).shape[1]
     if width not in (1, n) or (n > 2 and _pairwise(estimator)):
         raise InputError(
             f"{name} decides between pairs of classes, not for or against one;"
@@ -109,7 +133,7 @@ def _same(name: str, estimator: Any, decide: Callable[[list[str]], Any], chance:
     """Return what decision values are, where the probabilities are their sigmoid or softmax on words of the vocabulary."""
     texts = [*_WORDS, *_vocabulary(estimator)]
     texts += [" ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
-    values, shares = np.asarray(_asked(name, decide, texts)), np.asarray(_asked(name, chance, texts))
+    values, shares = np.asarray(_call(name, decide, texts)), np.asarray(_call(name, chance, texts))
     output: Output
     if values.ndim == 1 and shares.shape[1] == 2:
         made, output = np.stack([expit(-values), expit(values)], axis=1), "log_odds"
@@ -148,12 +172,12 @@ def _parts(estimator: Any) -> list[Any]:
 def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Sequence[str]) -> list[Decision]:
     """Return the labels of `predict` and the probabilities of `predict_proba`; of several outputs, the most probable one."""
     chance = getattr(estimator, "predict_proba", None)
-    shares = None if chance is None else _probabilities(_asked(name, chance, list(texts)), several)
+    shares = None if chance is None else _probabilities(_call(name, chance, list(texts)), several)
     if several:
         if shares is None:
             return [Decision(None, None) for _ in texts]
         return [Decision(labels[int(row.argmax())], row) for row in shares]
-    decided = label_names(np.asarray(_asked(name, estimator.predict, list(texts))).tolist())
+    decided = label_names(np.asarray(_call(name, estimator.predict, list(texts))).tolist())
     return [Decision(label, None if shares is None else shares[row]) for row, label in enumerate(decided)]
 
 
@@ -174,8 +198,8 @@ def _fingerprint(estimator: Any) -> str:
         return str(joblib.hash(estimator))
 
 
-def _asked(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
-    """Ask about texts; one line where the estimator does not take them."""
+def _call(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
+    """Call a function of an estimator; ModelError where it does not take strings."""
     try:
         return function(texts)
     except SlalomError:

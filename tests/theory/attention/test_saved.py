@@ -106,4 +106,4 @@ def test_other_classifiers_are_no_networks_of_one_layer():
     with pytest.raises(InputError, match="must hold an AttentionClassifier"):
         attention.load(slalom.models.EMBEDDED)
     with pytest.raises(InputError, match="closed forms are of one layer of attention"):
-        attention.seen(slalom.Explainer().model, "a good film")
+        attention.trace(slalom.Explainer().model, "a good film")
