@@ -300,10 +300,10 @@ class Engine:
         Raises:
             InputError: A cache file needs the identity of the model, and it cannot be computed.
         """
-        own, head = self._model_identity(), self.model.head
-        if own is None and self._identity is None:
+        identity, head = self._model_identity(), self.model.head
+        if identity is None and self._identity is None:
             return None
-        return f"{self._identity or ''} {own or ''} {head.kind} {head.n_outputs} {self.model.variant}".strip()
+        return f"{self._identity or ''} {identity or ''} {head.kind} {head.n_outputs} {self.model.variant}".strip()
 
     def _model_identity(self) -> str | None:
         """Return the model's identity; None where it has none, or it is costly or fails and no cache file needs it."""
@@ -314,7 +314,7 @@ class Engine:
             return self.model.identity()
         except SlalomError:
             raise
-        except Exception as error:  # it may hash whatever the user's model is made of
+        except Exception as error:  # it may hash anything that is in the model
             if not needed:
                 return None
             said = " ".join(f"{type(error).__name__}: {error}".split())

@@ -149,7 +149,7 @@ class AnswerStore:
             )
 
     def _check_writable(self, base: sqlite3.Connection) -> None:
-        """Raise where nobody may write; a lock of another process is no obstacle yet."""
+        """Raise where the file cannot be written; a lock of another process is not an error yet."""
         base.execute("PRAGMA busy_timeout=0")
         try:
             base.execute("DELETE FROM answers WHERE 0")  # BEGIN IMMEDIATE passes on a file that may only be read

@@ -105,12 +105,12 @@ def word_tokenizer(words: Sequence[str], max_length: int, start: bool = False) -
     names = ["[PAD]", "[UNK]", "[CLS]", *words]
     if not words or len(set(names)) < len(names) or any(str(word).split() != [word] for word in words):
         raise InputError("words must be different, without blanks, and none of [PAD], [UNK], [CLS]; there must be at least one")
-    made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if start:
-        made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
     return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",

@@ -121,16 +121,16 @@ def _choose_weights(model: Any, arch: str, v: NDArray[np.float64], s: NDArray[np
 
 def _bert(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) -> None:
     for layer in model.bert.encoder.layer:
-        own = layer.attention.self
-        _attend(own.query, own.key, own.value, layer.attention.output.dense, (query, key, value, out))
+        inner = layer.attention.self
+        _attend(inner.query, inner.key, inner.value, layer.attention.output.dense, (query, key, value, out))
     model.bert.pooler.dense.weight[0, 4:6] = torch.tensor([0.5, -0.5])  # then tanh, which is linear for small signals
     model.classifier.weight[1, 0] = scale
 
 
 def _distilbert(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) -> None:
     for layer in model.distilbert.transformer.layer:
-        own = layer.attention
-        _attend(own.q_lin, own.k_lin, own.v_lin, own.out_lin, (query, key, value, out))
+        inner = layer.attention
+        _attend(inner.q_lin, inner.k_lin, inner.v_lin, inner.out_lin, (query, key, value, out))
     model.pre_classifier.weight[:2, 4:6] = torch.tensor([[0.5, -0.5], [-0.5, 0.5]])  # then x = relu(x) - relu(-x)
     model.classifier.weight[1, 0], model.classifier.weight[1, 1] = scale, -scale
 

@@ -65,7 +65,7 @@ def _overridden(pipeline: Any, name: str) -> bool:
 
 
 def _max_length(options: dict[str, Any]) -> int | None:
-    """Return how many tokens the tokenizer leaves of a text, None for its own limit, as its `__call__` reads the options."""
+    """Return the maximum length that these options set, as the tokenizer reads them; None for the tokenizer's default."""
     truncation, length = options.get("truncation"), options.get("max_length")
     if truncation is None and length is not None and options.get("padding", False) is False:
         truncation = True

@@ -44,13 +44,13 @@ def virtual_tokens(model: torch.nn.Module) -> int:
 def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
     """Return the parameters of `forward`; a wrapper that passes on any keyword takes those of the model inside as well."""
     try:
-        own = dict(inspect.signature(model.forward).parameters)
+        parameters = dict(inspect.signature(model.forward).parameters)
     except (TypeError, ValueError):  # compiled code has no signature
         return {}
     inside = _inside(model)
-    if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in own.values()):
-        return own
-    named = {name: parameter for name, parameter in own.items() if parameter.kind not in _ANY_NUMBER}
+    if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return parameters
+    named = {name: parameter for name, parameter in parameters.items() if parameter.kind not in _ANY_NUMBER}
     return named | {name: parameter for name, parameter in arguments(inside).items() if name not in named}
 
 

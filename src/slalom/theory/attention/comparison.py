@@ -141,7 +141,7 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
         raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
     names = tuple(f"u{i}" for i in range(game.n))
     spans = np.zeros((game.n, 2), dtype=np.int64)
-    found = Lime().attribute(
+    lime = Lime().attribute(
         QueryContext(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed)
     )
-    return np.asarray(found.effects[group] / np.bincount(group)[group])
+    return np.asarray(lime.effects[group] / np.bincount(group)[group])

@@ -63,7 +63,7 @@ def _players(game: RatioGame) -> int:
 
 def _kernel(share: Floats, width: float) -> Floats:
     if not width > 0:
-        raise InputError(f"width must be above 0; got {width!r} (lime's own is {WIDTH:g})")
+        raise InputError(f"width must be above 0; got {width!r} (the default of lime is {WIDTH:g})")
     return np.asarray(np.exp(-((100.0 * (1.0 - np.sqrt(share))) ** 2) / (2.0 * width**2)))
 
 

@@ -112,13 +112,13 @@ def _labelled(texts: Any, labels: ArrayLike, names: Sequence[str] | None, source
         raise InputError(f"{source} must be strings; {len(other)} of the {len(texts)} are not, the first is {other[0]}")
     if numbers.shape != (len(texts),) or numbers.dtype.kind not in "iub":
         raise InputError(
-            f"the labels of {source} must be {len(texts)} whole numbers, one a text;"
+            f"the labels of {source} must be {len(texts)} whole numbers, one per text;"
             f" got {numbers.dtype.name} of shape {numbers.shape}"
         )
     most = int(numbers.max()) + 1
     named = tuple(map(str, names)) if names is not None else tuple(str(i) for i in range(max(most, 2)))
     if isinstance(names, str) or len(set(named)) < len(named):
-        raise InputError(f"names must be a list of different strings, one a class; got {names!r}")
+        raise InputError(f"names must be a list of different strings, one per class; got {names!r}")
     if numbers.min() < 0 or most > len(named):
         raise InputError(f"the labels of {source} must be 0 to {len(named) - 1}; got {numbers.min()} to {most - 1}")
     return Labelled(texts, numbers.astype(np.int64), named, source)

@@ -92,12 +92,12 @@ class ForwardTrace:
 
     def game(self, players: Players = "position") -> RatioGame:
         """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
-        group, own = self.groups(players), self.word_positions
+        group, words = self.groups(players), self.word_positions
         rest = np.ones(self.logits.shape[1], dtype=bool)
-        rest[own] = False
+        rest[words] = False
         n = int(group.max(initial=-1)) + 1
-        log_on, on = _together(self.logits[:, own], self.rewards[:, own], group, n)
-        log_off, off = _together(self.blank_logits[:, own], self.blank_rewards[:, own], group, n)
+        log_on, on = _together(self.logits[:, words], self.rewards[:, words], group, n)
+        log_off, off = _together(self.blank_logits[:, words], self.blank_rewards[:, words], group, n)
         log_base, base = _together(self.logits[:, rest], self.rewards[:, rest], np.zeros(rest.sum(), dtype=np.int64), 1)
         return RatioGame(log_on, on, log_off, off, log_base[:, 0], base[:, 0])
 
