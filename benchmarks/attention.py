@@ -61,7 +61,7 @@ def lengths(model: Model) -> None:
     for n in (5, 50, 200, 250):
         rows = []
         for text in texts(model, n, 5):
-            look = attention.seen(model, text)
+            look = attention.trace(model, text)
             game, began = look.game(), [time.perf_counter()]
             for function in (limit, bernoulli, RatioGame.shapley):
                 function(game)
@@ -76,7 +76,7 @@ def lengths(model: Model) -> None:
 
 def convergence(model: Model) -> None:
     print("\nthe lime package, root mean square error over 5 seeds, 10 words:")
-    look = attention.seen(model, texts(model, 10, 1)[0])
+    look = attention.trace(model, texts(model, 10, 1)[0])
     exact, sizes = attention.lime_limit(look), (250, 1000, 4000, 16000)
     found = [np.sqrt(np.mean([(attention.lime_package(look, n, seed=s) - exact) ** 2 for s in range(5)])) for n in sizes]
     print("  ".join(f"{n:,}: {error:.2e}" for n, error in zip(sizes, found, strict=True)), end="")
@@ -93,8 +93,8 @@ def slaloms(model: Model) -> None:
             found = attention.relate(model, text, queries=queries)
             near, far = found.explanation.fidelity
             r2 = [np.nan if q is None or q.r2 is None else q.r2 for q in (near, far)]
-            look = attention.seen(model, text)
-            spread = float(look.logits[:, look.own].std(axis=1).mean())
+            look = attention.trace(model, text)
+            spread = float(look.logits[:, look.word_positions].std(axis=1).mean())
             rows.append([*r2, found.effect, found.value, found.importance, found.louder, spread])
         print(f"{n:>14}{queries:>14}" + "".join(f"{number:>14.3f}" for number in np.nanmedian(rows, axis=0)))
 

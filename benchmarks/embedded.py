@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from slalom.models import EMBEDDED
-from slalom.models.saved import load_saved
+from slalom.models.huggingface.saved import load_saved
 from slalom.training import read_labelled
 from slalom.training.batches import encoded, logits
 

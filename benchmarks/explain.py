@@ -27,7 +27,7 @@ from scipy.stats import spearmanr
 
 import slalom
 from slalom.core import Slalom
-from slalom.models import Question
+from slalom.models import Queries
 from slalom.text.samplers import removed
 
 from reviews import classifier, reviews, rows
@@ -75,7 +75,7 @@ class Judge:
         self.near = np.concatenate([removed(n, np.full(100, k), rng) for k in range(1, min(10, n - 1) + 1)])
         self.far = removed(n, rng.integers(1, n, 1000), rng)
         self.full = np.ones((1, n), dtype=bool)
-        answers = explainer.engine([Question(self.reading, np.concatenate([self.full, self.near, self.far]))])[0].outputs
+        answers = explainer.engine([Queries(self.reading, np.concatenate([self.full, self.near, self.far]))])[0].outputs
         scores = answers[:, 1] - answers[:, 0]
         self.change, self.scores = scores[1 : 1 + len(self.near)] - scores[0], scores[1 + len(self.near) :]
 
@@ -148,7 +148,7 @@ def quality(options):
                     if method == "local":
                         sampler, n = slalom.methods()["local"].sampler, len(truth)
                         drawn = sampler.draw(np.arange(n), budget, np.random.default_rng(0), True).keep
-                        answers = explainer.engine([Question(judge.reading, drawn)])[0].outputs
+                        answers = explainer.engine([Queries(judge.reading, drawn)])[0].outputs
                         judged("ridge on the same", budget, Ridge(drawn.astype(float), answers[:, 1] - answers[:, 0]))
             for method in ("fidel", "eff"):
                 fresh = slalom.Explainer(model, tokenizer, method=method, queries=options.queries, progress=False)
@@ -243,7 +243,7 @@ def speed(options):
             for _ in range(options.repeats):
                 explainer = fresh(method)
                 seconds, explained = timed(device, explainer, text)
-                runs.append((seconds, explainer.engine.spent.seconds))
+                runs.append((seconds, explainer.engine.cost.seconds))
             ours, asking = min(runs)
             naked, tokens = bare(fresh(method), text, device)
             peer = float("nan")

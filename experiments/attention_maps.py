@@ -44,7 +44,7 @@ def run(lab: Lab) -> Result:
 def painted(lab: Lab) -> dict[str, Any]:
     """Return the words and every closed form."""
     text = " ".join(MIXED[0].words[: lab.of(None, 60)])  # as much as the small network sees
-    look = attention.seen(network(lab, "final"), text)
+    look = attention.trace(network(lab, "final"), text)
     return {
         "words": look.words,
         "scores": {name: attention.form(name, look) for name in attention.FORMS},

@@ -14,7 +14,7 @@ from experiments.harness import Lab
 from experiments.reviews import reviews
 from experiments.starts import begin, encoder
 from slalom import Explainer
-from slalom.models.adapt import EMBEDDED
+from slalom.models import EMBEDDED
 from slalom.training import Recipe, train
 from slalom.training.batches import encoded, logits
 from slalom.training.networks import loaded_classifier

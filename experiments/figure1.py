@@ -16,7 +16,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from experiments.harness import Claim, Lab, Result, Table
 from slalom.evaluate import NaiveBayes
-from slalom.models import Engine, Model, Question, model_of
+from slalom.models import Engine, Model, Queries, model_of
 from slalom.text import sentences
 from slalom.training import read_labelled
 
@@ -135,7 +135,7 @@ def _tokens(model: Any, texts: Sequence[str]) -> list[list[int]]:
 def _log_odds(model: Model, texts: Sequence[str]) -> NDArray[np.float64]:
     """Return the log odds of class 1 of whole texts, batched and without padding by the engine."""
     readings = [model.read(text, "cut", None) for text in texts]
-    whole = [Question(reading, np.ones((1, len(reading.names)), dtype=bool)) for reading in readings]
+    whole = [Queries(reading, np.ones((1, len(reading.names)), dtype=bool)) for reading in readings]
     return model.head.scores(np.concatenate([answer.outputs for answer in Engine(model)(whole)]), 1)
 
 

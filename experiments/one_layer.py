@@ -88,7 +88,7 @@ def ranked(lab: Lab, kind: str, first: int) -> list[dict[str, Any]]:
     """Return the records of one lot of texts."""
     model, found = network(lab, kind), []
     for text in texts(lab)[first : first + _LOT]:
-        look = attention.seen(model, text)
+        look = attention.trace(model, text)
         scores = {name: attention.form(name, look) for name in attention.FORMS}
         exact = np.abs(attention.slopes(look) - attention.Reference(model, text).gradient()).max()
         shapley = scores["exact-shapley"]

@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from slalom.models.saved import quietly
+from slalom.models.huggingface.saved import quietly
 from slalom.training.networks import learnt_tokenizer, new_classifier, new_tokenizer, save_tokenizer
 
 ENCODER = "SLALOM_ENCODER"

@@ -59,8 +59,8 @@ for _name, _module, _draw in (
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that importing the package is quick."""
-    if name == "methods":
-        return import_module("slalom.methods")
+    if name in ("methods", "models"):
+        return import_module(f"slalom.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'slalom' has no attribute {name!r}")
     return getattr(import_module(f"slalom.{_HOME[name]}"), name)

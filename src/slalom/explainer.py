@@ -12,7 +12,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
-from slalom.models import Engine, Model, Output, Question, Target, model_of
+from slalom.models import Engine, Model, Output, Queries, Target, model_of
 from slalom.pipeline import CELLS, Options, Pipeline
 from slalom.result import Explanation, Explanations, presence
 from slalom.text import KINDS, as_texts
@@ -185,7 +185,7 @@ class Explainer:
     def made(self, explanation: Explanation, target: Target | _Unset = _UNSET) -> bool:
         """Return whether an explanation is one that this Explainer would make of its text: same model, method and options."""
         options = _checked(self.options if isinstance(target, _Unset) else replace(self.options, target=target))
-        mine = (options.method.name, options.seed, options.unit, self.model.name, options.settings(self.engine.name()))
+        mine = (options.method.name, options.seed, options.unit, self.model.name, options.settings(self.engine.identify()))
         e = explanation
         return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))
 
@@ -198,7 +198,7 @@ class Explainer:
         if len(explanations) != len(keeps):
             raise InputError(f"ask_many needs one keep an explanation; got {len(keeps)} for {len(explanations)}")
         head, found = self.model.head, list[Floats]()
-        questions: list[Question] = []
+        questions: list[Queries] = []
         for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
             where = "" if len(explanations) == 1 else f" (explanation {number})"
             questions.append(self._question(explanation, keep, where))
@@ -217,7 +217,7 @@ class Explainer:
             raise InputError(f"{explanation.target!r} is no class of this model; ask the model that was explained")
         return self.model.head.labels.index(explanation.target)
 
-    def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Question:
+    def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Queries:
         """Return what is asked for presence of units (m, n) or (n,), as the model reads the text."""
         reading, made = self._pipeline.read(explanation.text, explanation.unit, self.options.long)
         if made.names != explanation.units:
@@ -230,7 +230,7 @@ class Explainer:
             raise InputError(
                 f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit{where}"
             )
-        return Question(reading, made.atoms(rows))
+        return Queries(reading, made.atoms(rows))
 
 
 def _checked(options: Options) -> Options:

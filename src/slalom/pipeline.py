@@ -24,7 +24,7 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.methods import Method, MethodContext
-from slalom.models import Answer, Decision, Engine, Model, Question, Reading, Target
+from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, quality, versions
 from slalom.text import Asked, Units, held_out, sentences, units, words
 
@@ -136,16 +136,16 @@ class Pipeline:
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
         return Task(number, reading, found, plan, keep, len(near), budget)
 
-    def ask(self, tasks: Sequence[Task]) -> list[tuple[Answer, Decision]]:
+    def ask(self, tasks: Sequence[Task]) -> list[tuple[Answers, Decision]]:
         """Ask the model about all tasks at once: its answers to all rows, and what it decides about the whole texts."""
         if not tasks:
             return []
-        answers = self.engine([Question(task.reading, task.units.atoms(task.keep)) for task in tasks])
+        answers = self.engine([Queries(task.reading, task.units.atoms(task.keep)) for task in tasks])
         whole = np.stack([answer.outputs[task.whole] for task, answer in zip(tasks, answers, strict=True)])
         decisions = self.model.decisions([task.reading.text for task in tasks], whole)
         return list(zip(answers, decisions, strict=True))
 
-    def explain(self, task: Task, answer: Answer, decision: Decision, options: Options, asking: float) -> Explanation:
+    def explain(self, task: Task, answer: Answers, decision: Decision, options: Options, asking: float) -> Explanation:
         """Let the method explain one text, and test what it says."""
         began = perf_counter()
         head, m = self.model.head, task.whole
@@ -200,14 +200,14 @@ class Pipeline:
             cut=task.reading.cut,
             diagnosis=found.diagnosis,
             model=self.model.name,
-            settings=options.settings(self.engine.whose),
+            settings=options.settings(self.engine.model_id),
             signed=options.method.signed,
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
-    def _asked(self, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answer]:
+    def _asked(self, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
         """Ask further rows of a text."""
-        (answer,) = self.engine([Question(task.reading, task.units.atoms(rows))])
+        (answer,) = self.engine([Queries(task.reading, task.units.atoms(rows))])
         return self.model.head.scores(answer.outputs, target), answer
 
     def _solved(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
@@ -244,7 +244,7 @@ class Pipeline:
 class _Further:
     """Asks what a method wants to know beyond its plan, each row once, and counts it. scores: of the rows of the task."""
 
-    def __init__(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answer]]) -> None:
+    def __init__(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
         self.task, self.scores, self.ask, self.inputs, self.tokens = task, scores, ask, 0, 0
         self.known: dict[bytes, Any] = {}
 

@@ -7,7 +7,7 @@ from scipy.special import expit, softmax
 from slalom import Explainer
 from slalom.errors import InputError
 from slalom.evaluate import ERASER, aopc, deletion_masks, fractions_of, insertion_masks, perturbation, steps_of
-from slalom.models.model import Head
+from slalom.models import Head
 from slalom.theory.oracle import Oracle
 from tests.factories import adder, explanation
 

@@ -6,7 +6,7 @@ import torch
 
 from slalom.errors import InputError
 from slalom.methods import AttentionMean, AttentionRollout
-from slalom.methods.white_box.attention import attention
+from slalom.methods.white_box.attention import attention_implementation
 from slalom.models import model_of
 from tests.models.tiny import ARCHITECTURES, classifier
 
@@ -72,7 +72,7 @@ def test_models_without_one_stack_of_attention_are_refused(name):
 @pytest.mark.parametrize("was", ["sdpa", "eager"])
 def test_the_implementation_is_restored_after_an_error(was):
     made, _ = classifier("bert", attn_implementation=was)
-    inside = attention(made, "eager")
+    inside = attention_implementation(made, "eager")
     inside.__enter__()
     assert made.config._attn_implementation == "eager"
     assert inside.__exit__(RuntimeError, RuntimeError(), None) is False

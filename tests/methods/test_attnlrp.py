@@ -186,14 +186,14 @@ def test_without_biases_and_with_constant_attention_all_is_conserved(name, layer
 @pytest.mark.parametrize("name", LAYERS)
 def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypatch):
     """What the softmaxes keep is what their expansion says: sum_i R_i - sum_i x_i (R_i - s_i sum_j R_j)."""
-    weigh, seen = relevance.weigh, []
+    weigh, seen = relevance._attention_weights, []
 
     def watched(logits, causal):
         found = weigh(logits, causal)
         seen.append((logits, found))
         return found
 
-    monkeypatch.setattr(relevance, "weigh", watched)
+    monkeypatch.setattr(relevance, "_attention_weights", watched)
     grad = torch.autograd.grad
     slopes = []
 

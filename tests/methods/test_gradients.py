@@ -11,8 +11,7 @@ import torch
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtra
 from slalom.methods import Gradient, InputXGradient, IntegratedGradients
-from slalom.methods.white_box.passes import scores
-from slalom.models import Head, model_of
+from slalom.models import model_of
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXT = "a good film with a good end"
@@ -31,7 +30,7 @@ def looked(name, look, n=3, target=1, text=TEXT):
 
 def score(model, reading, target, ids=None):
     """The score of a text by Head.scores, without anything of the package that differentiates."""
-    inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
+    inputs, _ = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()
     if ids is not None:
         inputs[:, 0] = ids
     with model.session():
@@ -43,22 +42,6 @@ def embedded(found):
     ids = torch.tensor([found.words(TEXT)["input_ids"]])
     ahead = found.reading.before.shape[1]
     return found.net.get_input_embeddings()(ids).detach(), slice(ahead, ahead + len(found.reading.names))
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        Head("score", ("x",)),
-        Head("score", ("no", "yes")),
-        Head("classes", ("a", "b")),
-        Head("classes", ("a", "b", "c", "d")),
-        Head("labels", ("a", "b", "c")),
-    ],
-)
-def test_the_score_is_that_of_the_head(head):
-    logits = np.random.default_rng(0).normal(size=(7, head.n_outputs), scale=4)
-    for target in range(len(head.labels)):
-        np.testing.assert_allclose(scores(head, torch.tensor(logits), target).numpy(), head.scores(logits, target), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2"])
@@ -119,7 +102,7 @@ def test_captum_finds_the_same_gradients(name):
     vectors, own = embedded(found)
 
     def forward(embeds):
-        return scores(found.model.head, found.net(inputs_embeds=embeds).logits, 1)
+        return found.model.head.scores(found.net(inputs_embeds=embeds).logits, 1, torch.logsumexp)
 
     vectors.requires_grad_()
     saliency = captum.attr.Saliency(forward).attribute(vectors, abs=False)[0, own]
@@ -135,7 +118,7 @@ def test_captum_finds_the_same_integrals_on_the_layer():
     start[:, own] = found.words.pad_token_id
 
     def forward(ids):
-        return scores(found.model.head, found.net(ids).logits, 1)
+        return found.model.head.scores(found.net(ids).logits, 1, torch.logsumexp)
 
     layer = captum.attr.LayerIntegratedGradients(forward, found.net.get_input_embeddings())
     theirs = layer.attribute(ids, start, n_steps=20)[0, own].sum(dim=1)
@@ -232,7 +215,7 @@ def test_arguments_are_checked():
     with pytest.raises(InputError, match="reduce must be 'l2' or 'mean'; got 'max'"):
         Gradient(reduce="max")
     for steps in (0, 2.5, True):
-        with pytest.raises(InputError, match="steps must be an integer of at least 1"):
+        with pytest.raises(InputError, match="steps must be a whole number of at least 1"):
             IntegratedGradients(steps=steps)
     assert not Gradient().signed
     assert Gradient(reduce="mean").signed

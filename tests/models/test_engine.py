@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Function, Group, Head, Model, Question, Reading
-from slalom.models.function import StringReading
+from slalom.models import Engine, Function, Head, InputGroup, Model, Queries, Reading, StringReading
 from slalom.text import words
 from slalom.theory.oracle import Failing, Oracle
 
@@ -22,13 +21,13 @@ class Atoms(Reading):
         self.numbers = np.array(numbers)
         self.names = tuple(map(str, numbers))
 
-    def parts(self, keep):
+    def groups(self, keep):
         groups = []
         for length in np.unique(keep.sum(axis=1)):
             rows = np.flatnonzero(keep.sum(axis=1) == length)
             inputs = np.array([self.numbers[keep[r]] for r in rows]).reshape(len(rows), length)
-            groups.append(Group(rows, int(length), lambda i=inputs: (i, [one.tobytes() for one in i])))
-        return [groups]
+            groups.append(InputGroup(rows, int(length), lambda i=inputs: (i, [one.tobytes() for one in i])))
+        return groups
 
 
 class Summing(Model):
@@ -52,20 +51,20 @@ class Summing(Model):
         self.sessions += 1
         yield
 
-    def rows(self, length):
+    def batch_rows(self, length):
         return max(self.budget // max(length, 1), 1)
 
     def shrink(self):
         self.budget //= 2
 
-    def start(self, inputs):
+    def submit(self, inputs):
         if inputs.size > self.room:
             raise MemoryError("too much")
         self.batches.append(inputs)
         return inputs
 
-    def finish(self, started):
-        return np.stack([started.sum(axis=1), np.full(len(started), started.shape[1])], axis=1)
+    def collect(self, handle):
+        return np.stack([handle.sum(axis=1), np.full(len(handle), handle.shape[1])], axis=1)
 
 
 def subsets(n, m, seed=0):
@@ -79,7 +78,7 @@ def expected(reading, keep):
 def test_answers_are_those_of_the_model_in_the_order_of_the_questions():
     model, a, b = Summing(), Atoms([3, 1, 4, 1, 5]), Atoms([9, 2, 6])
     keeps = subsets(5, 40), subsets(3, 9)
-    found = Engine(model)([Question(a, keeps[0]), Question(b, keeps[1])])
+    found = Engine(model)([Queries(a, keeps[0]), Queries(b, keeps[1])])
     assert (found[0].outputs == expected(a, keeps[0])).all()
     assert (found[1].outputs == expected(b, keeps[1])).all()
     assert model.sessions == 1
@@ -90,18 +89,18 @@ def test_duplicates_are_asked_once_across_texts_and_calls():
     engine = Engine(model)
     a, b = Atoms([3, 1, 4]), Atoms([4, 3, 1])
     keep = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=bool)
-    found = engine([Question(a, keep), Question(b, keep)])
-    assert engine.spent.inputs == 3  # [3], [1], [4]
+    found = engine([Queries(a, keep), Queries(b, keep)])
+    assert engine.cost.inputs == 3  # [3], [1], [4]
     assert found[0].inputs == found[1].inputs == 3
     assert (found[1].outputs == expected(b, keep)).all()
-    engine([Question(a, keep[::-1])])
-    assert engine.spent.inputs == 3
-    assert engine.spent.tokens == 3
+    engine([Queries(a, keep[::-1])])
+    assert engine.cost.inputs == 3
+    assert engine.cost.tokens == 3
 
 
 def test_batches_have_one_length_and_stay_within_the_budget():
     model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
-    Engine(model)([Question(reading, keep)])
+    Engine(model)([Queries(reading, keep)])
     assert all(batch.size <= 24 for batch in model.batches)
     lengths = [batch.shape[1] for batch in model.batches]
     order = list(dict.fromkeys(lengths))
@@ -116,78 +115,78 @@ def test_batches_have_one_length_and_stay_within_the_budget():
 def test_running_out_of_memory_halves_the_batches_and_goes_on():
     model, reading = Summing(budget=1000, room=30), Atoms(list(range(10, 22)))
     keep = subsets(12, 200)
-    found = Engine(model)([Question(reading, keep)])
+    found = Engine(model)([Queries(reading, keep)])
     assert (found[0].outputs == expected(reading, keep)).all()
     assert max(batch.size for batch in model.batches) <= 30
 
 
-@pytest.mark.parametrize("ahead", [1, 3, 50])
-def test_so_many_batches_are_begun_before_the_first_is_finished(ahead, monkeypatch):
+@pytest.mark.parametrize("limit", [1, 3, 50])
+def test_so_many_batches_are_submitted_before_the_first_is_collected(limit, monkeypatch):
     model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
     open_, most = 0, 0
-    monkeypatch.setattr(Summing, "ahead", ahead)
-    start, finish = model.start, model.finish
+    monkeypatch.setattr(Summing, "max_in_flight", limit)
+    submit, collect = model.submit, model.collect
 
     def begun(inputs):
         nonlocal open_, most
         open_ += 1
         most = max(most, open_)
-        return start(inputs)
+        return submit(inputs)
 
-    def finished(started):
+    def collected(handle):
         nonlocal open_
         open_ -= 1
-        return finish(started)
+        return collect(handle)
 
-    model.start, model.finish = begun, finished
-    found = Engine(model)([Question(reading, keep)])
+    model.submit, model.collect = begun, collected
+    found = Engine(model)([Queries(reading, keep)])
     assert (found[0].outputs == expected(reading, keep)).all()
-    assert (open_, most) == (0, min(ahead, len(model.batches)))
+    assert (open_, most) == (0, min(limit, len(model.batches)))
 
 
 def test_how_many_batches_are_begun_is_asked_when_the_model_is_ready(monkeypatch):
     """A model may have been moved to another device since it was asked last."""
     model, ready = Summing(budget=24), []
-    monkeypatch.setattr(Summing, "ahead", property(lambda self: ready.append(self.sessions) or 2))
-    Engine(model)([Question(Atoms(list(range(10, 22))), subsets(12, 50))])
+    monkeypatch.setattr(Summing, "max_in_flight", property(lambda self: ready.append(self.sessions) or 2))
+    Engine(model)([Queries(Atoms(list(range(10, 22))), subsets(12, 50))])
     assert set(ready) == {1}
 
 
 def test_an_input_that_does_not_fit_alone_is_reported():
     with pytest.raises(ModelError, match="one input of 12 tokens does not fit into the memory of Summing"):
-        Engine(Summing(room=5))([Question(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])
+        Engine(Summing(room=5))([Queries(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])
 
 
 def test_a_changed_model_is_asked_again():
     model = Summing()
-    engine, question = Engine(model), Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    engine, question = Engine(model), Queries(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
     engine([question])
     model.who = "another"
     engine([question])
-    assert engine.spent.inputs == 2
+    assert engine.cost.inputs == 2
 
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_fresh_memory_knows_nothing_and_the_old_one_comes_back(changed):
     model, reading, keep = Summing(), Atoms(range(6)), subsets(6, 20)
     engine = Engine(model, progress=False)
-    engine([Question(reading, keep)])
-    asked = engine.spent.inputs
+    engine([Queries(reading, keep)])
+    asked = engine.cost.inputs
     with engine.fresh():
         model.who = "another" if changed else model.who
-        engine([Question(reading, keep)])
-    assert engine.spent.inputs == 2 * asked
-    engine([Question(reading, keep)])
-    assert engine.spent.inputs == (3 if changed else 2) * asked
+        engine([Queries(reading, keep)])
+    assert engine.cost.inputs == 2 * asked
+    engine([Queries(reading, keep)])
+    assert engine.cost.inputs == (3 if changed else 2) * asked
 
 
 def test_answers_of_a_nameless_model_are_not_kept_between_calls():
     model = Summing()
     model.who = None
-    engine, question = Engine(model), Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    engine, question = Engine(model), Queries(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
     engine([question])
     engine([question])
-    assert engine.spent.inputs == 2
+    assert engine.cost.inputs == 2
 
 
 class Costly(Summing):
@@ -207,30 +206,30 @@ class Costly(Summing):
 
 
 def test_a_costly_identity_is_asked_for_only_where_a_file_needs_it(tmp_path):
-    one = Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    one = Queries(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
     model = Costly()
     engine = Engine(model)
     engine([one])
     engine([one])
-    assert (engine.name(), engine.whose, engine.spent.inputs) == (None, None, 2), "as for a nameless model"
+    assert (engine.identify(), engine.model_id, engine.cost.inputs) == (None, None, 2), "as for a nameless model"
     named = Engine(model, identity="mine")
     named([one])
     named([one])
-    assert named.spent.inputs == 1
-    assert "mine" in named.whose
+    assert named.cost.inputs == 1
+    assert "mine" in named.model_id
     Engine(model, tmp_path / "given.sqlite", identity="mine")([one])
     assert model.identities == 0
     kept = Engine(model, tmp_path / "own.sqlite")
     kept([one])
-    assert "summing" in kept.whose
+    assert "summing" in kept.model_id
     model.who = "another"
     kept([one])
-    assert kept.spent.inputs == 2, "a changed model is asked again"
+    assert kept.cost.inputs == 2, "a changed model is asked again"
 
 
 @pytest.mark.parametrize("costly", [True, False])
 def test_an_identity_that_fails_matters_only_to_a_file_and_can_be_given(tmp_path, costly):
-    one = Question(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
+    one = Queries(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
     model = Costly(TypeError("cannot pickle\na generator"))
     model.costly_identity = costly
     said = r"the identity of Summing could not be computed \(TypeError: cannot pickle a generator\); pass identity="
@@ -240,7 +239,7 @@ def test_an_identity_that_fails_matters_only_to_a_file_and_can_be_given(tmp_path
     Engine(model, tmp_path / "answers.sqlite", identity="mine")([one])
     again = Engine(model, tmp_path / "answers.sqlite", identity="mine")
     again([one])
-    assert again.spent.inputs == 0
+    assert again.cost.inputs == 0
 
 
 def test_what_a_model_says_about_its_identity_is_passed_on(tmp_path):
@@ -251,27 +250,27 @@ def test_what_a_model_says_about_its_identity_is_passed_on(tmp_path):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_answers_that_are_no_numbers_are_refused(bad):
     class Bad(Summing):
-        def finish(self, started):
-            return np.full((len(started), 2), bad)
+        def collect(self, handle):
+            return np.full((len(handle), 2), bad)
 
     with pytest.raises(ModelError, match="NaN or infinite"):
-        Engine(Bad())([Question(Atoms([1]), np.ones((1, 1), dtype=bool))])
+        Engine(Bad())([Queries(Atoms([1]), np.ones((1, 1), dtype=bool))])
 
 
 def test_answers_of_a_wrong_shape_are_refused():
     class Bad(Summing):
-        def finish(self, started):
-            return np.zeros((len(started), 3))
+        def collect(self, handle):
+            return np.zeros((len(handle), 3))
 
     with pytest.raises(ModelError, match=r"shape \(1, 2\); got \(1, 3\)"):
-        Engine(Bad())([Question(Atoms([1]), np.ones((1, 1), dtype=bool))])
+        Engine(Bad())([Queries(Atoms([1]), np.ones((1, 1), dtype=bool))])
 
 
 TEXT = "a good film with a bad end"
 
 
 def question(m=60):
-    return Question(StringReading(TEXT, words(TEXT), True), subsets(7, m, seed=3))
+    return Queries(StringReading(TEXT, words(TEXT), True), subsets(7, m, seed=3))
 
 
 def oracle():
@@ -302,11 +301,11 @@ def test_the_file_answers_in_the_next_process(tmp_path):
     engine = Engine(Function(second, "log_odds"), cache=file, identity="oracle")
     two = engine([question()])[0]
     assert (one.outputs == two.outputs).all()
-    assert engine.spent.inputs == 0
+    assert engine.cost.inputs == 0
     assert second.asked == ["a", ""], "only what Function asks to know what it has"
     other = Engine(Function(oracle(), "log_odds"), cache=file, identity="another")
     other([question()])
-    assert other.spent.inputs == one.inputs
+    assert other.cost.inputs == one.inputs
     with sqlite3.connect(file) as base:
         assert base.execute("SELECT count(DISTINCT model) FROM answers").fetchone() == (2,)
 
@@ -318,7 +317,7 @@ def test_a_cache_needs_a_name_for_the_model(tmp_path):
 
 def test_progress_is_shown_when_asked_for_and_only_then(capsys):
     for progress, shown in ((True, True), (False, False), (None, False)):
-        Engine(Summing(), progress=progress)([Question(Atoms([1, 2, 3]), subsets(3, 8))])
+        Engine(Summing(), progress=progress)([Queries(Atoms([1, 2, 3]), subsets(3, 8))])
         assert ("asking" in capsys.readouterr().err) in (shown, False)
 
 
@@ -341,7 +340,7 @@ def test_answers_of_another_form_or_width_are_not_taken(tmp_path):
 
 def test_threads_may_share_an_engine():
     texts = [f"a good film number{i} with a bad end and more words" for i in range(12)]
-    asked = [Question(StringReading(t, words(t), True), subsets(10, 40, seed=i)) for i, t in enumerate(texts)]
+    asked = [Queries(StringReading(t, words(t), True), subsets(10, 40, seed=i)) for i, t in enumerate(texts)]
     for identity in (None, "oracle"):
         engine = Engine(Function(oracle(), "log_odds"), identity=identity, progress=False)
         with ThreadPoolExecutor(8) as pool:

@@ -14,8 +14,8 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import slalom
 from slalom import Explainer
-from slalom.models import fingerprint
-from slalom.models.fingerprint import fingerprints, identity_of
+from slalom.models.huggingface import fingerprint
+from slalom.models.huggingface.fingerprint import fingerprints, identity_of
 from tests.models.tiny import classifier
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
@@ -235,7 +235,7 @@ def test_a_saved_model_has_the_same_identity_in_another_process(tmp_path):
     assert identity_of(hf.AutoModelForSequenceClassification.from_pretrained(tmp_path)) == before
     assert identity_of(copy.deepcopy(made).double().float()) == before
     code = (
-        "import sys, transformers as hf\nfrom slalom.models.fingerprint import identity_of\n"
+        "import sys, transformers as hf\nfrom slalom.models.huggingface.fingerprint import identity_of\n"
         "print(identity_of(hf.AutoModelForSequenceClassification.from_pretrained(sys.argv[1])))"
     )
     source = str(Path(slalom.__file__).parents[1])

@@ -9,8 +9,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Function, Question, model_of
-from slalom.models.function import StringReading
+from slalom.models import Engine, Function, Queries, model_of
+from slalom.models.callable import StringReading
 from slalom.text import words
 
 TEXTS = ["good film", "a good one", "bad film", "so bad", "it is fine", "fine by me", "good good", "bad bad bad", "just fine"]
@@ -19,17 +19,17 @@ THREE = ["pos", "pos", "neg", "neg", "ok", "ok", "pos", "neg", "ok"]
 
 
 def outputs(model, texts):
-    reading = [Question(StringReading(t, words(t), True), np.ones((1, len(words(t))), dtype=bool)) for t in texts]
+    reading = [Queries(StringReading(t, words(t), True), np.ones((1, len(words(t))), dtype=bool)) for t in texts]
     return np.concatenate([a.outputs for a in Engine(model)(reading)])
 
 
 def test_removing_a_piece_takes_its_white_space_along():
     text = "  Not  good,\r\nbad 👍🏽!"
     reading = StringReading(text, words(text), True)
-    strings = reading.parts(
+    strings = reading.groups(
         np.array([[1] * 6, [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0] * 6], dtype=bool)
     )
-    assert strings[0][0].make()[0] == [text, "Not  good bad", "good,\r\nbad", "👍🏽!", ""]
+    assert strings[0].build()[0] == [text, "Not  good bad", "good,\r\nbad", "👍🏽!", ""]
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -150,7 +150,7 @@ def test_removing_a_separator_does_not_make_new_words():
         assert e.units[e.strongest(1)[0]] == "good"
         assert np.allclose(np.delete(e.removal, e.strongest(1)), 0.0, atol=0.05)
     chinese = StringReading("我，爱你", words("我，爱你"), True)
-    assert chinese.parts(np.array([[True, False, True, True]]))[0][0].make()[0] == ["我爱你"]
+    assert chinese.groups(np.array([[True, False, True, True]]))[0].build()[0] == ["我爱你"]
 
 
 def test_a_callable_that_cannot_take_an_empty_string_is_not_asked_about_one():

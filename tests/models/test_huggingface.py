@@ -13,8 +13,9 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Question, model_of
-from slalom.models.huggingface import HuggingFace, digests
+from slalom.models import Engine, Queries, model_of
+from slalom.models.huggingface import HuggingFace
+from slalom.models.huggingface.reading import digests
 from tests.models.tiny import ARCHITECTURES, POOLING, classifier, tokenizer
 
 TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
@@ -24,11 +25,11 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 
 
 def ask(model, text, keep):
-    return Engine(model)([Question(model.read(text, "cut", None), keep)])[0].outputs
+    return Engine(model)([Queries(model.read(text, "cut", None), keep)])[0].outputs
 
 
 def by_hand(model, words, ids):
-    """Answer one input as a user would."""
+    """Answers one input as a user would."""
     flags = [(module, module.training) for module in model.modules()]
     model.eval()
     with torch.no_grad():
@@ -238,7 +239,7 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
 def test_the_context_is_what_the_position_table_allows(name, room):
     made, words = classifier(name)
     model = HuggingFace(made, words)
-    assert model.context == room
+    assert model.context_length == room
     if room:
         longest = [5] * room
         by_hand(made, words, longest)  # the model takes it
@@ -248,7 +249,7 @@ def test_a_tokenizer_may_set_a_lower_limit():
     made, words = classifier("bert")
     short = copy.deepcopy(words)
     short.model_max_length = 10
-    assert HuggingFace(made, short).context == 10
+    assert HuggingFace(made, short).context_length == 10
 
 
 def test_changed_weights_change_the_identity():
@@ -306,11 +307,13 @@ def test_a_tokenizer_of_another_model_is_refused():
 
 def test_options_of_other_models_are_refused():
     made, words = classifier("bert")
-    with pytest.raises(InputError, match="output and labels are for callables"):
+    with pytest.raises(InputError, match="labels= is for callables, not for torch models; leave it out"):
         Explainer(made, words, labels=["a", "b"])
-    with pytest.raises(InputError, match="device is for a model given by its path"):
+    with pytest.raises(
+        InputError, match="device= is for bundled and saved classifiers, not for torch models; move the model itself"
+    ):
         Explainer(made, words, device="cpu")
-    with pytest.raises(InputError, match="a tokenizer is for torch models"):
+    with pytest.raises(InputError, match="tokenizer= is for torch models, not for callables"):
         Explainer(len, words, output="logits")
 
 
@@ -379,8 +382,8 @@ def test_a_token_of_id_zero_is_asked_at_every_length():
     model = HuggingFace(made, hf.PreTrainedTokenizerFast(tokenizer_object=tokens, unk_token="[UNK]", model_max_length=30))
     reading = model.read("! good ! !", "cut", None)
     keep = np.array([[1, 0, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1], [1, 1, 0, 0]], dtype=bool)
-    together = Engine(model)([Question(reading, keep)])[0]
-    alone = np.concatenate([Engine(model)([Question(reading, row[None])])[0].outputs for row in keep])
+    together = Engine(model)([Queries(reading, keep)])[0]
+    alone = np.concatenate([Engine(model)([Queries(reading, row[None])])[0].outputs for row in keep])
     assert together.inputs == 4
     np.testing.assert_allclose(together.outputs, alone, rtol=1e-5)
     assert len(np.unique(alone[:, 0])) == 4
@@ -398,8 +401,8 @@ def test_two_adapters_of_one_model_share_its_identity_and_notice_changes():
 def test_answers_in_double_precision_stay_so():
     made, words = classifier("bert")
     model = HuggingFace(made.double(), words)
-    inputs, _ = model.read("good film", "cut", None).parts(np.ones((1, 2), dtype=bool))[0][0].make()
+    inputs, _ = model.read("good film", "cut", None).groups(np.ones((1, 2), dtype=bool))[0].build()
     with model.session():
-        found = model.finish(model.start(inputs))
+        found = model.collect(model.submit(inputs))
         assert (found == model.logits(inputs).numpy()).all()
     assert found.dtype == np.float64

@@ -10,7 +10,7 @@ import transformers as hf
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Head, Question, model_of
+from slalom.models import Engine, Head, Queries, model_of
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXTS = [
@@ -38,7 +38,7 @@ def outputs(asked, text):
     """Return what slalom asks a pipeline about a whole text."""
     model = model_of(asked)
     reading = model.read(text, "cut", None)
-    return model, Engine(model)([Question(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs
+    return model, Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs
 
 
 @pytest.mark.filterwarnings("ignore:.*tokens of the text are more than")
@@ -79,17 +79,17 @@ def test_a_text_is_cut_to_the_tokens_that_the_pipeline_sees(name, side):
         model = model_of(asked)
         for text in TEXTS:
             reading = model.read(text, "cut", None)
-            inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
+            inputs, _ = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()
             assert inputs[0, 0].tolist() == asked.preprocess(text, **asked._preprocess_params)["input_ids"][0].tolist()
 
 
 def test_without_truncation_a_tokenizer_cuts_nothing():
     words = copy.deepcopy(tokenizer("t5"))
     words.model_max_length = 8
-    assert model_of(pipeline("t5", words=words)).context is None
-    assert model_of(pipeline("t5", words=words, truncation=True)).context == 8
-    assert model_of(pipeline("t5", words=words, truncation=True, max_length=12)).context == 12
-    assert model_of(pipeline("bert", truncation=True, max_length=1000)).context == 64
+    assert model_of(pipeline("t5", words=words)).context_length is None
+    assert model_of(pipeline("t5", words=words, truncation=True)).context_length == 8
+    assert model_of(pipeline("t5", words=words, truncation=True, max_length=12)).context_length == 12
+    assert model_of(pipeline("bert", truncation=True, max_length=1000)).context_length == 64
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_pipelines_with_methods_of_their_own_are_refused():
     patched._forward = lambda inputs: patched.model(**inputs)
     with pytest.raises(InputError, match="has its own _forward"):
         Explainer(patched)
-    assert model_of(pipeline("bert", kind=Named, limit=8)).context == 8
+    assert model_of(pipeline("bert", kind=Named, limit=8)).context_length == 8
 
 
 class Unmasked(torch.nn.Module):
@@ -213,7 +213,9 @@ def test_padding_is_refused_where_it_changes_the_answers():
     made, usual = classifier("bert", **THREE)
     with pytest.raises(InputError, match="padding='max_length' of the pipeline changes what Unmasked answers"):
         Explainer(pipeline("bert", made=(Unmasked(made), usual), **full))
-    assert model_of(pipeline("bert", made=(Unmasked(made), usual), padding=True)).context == 64  # one text is never padded
+    assert (
+        model_of(pipeline("bert", made=(Unmasked(made), usual), padding=True)).context_length == 64
+    )  # one text is never padded
     with pytest.raises(InputError, match="return_token_type_ids=False of the pipeline changes what XLNet"):
         Explainer(pipeline("xlnet", return_token_type_ids=False))
     with pytest.raises(ModelError, match=r"the pipeline must answer .*does not have a padding token"):
@@ -223,4 +225,4 @@ def test_padding_is_refused_where_it_changes_the_answers():
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # on old processors
 def test_precision_and_padding_go_together():
     model = model_of(pipeline("bert", padding="max_length", max_length=16, truncation=True), precision="bfloat16")
-    assert (model.precision, model.context) == ("bfloat16", 16)
+    assert (model.precision, model.context_length) == ("bfloat16", 16)

@@ -33,9 +33,9 @@ def test_it_is_the_default_everywhere():
     assert explainer.model.name == "slalom-sentiment"
     assert explainer("A wonderful film.").prediction[0] == "positive"
     assert explainer("A terrible film.").prediction[0] == "negative"
-    with pytest.raises(InputError, match="the classifier that ships with slalom brings its own"):
+    with pytest.raises(InputError, match="output= is for callables, not for bundled and saved classifiers"):
         slalom.Explainer(output="logits")
-    with pytest.raises(InputError, match="a model given by its path brings its own"):
+    with pytest.raises(InputError, match="tokenizer= is for torch models, not for bundled and saved classifiers"):
         slalom.Explainer(tokenizer=explainer.model.tokenizer)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from slalom.models.staging import to_device, to_host
+from slalom.models.huggingface.staging import to_device, to_host
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
 

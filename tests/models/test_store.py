@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.models import Engine, Function, Question
-from slalom.models.function import StringReading
+from slalom.models import Engine, Function, Queries
+from slalom.models.callable import StringReading
 from slalom.models.store import AnswerStore
 from slalom.text import words
 from slalom.theory.oracle import Oracle
@@ -27,7 +27,7 @@ OUTPUTS = np.arange(12.0).reshape(6, 2) - 5.5
 
 def question(m=300):
     keep = np.random.default_rng(3).random((m, 12)) < 0.5
-    return Question(StringReading(TEXT, words(TEXT), True), keep)
+    return Queries(StringReading(TEXT, words(TEXT), True), keep)
 
 
 def oracle():
@@ -112,7 +112,7 @@ def test_a_damaged_answer_is_asked_and_written_again(tmp_path):
     for asked in (1, 0):
         again = engine(file)
         assert (again([question()])[0].outputs == right()).all()
-        assert again.spent.inputs == asked
+        assert again.cost.inputs == asked
 
 
 def notes(file):
@@ -237,9 +237,9 @@ def cannot_be_written(file, said):
     assert "\n" not in str(caught[0].message)
     assert str(file) in str(caught[0].message)
     assert (found.outputs == right()).all()
-    asked = run.spent.inputs
+    asked = run.cost.inputs
     assert (run([question()])[0].outputs == right()).all()  # without a further warning: warnings are errors
-    assert run.spent.inputs == asked
+    assert run.cost.inputs == asked
 
 
 def test_a_lock_of_another_process_costs_the_file_not_the_answers(tmp_path, monkeypatch):
@@ -264,7 +264,7 @@ def test_a_full_disk_costs_the_file_not_the_answers(tmp_path, monkeypatch):
     monkeypatch.undo()
     later = engine(file)
     assert (later([question()])[0].outputs == right()).all()
-    assert 0 < later.spent.inputs < len(np.unique(question().keep, axis=0)), "the batches before are in the file"
+    assert 0 < later.cost.inputs < len(np.unique(question().keep, axis=0)), "the batches before are in the file"
 
 
 def test_a_write_that_fails_costs_the_file_not_the_answers(tmp_path):
@@ -306,4 +306,4 @@ def test_two_processes_make_and_share_a_file(tmp_path):
     for i in range(10):
         again = engine(tmp_path / f"{i}.sqlite")
         assert (again([question(40)])[0].outputs == expected.outputs).all()
-        assert again.spent.inputs == 0, "all answers of both are in the file"
+        assert again.cost.inputs == 0, "all answers of both are in the file"

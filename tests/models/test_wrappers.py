@@ -11,9 +11,9 @@ import transformers as hf
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Head, Question, model_of
+from slalom.models import Engine, Head, Queries, model_of
 from slalom.models.huggingface import HuggingFace
-from slalom.models.wrappers import arguments, ids_by_keyword, unwrapped
+from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
 from tests.models.tiny import adapted, classifier, hooks
 
 TEXT = "The acting wasn't good! A naïve end, a very good film, but the plot was thin."
@@ -134,12 +134,12 @@ def test_a_model_is_what_is_inside_of_its_wrappers(case):
     before = state(wrapped)
     model = model_of(*given)
     assert isinstance(model, HuggingFace)
-    assert (model.head, model.context, model.name) == (head, context, type(inside).__name__)
+    assert (model.head, model.context_length, model.name) == (head, context, type(inside).__name__)
     identity = model.identity()
     reading = model.read(TEXT, "cut", None)
     keep = np.random.default_rng(0).random((9, len(reading.names))) < 0.6
     keep[0], keep[:, 0] = True, True
-    found = Engine(model)([Question(reading, keep)])[0].outputs
+    found = Engine(model)([Queries(reading, keep)])[0].outputs
     ids, (ahead, behind) = model.tokenizer(TEXT)["input_ids"], (reading.before.shape[1], reading.after.shape[1])
     body = ids[ahead : len(ids) - behind]
     for row, outputs in zip(keep, found, strict=True):
@@ -192,7 +192,7 @@ def test_a_distributed_model_is_its_own_replica(tmp_path):
     try:
         made, words = classifier("bert", **TOPICS)
         model = HuggingFace(torch.nn.parallel.DistributedDataParallel(made), words)
-        assert (model.head, model.context) == (LABELS, 64)
+        assert (model.head, model.context_length) == (LABELS, 64)
         assert Explainer(model, queries=30)(TEXT).score == Explainer(made, words, queries=30)(TEXT).score
     finally:
         torch.distributed.destroy_process_group()
@@ -202,7 +202,7 @@ def test_prompts_of_an_adapter_take_up_positions():
     made, words = classifier("bert")
     settings = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=5)
     model = HuggingFace(peft.get_peft_model(made, settings), words)
-    assert model.context == 59
+    assert model.context_length == 59
     text = " ".join(["a good film with a bad end"] * 12)
     with pytest.warns(UserWarning, match="cut"):
         e = Explainer(model, queries=30)(text)
@@ -359,16 +359,16 @@ def test_short_inputs_are_padded_where_the_architecture_needs_it():
     with pytest.raises(RuntimeError), torch.no_grad():
         made(torch.tensor([[2, 5, 3]]))
     model = HuggingFace(made, words)
-    assert model.least == 5
+    assert model.min_length == 5
     given = words("good", padding="max_length", max_length=5, return_tensors="pt")
     assert words("good", return_tensors="pt")["input_ids"].shape[1] < 5
     with torch.no_grad():
         expected = made(**given).logits[0].numpy()
     reading = model.read("good", "cut", None)
-    found = Engine(model)([Question(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
+    found = Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     reading = model.read(TEXT, "cut", None)
-    long = Engine(model)([Question(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
+    long = Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
     np.testing.assert_allclose(long, alone(made, words(TEXT)["input_ids"]), atol=1e-5)
 
 
@@ -376,8 +376,8 @@ def test_an_input_without_words_may_be_the_only_one_that_is_too_short():
     """With two blocks Funnel reads three tokens, but not the two that stand around a text."""
     made, words = classifier("funnel", block_sizes=[1, 1])
     model = HuggingFace(made, words)
-    assert (model.least, model.takes_empty) == (4, True)
-    empty = Engine(model)([Question(model.read("good", "cut", None), np.zeros((1, 1), dtype=bool))])[0].outputs[0]
+    assert (model.min_length, model.takes_empty) == (4, True)
+    empty = Engine(model)([Queries(model.read("good", "cut", None), np.zeros((1, 1), dtype=bool))])[0].outputs[0]
     with torch.no_grad():
         given = words("", padding="max_length", max_length=4, return_tensors="pt")
         np.testing.assert_allclose(empty, made.eval()(**given).logits[0].numpy(), atol=1e-5)

@@ -11,7 +11,7 @@ import pytest
 
 from slalom import Explainer, Explanations
 from slalom.errors import InputError, ModelError
-from slalom.models.model import class_index, label_names
+from slalom.models import class_index, label_names
 
 TWO = ["a good film", "a bad film"]
 
@@ -197,7 +197,7 @@ def test_a_callable_is_asked_in_batches_of_the_size_that_it_wants():
     for wrong in (0, 2.5, True):
         with pytest.raises(InputError, match="batch_size must be a whole number of at least 1"):
             explainer(batch_size=wrong)
-    with pytest.raises(InputError, match="batch_size is for callables"):
+    with pytest.raises(InputError, match="batch_size= is for scikit-learn classifiers and callables"):
         Explainer(batch_size=5)
 
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file  # noqa: E402
 
 import slalom  # noqa: E402
 from slalom.errors import InputError, ModelError  # noqa: E402
-from slalom.models.saved import load_saved  # noqa: E402
+from slalom.models.huggingface.saved import load_saved  # noqa: E402
 from slalom.training import Labelled, Recipe, Stopped, train  # noqa: E402
 from slalom.training.batches import encoded, shuffled  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""`slalom info`: versions, devices, and the model that ships with the package."""
+"""`slalom info`: versions, devices, the bundled model and the adapters."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "matplot
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
-    """Show versions, devices and the model that ships with slalom."""
+    """Show versions, devices, the bundled model, and what kinds of models can be explained."""
     found = _found()
     if as_json:
         typer.echo(json.dumps(found, indent=1))
@@ -35,6 +35,8 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and no
     )
     if model:
         table.add_row("", Text(str(model["path"])))
+    for number, adapter in enumerate(found["adapters"]):
+        table.add_row("" if number else "adapters", Text(f"{adapter['name']}: {adapter['summary']}"))
     console().print(table)
 
 
@@ -45,7 +47,13 @@ def _found() -> dict[str, Any]:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = None
-    return {"versions": versions, "devices": _devices(), "model": _model()}
+    return {"versions": versions, "devices": _devices(), "model": _model(), "adapters": _adapters()}
+
+
+def _adapters() -> list[dict[str, str | None]]:
+    from slalom.models import adapters  # noqa: PLC0415
+
+    return [{"name": a.name, "summary": a.summary, "extra": a.extra} for a in adapters().values()]
 
 
 def _devices() -> list[str]:

@@ -201,7 +201,7 @@ def compare(
     plan = [(one, budget) for one in chosen for budget in (queries if one.takes_budget else (None,))]
     about = {
         "model": explainer.model.name,
-        "identity": explainer.engine.name(),
+        "identity": explainer.engine.identify(),
         "texts": len(every),
         "first": every[0][:80],
         "last": every[-1][:80],

@@ -1,27 +1,40 @@
-"""What is explained, and the engine that asks it. `model_of` finds the adapter for whatever the user has."""
+"""What is explained: models, adapters that make them of whatever the user has, and the engine that asks them.
 
-from slalom.models.adapt import EMBEDDED, EMBEDDED_NAME, model_of
-from slalom.models.engine import Answer, Engine, Question, Spent
-from slalom.models.function import Function, Output
-from slalom.models.model import Decision, Group, Head, Model, Reading, Target, class_index
+`adapters()` lists the adapters, plugins included; `model_of` applies the one that matches.
+"""
+
+from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
+from slalom.models.base import InputGroup, Model, Reading
+from slalom.models.callable import Function, StringReading
+from slalom.models.engine import Answers, Engine, Queries, QueryCost
+from slalom.models.head import Decision, Head, Target, class_index, label_names
+from slalom.models.huggingface.adapters import EMBEDDED, EMBEDDED_NAME
+from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
 
 __all__ = [
     "EMBEDDED",
     "EMBEDDED_NAME",
-    "Answer",
+    "Adapter",
+    "AdapterTable",
+    "Answers",
     "Decision",
     "Engine",
     "Function",
-    "Group",
     "Head",
+    "InputGroup",
     "Model",
+    "ModelOptions",
     "Output",
-    "Question",
+    "Queries",
+    "QueryCost",
     "Reading",
-    "Spent",
+    "StringReading",
     "Target",
+    "adapters",
     "class_index",
+    "instance_of",
+    "label_names",
     "model_of",
     "scikit_learn",
 ]

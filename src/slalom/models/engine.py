@@ -1,9 +1,9 @@
-"""The query engine: every question about every text goes through here, once.
+"""The query engine: every query about every text goes through here, and equal inputs are computed once.
 
-Duplicates are asked once, across texts too. Inputs are sorted by their exact length, so that nothing is ever padded, and packed
-into batches; while a GPU computes some the next are prepared. Where memory runs out the batches are halved. Answers are
-remembered, and kept in an SQLite file (slalom.models.store) if one is named, batch by batch: an interruption loses at most the
-batches under way.
+Duplicates are removed, across texts too. Inputs are sorted by their exact length, so that nothing is padded, and packed into
+batches; while a GPU computes one, the next is built. Where memory runs out the batches are halved. Answers are cached in
+memory, and in an SQLite file (slalom.models.store) if one is given, batch by batch: an interruption loses at most the batches
+in flight.
 """
 
 from collections import deque
@@ -20,25 +20,33 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.model import Group, Model, Reading
+from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.store import AnswerStore
 
-_REMEMBERED = 500_000  # answers kept in memory
-_TOGETHER = 16_384  # tokens of small batches that are made in one go
-_QUIET = 2.0  # seconds before a progress bar appears
+_MAX_CACHED = 500_000  # answers in memory
+_BUILD_TOKENS = 16_384  # tokens of small batches that are built in one go
+_PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
-class Question(NamedTuple):
-    """A text as the model reads it, and the presence of its atoms (m, n_atoms)."""
+class Queries(NamedTuple):
+    """What to ask about one text.
+
+    Attributes:
+        reading: The text as the model reads it.
+        keep: Presence of its atoms, one row per query, (m, n_atoms).
+    """
 
     reading: Reading
     keep: NDArray[np.bool_]
 
 
-class Answer(NamedTuple):
-    """The outputs (m, n_outputs) of a question, how many different inputs it took, and their tokens.
+class Answers(NamedTuple):
+    """The answers to the queries about one text.
 
-    Inputs whose answers were known from before are counted too; `Engine.spent` tells what the model was really asked.
+    Attributes:
+        outputs: One row per query, (m, n_outputs).
+        inputs: Number of different inputs. Inputs that were in the cache count too; `Engine.cost` has what was computed.
+        tokens: Their tokens.
     """
 
     outputs: Floats
@@ -46,8 +54,14 @@ class Answer(NamedTuple):
     tokens: int
 
 
-class Spent(NamedTuple):
-    """What an engine has asked so far: inputs, their tokens (strings, where the model reads strings), and seconds."""
+class QueryCost(NamedTuple):
+    """What an engine has spent so far.
+
+    Attributes:
+        inputs: Inputs that the model computed.
+        tokens: Their tokens, or their number where the model reads strings.
+        seconds: Time spent in the engine.
+    """
 
     inputs: int
     tokens: int
@@ -55,7 +69,7 @@ class Spent(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Inputs of one length, their names, and where in the table their answers go."""
+    """Inputs of one length, their keys, and the rows of the table (n,) that their answers go to."""
 
     inputs: Any
     keys: list[bytes]
@@ -71,97 +85,112 @@ class _Batch(NamedTuple):
 
 
 class Engine:
-    """Asks one model.
+    """Asks one model, and caches its answers. Threads may share it; they wait for each other.
 
     Args:
-        model: The model that answers.
+        model: The model.
         cache: An SQLite file for the answers.
-        identity: A name for what answers, where the model has none of its own or one that is slow to compute. Change it
-            whenever the model changes.
-        progress: Whether to show a bar. Default: in a terminal or notebook, when it takes more than two seconds.
+        identity: A name for the model, where it has no identity of its own or one that is slow to compute. Change it whenever
+            the model changes.
+        progress: Whether to show a progress bar. Default: in a terminal or notebook, after two seconds.
+
+    Raises:
+        InputError: A cache file is given and nothing identifies the model.
     """
 
     def __init__(
         self, model: Model, cache: str | Path | None = None, identity: str | None = None, progress: bool | None = None
     ) -> None:
-        self.model, self.progress, self._given = model, progress, identity
+        self.model, self.progress, self._identity = model, progress, identity
         self._file, self._file_failed = None if cache is None else Path(cache), False
-        if self._file is not None and self.name() is None:
+        if self._file is not None and self.identify() is None:
             raise InputError(
                 f"cache needs to know whose answers it holds, and {model.name} has no identity of its own;"
                 " pass identity=, a name that you change whenever the model changes"
             )
         self._slots: dict[bytes, int] = {}  # from the digest of an input to its row in the table
         self._table = np.full((0, model.head.n_outputs), np.nan)  # NaN: not answered yet
-        self._whose: str | None = None
+        self._model_id: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self._lock = RLock()
 
     def forget(self) -> None:
-        """Forget all answers that are in memory; a cache file keeps its own."""
+        """Clear the answers in memory; a cache file is left as it is."""
         with self._lock:
             self._slots, self._table = {}, np.full((0, self.model.head.n_outputs), np.nan)
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """Begin with an empty memory, and afterwards have the old one again: what is asked within costs what it costs."""
+        """Use an empty cache temporarily, e.g. for cold timings."""
         with self._lock:
-            kept, whose = (self._slots, self._table), self._whose
+            kept, model_id = (self._slots, self._table), self._model_id
             self.forget()
             try:
                 yield
             finally:
                 self.forget()
-                if self._whose == whose:  # the same model answered within
+                if self._model_id == model_id:
                     self._slots, self._table = kept
 
     @property
-    def whose(self) -> str | None:
-        """The name of what answered last; None where nothing is known about that."""
-        return self._whose
+    def model_id(self) -> str | None:
+        """Identifies the model that answered last, as `identify` does; None where nothing identifies it."""
+        return self._model_id
 
     @property
-    def spent(self) -> Spent:
-        """What has been asked so far."""
-        return Spent(self._inputs, self._tokens, self._seconds)
+    def cost(self) -> QueryCost:
+        """What has been spent so far."""
+        return QueryCost(self._inputs, self._tokens, self._seconds)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock behind: a copy has its own."""
+        """Return everything but the lock."""
         return {name: part for name, part in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over everything, with a lock of its own."""
+        """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=RLock())
 
-    def __call__(self, questions: Sequence[Question]) -> list[Answer]:
-        """Answer all questions; threads wait for each other."""
-        with self._lock:
-            return self._answers(questions)
+    def __call__(self, queries: Sequence[Queries]) -> list[Answers]:
+        """Answer queries about several texts, which share batches.
 
-    def _answers(self, questions: Sequence[Question]) -> list[Answer]:
-        began, whose = perf_counter(), self.name()
-        if whose is None or whose != self._whose or len(self._slots) > _REMEMBERED:
+        Args:
+            queries: One item per text.
+
+        Returns:
+            One item per text, in the same order.
+
+        Raises:
+            ModelError: The model fails, or one input does not fit into its memory.
+        """
+        with self._lock:
+            return self._answer(queries)
+
+    def _answer(self, queries: Sequence[Queries]) -> list[Answers]:
+        began, model_id = perf_counter(), self.identify()
+        if model_id is None or model_id != self._model_id or len(self._slots) > _MAX_CACHED:
             self._slots, self._table = {}, self._table[:0]
-        self._whose = whose
-        plan: dict[int, list[tuple[int, Group]]] = {}  # by length, each group with the number of its question
-        for number, question in enumerate(questions):
-            for group in (group for groups in question.reading.parts(question.keep) for group in groups):
+        self._model_id = model_id
+        plan: dict[int, list[tuple[int, InputGroup]]] = {}  # by length, each group with the number of its text
+        for number, item in enumerate(queries):
+            for group in item.reading.groups(item.keep):
                 plan.setdefault(group.length, []).append((number, group))
-        asked = [_Asked(len(question.keep), []) for question in questions]
-        store = AnswerStore(None if self._file_failed else self._file, whose)
+        pending = [_Pending(len(item.keep), []) for item in queries]
+        store = AnswerStore(None if self._file_failed else self._file, model_id)
         try:
             with store:
-                self._run(plan, asked, store)
+                self._run(plan, pending, store)
         finally:
             self._file_failed |= store.failed
             self._drop_unanswered()
             self._seconds += perf_counter() - began
-        return [one.answer(self._table) for one in asked]
+        return [item.answers(self._table) for item in pending]
 
-    def _work(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: AnswerStore) -> Iterator[_Batch]:
-        """Make the inputs; give those that nobody has answered yet, one batch a length.
+    def _new_batches(
+        self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore
+    ) -> Iterator[_Batch]:
+        """Build the inputs; yield those without an answer, one batch per length.
 
-        What takes longest comes first: the last batch, during which there is nothing left to prepare, is small.
+        The longest work comes first: while the last batch is computed there is nothing left to build, so it should be small.
         """
         tokens = {length: length * sum(len(group.rows) for _, group in groups) for length, groups in plan.items()}
         for length in sorted(plan, key=lambda length: (tokens[length], length), reverse=True):
@@ -169,12 +198,12 @@ class Engine:
             names: list[bytes] = []
             slots: list[NDArray[np.int64]] = []
             for number, group in plan[length]:
-                inputs, keys = group.make()
+                inputs, keys = group.build()
                 known, table = len(self._slots), self._slots
-                found = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
-                asked[number].groups.append((group, found))
+                rows = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
+                pending[number].groups.append((group, rows))
                 if len(table) < known + len(keys):  # some were known, or come twice
-                    fresh, at = np.unique(np.where(found >= known, found, -1), return_index=True)
+                    fresh, at = np.unique(np.where(rows >= known, rows, -1), return_index=True)
                     fresh, at = fresh[fresh >= 0], at[fresh >= 0]
                     inputs = inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
                     keys = [keys[i] for i in at]
@@ -195,18 +224,18 @@ class Engine:
             if len(where):
                 yield _Batch(joined, names, where, length)
 
-    def _run(self, plan: dict[int, list[tuple[int, Group]]], asked: "list[_Asked]", store: AnswerStore) -> None:
-        """Ask the model: while it answers as many batches as it takes at a time, the next is made."""
+    def _run(self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore) -> None:
+        """Compute all batches; while the model computes as many as it takes at a time, the next is built."""
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
-        work, queue = self._work(plan, asked, store), deque[_Batch]()
-        running: deque[tuple[_Batch, Any]] = deque()
+        batches, queue = self._new_batches(plan, pending, store), deque[_Batch]()
+        in_flight: deque[tuple[_Batch, Any]] = deque()
 
-        def finish() -> None:
-            """Take in the answers of the oldest batch under way."""
-            batch, started = running.popleft()
-            outputs = self.model.checked(self.model.finish(started), len(batch.slots))
+        def collect() -> None:
+            """Take in the outputs of the oldest batch in flight."""
+            batch, handle = in_flight.popleft()
+            outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
             self._table[batch.slots] = outputs
             store.save(batch.keys, outputs)
             self._inputs += len(batch.slots)
@@ -214,39 +243,39 @@ class Engine:
             bar.update(batch.length * len(batch.slots))
 
         with ExitStack() as stack:
-            bar = stack.enter_context(tqdm(total=total, delay=_QUIET, disable=hidden, **options))
-            batch = next(work, None)
+            bar = stack.enter_context(tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options))
+            batch = next(batches, None)
             if batch is None:
                 return
             stack.enter_context(self.model.session())
-            ahead = self.model.ahead
+            most = self.model.max_in_flight
             queue.append(batch)
             try:
                 while True:
-                    if not queue and len(running) < ahead:
-                        queue.extend(_some(work))
-                    if not queue and not running:
+                    if not queue and len(in_flight) < most:
+                        queue.extend(_built_together(batches))
+                    if not queue and not in_flight:
                         break
-                    if not queue or len(running) == ahead:
-                        finish()
+                    if not queue or len(in_flight) == most:
+                        collect()
                         continue
                     batch = queue.popleft()
-                    if len(batch.slots) > (most := max(self.model.rows(batch.length), 1)):
-                        batch, rest = batch.split(most)
+                    if len(batch.slots) > (rows := max(self.model.batch_rows(batch.length), 1)):
+                        batch, rest = batch.split(rows)
                         queue.appendleft(rest)
                     try:
-                        running.append((batch, self.model.start(batch.inputs)))
+                        in_flight.append((batch, self.model.submit(batch.inputs)))
                     except MemoryError:
-                        self._halve(batch, queue, bool(running))
-                        if running:
-                            finish()
-            finally:  # what was under way when something broke is kept
-                while running:
+                        self._halve(batch, queue, bool(in_flight))
+                        if in_flight:
+                            collect()
+            finally:  # after an error, keep what was in flight
+                while in_flight:
                     with suppress(ModelError):
-                        finish()
+                        collect()
 
     def _halve(self, batch: _Batch, queue: "deque[_Batch]", waiting: bool) -> None:
-        """Put a batch that did not fit back into the queue, for smaller batches."""
+        """Put a batch that did not fit back into the queue, in two halves."""
         if len(batch.slots) == 1 and not waiting:
             raise ModelError(
                 f"one input of {batch.length} tokens does not fit into the memory of {self.model.name};"
@@ -256,7 +285,7 @@ class Engine:
         queue.extendleft(reversed([part for part in batch.split(len(batch.slots) // 2) if len(part.slots)]))
 
     def _drop_unanswered(self) -> None:
-        """Forget inputs that never got an answer (after an interruption or an error)."""
+        """Remove inputs without an answer, after an interruption or an error."""
         n = len(self._slots)
         answered = np.zeros(n, dtype=bool)
         answered[: len(self._table)] = ~np.isnan(self._table[:n, 0])
@@ -265,27 +294,27 @@ class Engine:
             self._table = self._table[[slot for _, slot in kept]]
             self._slots = {key: i for i, (key, _) in enumerate(kept)}
 
-    def name(self) -> str | None:
-        """Return the name of what answers now; None where nothing is known about that.
+    def identify(self) -> str | None:
+        """Return a string that identifies the model as it is now, and its settings; None where nothing does.
 
         Raises:
-            InputError: Where a cache file needs the identity of the model and it cannot be had.
+            InputError: A cache file needs the identity of the model, and it cannot be computed.
         """
-        own, head = self._own_identity(), self.model.head
-        if own is None and self._given is None:
+        identity, head = self._model_identity(), self.model.head
+        if identity is None and self._identity is None:
             return None
-        return f"{self._given or ''} {own or ''} {head.kind} {head.n_outputs} {self.model.form}".strip()
+        return f"{self._identity or ''} {identity or ''} {head.kind} {head.n_outputs} {self.model.variant}".strip()
 
-    def _own_identity(self) -> str | None:
-        """Return the model's own identity; None where it has none, or it is costly or fails and no cache file needs it."""
-        needed = self._file is not None and self._given is None
+    def _model_identity(self) -> str | None:
+        """Return the model's identity; None where it has none, or it is costly or fails and no cache file needs it."""
+        needed = self._file is not None and self._identity is None
         if not needed and self.model.costly_identity:
             return None
         try:
             return self.model.identity()
         except SlalomError:
             raise
-        except Exception as error:  # it may hash whatever the user's model is made of
+        except Exception as error:  # it may hash anything that is in the model
             if not needed:
                 return None
             said = " ".join(f"{type(error).__name__}: {error}".split())
@@ -295,27 +324,27 @@ class Engine:
             ) from error
 
 
-def _some(work: Iterator[_Batch]) -> Iterator[_Batch]:
-    """Give the next batch, or several small ones: to make them one after the other is quicker than in turn with the model."""
+def _built_together(batches: Iterator[_Batch]) -> Iterator[_Batch]:
+    """Yield the next batch, or several small ones: building them in a row is faster than in turns with the model."""
     tokens = 0
-    while tokens < _TOGETHER and (batch := next(work, None)) is not None:
+    while tokens < _BUILD_TOKENS and (batch := next(batches, None)) is not None:
         tokens += batch.length * len(batch.slots)
         yield batch
 
 
-class _Asked(NamedTuple):
-    """What a question of m rows asks: its groups of rows, each with the slots of its inputs."""
+class _Pending(NamedTuple):
+    """The m queries of one text: groups of rows, each with the slots of its inputs."""
 
     m: int
-    groups: list[tuple[Group, NDArray[np.int64]]]
+    groups: list[tuple[InputGroup, NDArray[np.int64]]]
 
-    def answer(self, table: Floats) -> Answer:
-        """Return the answers (m, n_outputs): the mean over the windows of each row."""
+    def answers(self, table: Floats) -> Answers:
+        """Return the answers; that to a row in several groups is the mean over them."""
         outputs, times = np.zeros((self.m, table.shape[1])), np.zeros(self.m)
-        for group, own in self.groups:
-            outputs[group.rows] += table[own]
+        for group, slots in self.groups:
+            outputs[group.rows] += table[slots]
             times[group.rows] += 1.0
-        lengths = np.repeat([group.length for group, _ in self.groups], [len(own) for _, own in self.groups])
-        slots = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in self.groups)])
+        lengths = np.repeat([group.length for group, _ in self.groups], [len(slots) for _, slots in self.groups])
+        slots = np.concatenate([np.zeros(0, dtype=np.int64), *(slots for _, slots in self.groups)])
         different, first = np.unique(slots, return_index=True)
-        return Answer(outputs / times[:, None], len(different), int(lengths[first].sum()))
+        return Answers(outputs / times[:, None], len(different), int(lengths[first].sum()))

@@ -1,6 +1,6 @@
 """Fitted scikit-learn classifiers and pipelines that take strings.
 
-Label and probability are always those of `predict` and `predict_proba`. The score that is explained is
+Labels and probabilities are always those of `predict` and `predict_proba`. The score that is explained is
 
     decision_function      where predict_proba is its sigmoid or softmax (logistic regression): exact log odds
     predict_proba          else, as log odds
@@ -11,20 +11,34 @@ Several binary outputs (MultiOutputClassifier, ClassifierChain, OneVsRestClassif
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.function import Function, Output
-from slalom.models.model import Decision, label_names
+from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
+from slalom.models.base import Model
+from slalom.models.callable import Function
+from slalom.models.head import Decision, label_names
 
-_BATCH = 1024  # strings in one call
-_PROBES = 200  # words of the vocabulary that show whether two functions agree
-_AGREE = 1e-6  # in probability
-_WORDS = ("good", "bad", "the", "film", "not", "money", "game", "world", "help", "card")  # besides those of the vocabulary
+_BATCH_SIZE = 1024  # strings per call
+_PROBE_WORDS = 200  # of the vocabulary, to compare two functions
+_TOLERANCE = 1e-6  # in probability
+_COMMON_WORDS = (
+    "good",
+    "bad",
+    "the",
+    "film",
+    "not",
+    "money",
+    "game",
+    "world",
+    "help",
+    "card",
+)  # to probe where there is no vocabulary
 
 
 def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
@@ -32,10 +46,11 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
 
     Args:
         estimator: The classifier.
-        batch_size: Strings in one call. Default: 1024.
+        batch_size: Strings per call. Default: 1024.
 
     Raises:
-        InputError: It is no classifier, is not fitted, or gives neither probabilities nor decision values.
+        InputError: The estimator is not a classifier, is not fitted, or has neither probabilities nor decision values.
+        ModelError: It does not take strings.
     """
     from sklearn.base import is_classifier  # noqa: PLC0415
     from sklearn.exceptions import NotFittedError  # noqa: PLC0415
@@ -56,7 +71,7 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
         function,
         output,
         labels,
-        _BATCH if batch_size is None else batch_size,
+        _BATCH_SIZE if batch_size is None else batch_size,
         independent=several,
         name=name,
         fingerprint=lambda: _fingerprint(estimator),
@@ -64,21 +79,41 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
     )
 
 
+@final
+@dataclass(frozen=True)
+class ScikitLearnAdapter(Adapter):
+    """Fitted classifiers, and pipelines that end with one."""
+
+    name: str = "scikit-learn"
+    summary: str = "a fitted classifier or pipeline that takes strings"
+    kind: str = "scikit-learn classifiers"
+    takes: tuple[str, ...] = ("batch_size",)
+    extra: str | None = "sklearn"
+
+    def matches(self, model: object) -> bool:
+        """Return whether it is an estimator."""
+        return instance_of(model, "sklearn", "BaseEstimator")
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Return the model of the estimator."""
+        return scikit_learn(model, options.batch_size)
+
+
 def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
     """Return the labels, and whether they are several binary outputs rather than exclusive classes."""
     classes = estimator.classes_
-    answer = np.asarray(_asked(name, estimator.predict, ["a"]))
+    answer = np.asarray(_call(name, estimator.predict, ["a"]))
     if answer.ndim == 1:
         return label_names(classes), False
     outputs = answer.shape[1]
-    own = list(classes) if isinstance(classes, (list, tuple)) or np.ndim(classes) == 2 else None
-    if own is None:  # indicators: one class is one output
+    per_output = list(classes) if isinstance(classes, (list, tuple)) or np.ndim(classes) == 2 else None
+    if per_output is None:  # indicators: one class is one output
         return label_names(classes), True
-    wrong = [i for i, values in enumerate(own) if len(values) != 2]
+    wrong = [i for i, values in enumerate(per_output) if len(values) != 2]
     if wrong:
         raise InputError(
-            f"{name} has {outputs} outputs, and output {wrong[0]} has {len(own[wrong[0]])} classes: only binary outputs can be"
-            f" explained together; explain one at a time, estimators_[{wrong[0]}] after the vectorizer"
+            f"{name} has {outputs} outputs, and output {wrong[0]} has {len(per_output[wrong[0]])} classes: only binary"
+            f" outputs can be explained together; explain one at a time, estimators_[{wrong[0]}] after the vectorizer"
         )
     return tuple(f"output {i}" for i in range(outputs)), True
 
@@ -87,7 +122,9 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
     """Return the function that is explained, and what it returns."""
     chance, decide = (getattr(estimator, method, None) for method in ("predict_proba", "decision_function"))
     if chance is not None:
-        decided = None if decide is None or several or _pairwise(estimator) else _same(name, estimator, decide, chance)
+        decided = (
+            None if decide is None or several or _pairwise(estimator) else _decision_output(name, estimator, decide, chance)
+        )
         if decide is not None and decided is not None:
             return decide, decided
         return (lambda texts: _probabilities(chance(texts), several)), "probabilities"
@@ -96,7 +133,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
             f"{name} has neither predict_proba nor decision_function, only labels: nothing changes by degrees; use one that"
             ' gives probabilities (for a VotingClassifier voting="soft")'
         )
-    width = np.asarray(_asked(name, decide, ["a"])).reshape(1, -1).shape[1]
+    width = np.asarray(_call(name, decide, ["a"])).reshape(1, -1).shape[1]
     if width not in (1, n) or (n > 2 and _pairwise(estimator)):
         raise InputError(
             f"{name} decides between pairs of classes, not for or against one;"
@@ -105,40 +142,42 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
     return decide, "scores"
 
 
-def _same(name: str, estimator: Any, decide: Callable[[list[str]], Any], chance: Callable[[list[str]], Any]) -> Output | None:
-    """Return what decision values are, where the probabilities are their sigmoid or softmax on words of the vocabulary."""
-    texts = [*_WORDS, *_vocabulary(estimator)]
+def _decision_output(
+    name: str, estimator: Any, decide: Callable[[list[str]], Any], chance: Callable[[list[str]], Any]
+) -> Output | None:
+    """Return what decision values are, where probabilities are their sigmoid or softmax on probe texts; else None."""
+    texts = [*_COMMON_WORDS, *_vocabulary(estimator)]
     texts += [" ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
-    values, shares = np.asarray(_asked(name, decide, texts)), np.asarray(_asked(name, chance, texts))
+    values, shares = np.asarray(_call(name, decide, texts)), np.asarray(_call(name, chance, texts))
     output: Output
     if values.ndim == 1 and shares.shape[1] == 2:
-        made, output = np.stack([expit(-values), expit(values)], axis=1), "log_odds"
+        expected, output = np.stack([expit(-values), expit(values)], axis=1), "log_odds"
     elif values.shape == shares.shape:
-        made, output = softmax(values, axis=1), "logits"
+        expected, output = softmax(values, axis=1), "logits"
     else:
         return None
-    told = np.ptp(values.reshape(len(texts), -1), axis=0).max() > 0.0  # all alike, they may agree by chance
-    return output if told and np.abs(made - shares).max() <= _AGREE else None
+    varies = np.ptp(values.reshape(len(texts), -1), axis=0).max() > 0.0  # constants may agree by chance
+    return output if varies and np.abs(expected - shares).max() <= _TOLERANCE else None
 
 
 def _pairwise(estimator: Any) -> bool:
-    """Whether the columns of the decision function are pairs of classes."""
+    """Return whether the columns of the decision function are pairs of classes."""
     return any(key.endswith("decision_function_shape") and value == "ovo" for key, value in estimator.get_params().items())
 
 
 def _vocabulary(estimator: Any) -> list[str]:
-    """Return words that the vectorizers of a pipeline know, spread over their vocabularies; none where they are not found."""
-    found: list[str] = []
+    """Return words spread over the vocabularies of a pipeline's vectorizers; none where there is no vectorizer."""
+    probes: list[str] = []
     for part in _parts(estimator):
-        known = getattr(part, "vocabulary_", None)
-        if isinstance(known, dict) and known:
-            words = sorted(word for word in known if isinstance(word, str))
-            found += words[:: max(len(words) // _PROBES, 1)][:_PROBES]
-    return found
+        vocabulary = getattr(part, "vocabulary_", None)
+        if isinstance(vocabulary, dict) and vocabulary:
+            words = sorted(word for word in vocabulary if isinstance(word, str))
+            probes += words[:: max(len(words) // _PROBE_WORDS, 1)][:_PROBE_WORDS]
+    return probes
 
 
 def _parts(estimator: Any) -> list[Any]:
-    """Return an estimator and what it is made of."""
+    """Return an estimator and everything that it consists of."""
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     fitted = [getattr(estimator, name) for name in ("best_estimator_", "estimator_") if hasattr(estimator, name)]
     inner = [part for model in fitted for part in _parts(model)]
@@ -148,25 +187,25 @@ def _parts(estimator: Any) -> list[Any]:
 def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Sequence[str]) -> list[Decision]:
     """Return the labels of `predict` and the probabilities of `predict_proba`; of several outputs, the most probable one."""
     chance = getattr(estimator, "predict_proba", None)
-    shares = None if chance is None else _probabilities(_asked(name, chance, list(texts)), several)
+    shares = None if chance is None else _probabilities(_call(name, chance, list(texts)), several)
     if several:
         if shares is None:
             return [Decision(None, None) for _ in texts]
         return [Decision(labels[int(row.argmax())], row) for row in shares]
-    decided = label_names(np.asarray(_asked(name, estimator.predict, list(texts))).tolist())
+    decided = label_names(np.asarray(_call(name, estimator.predict, list(texts))).tolist())
     return [Decision(label, None if shares is None else shares[row]) for row, label in enumerate(decided)]
 
 
-def _probabilities(given: Any, several: bool) -> Floats:
+def _probabilities(returned: Any, several: bool) -> Floats:
     """Return probabilities (n, labels); of several binary outputs that of the second class of each."""
-    if several and isinstance(given, list):
-        return np.stack([np.asarray(part, dtype=np.float64)[:, -1] for part in given], axis=1)
-    shares = np.asarray(given, dtype=np.float64)
+    if several and isinstance(returned, list):
+        return np.stack([np.asarray(part, dtype=np.float64)[:, -1] for part in returned], axis=1)
+    shares = np.asarray(returned, dtype=np.float64)
     return shares[:, :, -1].T if several and shares.ndim == 3 else shares
 
 
 def _fingerprint(estimator: Any) -> str:
-    """Return a digest of everything in an estimator; it pickles, and what is inside may raise what it likes."""
+    """Return a digest of everything in an estimator; it pickles, which may raise anything."""
     import joblib  # noqa: PLC0415
 
     with warnings.catch_warnings():
@@ -174,8 +213,8 @@ def _fingerprint(estimator: Any) -> str:
         return str(joblib.hash(estimator))
 
 
-def _asked(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
-    """Ask about texts; one line where the estimator does not take them."""
+def _call(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
+    """Call a function of an estimator; ModelError where it does not take strings."""
     try:
         return function(texts)
     except SlalomError:

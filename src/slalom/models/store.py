@@ -2,8 +2,8 @@
 
     answers (model TEXT, key BLOB, outputs BLOB)     outputs: float64, then the CRC-32 of key and outputs
 
-A file that cannot be opened or read is an InputError. An answer that is damaged counts as missing. An answer that cannot be
-written (full disk, a lock that is held too long) is a warning: the caller has it in memory and goes on without the file.
+A file that cannot be opened or read is an InputError. A damaged answer counts as missing. An answer that cannot be written
+(full disk, a lock that is held too long) is a warning: the caller has it in memory and continues without the file.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
-_AT_ONCE = 500  # keys in one SELECT
+_KEYS_PER_SELECT = 500  # keys in one SELECT
 _ADVICE = {  # by what SQLite says
     "locked": "wait for the other process that uses it, or name another file",
     "readonly": "make the file and its folder writable, or name another file",
@@ -35,15 +35,15 @@ class AnswerStore:
     """The answers of one model in a cache file; a context manager that does nothing where there is no file.
 
     Args:
-        file: The SQLite file, made where there is none. None: nothing is found and nothing is kept.
-        model_id: Whose answers are looked up and written.
+        file: The SQLite file, created where there is none; None stores nothing.
+        model_id: Identifies the model whose answers are read and written.
 
     Attributes:
-        timeout: How many seconds to wait for a lock of another process.
+        timeout: Seconds to wait for the lock of another process.
         failed: Whether an answer could not be written; the file is no longer used then.
 
     Raises:
-        InputError: Where the file cannot be opened or read, or belongs to another program.
+        InputError: The file cannot be opened or read, or belongs to another program.
     """
 
     timeout = 60.0
@@ -70,7 +70,7 @@ class AnswerStore:
 
         Args:
             table: One row of outputs per answer; NaN where there is none yet.
-            keys: The names of the inputs.
+            keys: The keys of the inputs.
             where: The rows of the table (n_keys,) that belong to them.
 
         Returns:
@@ -81,11 +81,11 @@ class AnswerStore:
         slots = dict(zip(keys, where.tolist(), strict=True))
         any_found = False
         try:
-            for start in range(0, len(keys), _AT_ONCE):
-                some = keys[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(some))
+            for start in range(0, len(keys), _KEYS_PER_SELECT):
+                chunk = keys[start : start + _KEYS_PER_SELECT]
+                marks = ",".join("?" * len(chunk))
                 query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
-                with closing(self._base.execute(query, [self.model_id, *some])) as rows:
+                with closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
                     for key, packed in rows:
                         outputs = _unpacked(key, packed, table.shape[1])
                         if outputs is not None:
@@ -149,7 +149,7 @@ class AnswerStore:
             )
 
     def _check_writable(self, base: sqlite3.Connection) -> None:
-        """Raise where nobody may write; a lock of another process is no obstacle yet."""
+        """Raise where the file cannot be written; a lock of another process is not an error yet."""
         base.execute("PRAGMA busy_timeout=0")
         try:
             base.execute("DELETE FROM answers WHERE 0")  # BEGIN IMMEDIATE passes on a file that may only be read

@@ -1,6 +1,6 @@
 """New classifiers of a chosen architecture and size, with random weights, and a tokenizer of whole words.
 
-The names that a size goes by differ between architectures; `_SIZES` is the whole dictionary.
+Architectures have different names for the same size; `_SIZES` has them all.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,22 @@ def new_classifier(
     dropout: float,
     final: bool = True,
 ) -> Any:
-    """Return a classifier with random weights (from torch's generator). final: for the architecture attention."""
+    """Return a classifier with random weights, drawn from torch's generator.
+
+    Args:
+        arch: "bert", "distilbert", "gpt2" or "attention".
+        tokenizer: Its tokenizer; vocabulary and longest input come from it.
+        names: Names of the classes.
+        layers: Number of layers; "attention" has one.
+        hidden: Size of the vectors.
+        heads: Number of attention heads.
+        inner: Size of the feed-forward layer, for "attention" that of a head. Default: 4 * hidden, or hidden / 2.
+        dropout: Dropout rate.
+        final: Whether "attention" has a final layer.
+
+    Raises:
+        InputError: The architecture is unknown, or the sizes do not fit together.
+    """
     if arch not in ARCHITECTURES:
         raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
     if arch == "attention":
@@ -77,16 +92,25 @@ def labelling(names: Sequence[str]) -> dict[str, Any]:
 
 
 def word_tokenizer(words: Sequence[str], max_length: int, start: bool = False) -> Any:
-    """Return a tokenizer whose tokens are these words, between blanks; all others are [UNK]. start: [CLS] comes first."""
+    """Return a tokenizer of whole words between blanks.
+
+    Args:
+        words: The vocabulary; all other words are [UNK].
+        max_length: Tokens of the longest input.
+        start: Whether every text starts with [CLS].
+
+    Raises:
+        InputError: Words are missing, not different, or contain blanks.
+    """
     names = ["[PAD]", "[UNK]", "[CLS]", *words]
     if not words or len(set(names)) < len(names) or any(str(word).split() != [word] for word in words):
         raise InputError("words must be different, without blanks, and none of [PAD], [UNK], [CLS]; there must be at least one")
-    made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if start:
-        made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
     return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",

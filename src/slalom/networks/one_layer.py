@@ -2,12 +2,12 @@
 
     e_t = E[x_t] + p_t            x = [CLS] and the words, cut or filled up with [UNK] to max_position_embeddings
     a_t = softmax_t(q . k_t / sqrt(d)),    q = W_q e_CLS,  k_t = W_k e_t,  v_t = W_v e_t        in each head
-    f   = mean over heads of  sum_t a_t W v_t                                                  one number a class
+    f   = mean over heads of  sum_t a_t W v_t                                                  one number per class
 
 The network of Lopardo, Precioso & Garreau 2024: no biases, no feed-forward layer, no residual path, sinusoidal positions p,
-each head with its own final layer W. Only [CLS] asks, so W_k and W_v are applied to one vector a head, not to every position.
-Filled positions are attended to, as in the paper; there is no mask. Without the final layer (`final=False`) v_t is one number a
-class and W the identity.
+each head with its own final layer W. Only [CLS] has a query, so W_k and W_v are applied to one vector per head, not to every
+position. Filled positions are attended to, as in the paper; there is no mask. Without the final layer (`final=False`) v_t is
+one number per class and W the identity.
 """
 
 from functools import lru_cache
@@ -24,7 +24,18 @@ from slalom.errors import InputError
 
 @final
 class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
-    """Sizes; the defaults are the paper's. head_size: of q, k and v in each head. final: whether there is a final layer."""
+    """Sizes of an AttentionClassifier; the defaults are the paper's.
+
+    Args:
+        vocab_size: Number of words.
+        hidden_size: Size of the word vectors.
+        num_attention_heads: Number of heads.
+        head_size: Size of q, k and v in each head.
+        max_position_embeddings: Number of positions.
+        final: Whether there is a final layer.
+        unk_token_id: The id of [UNK], which fills up short texts.
+        **options: As for `transformers.PretrainedConfig`.
+    """
 
     model_type = "slalom-attention"
 
@@ -47,13 +58,20 @@ class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
 
 @final
 class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """The classifier; `forward` takes token ids (m, length) that begin with [CLS].
+    """One layer of attention as a classifier of transformers.
 
-    >>> _ = torch.manual_seed(0)
-    >>> network = AttentionClassifier(AttentionConfig(vocab_size=5, hidden_size=8, head_size=4, max_position_embeddings=6))
-    >>> ids = torch.tensor([[1, 2, 3]])
-    >>> bool((network(ids).logits == network(torch.tensor([[1, 2, 3, 0, 0, 0]])).logits).all())  # filled up with [UNK]
-    True
+    Args:
+        config: The sizes.
+
+    Raises:
+        InputError: The hidden size is odd.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> network = AttentionClassifier(AttentionConfig(vocab_size=5, hidden_size=8, head_size=4, max_position_embeddings=6))
+        >>> ids = torch.tensor([[1, 2, 3]])
+        >>> bool((network(ids).logits == network(torch.tensor([[1, 2, 3, 0, 0, 0]])).logits).all())  # filled up with [UNK]
+        True
     """
 
     config_class = AttentionConfig
@@ -84,7 +102,7 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         return self.embedding
 
     def per_head(self, layer: nn.Linear) -> torch.Tensor:
-        """Return the matrix of a layer as one a head, (heads, size, hidden)."""
+        """Return the matrix of a layer per head, (heads, size, hidden)."""
         return layer.weight.view(self.config.num_attention_heads, -1, self.config.hidden_size)
 
     def vectors(self, input_ids: torch.Tensor) -> torch.Tensor:
@@ -98,7 +116,7 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         return words + torch.as_tensor(positions(longest, self.config.hidden_size), dtype=words.dtype, device=words.device)
 
     def of_vectors(self, e: torch.Tensor) -> torch.Tensor:
-        """Return f (m, classes) of vectors e (m, positions, hidden), of which the first is that of [CLS]."""
+        """Return f (m, classes) of vectors e (m, positions, hidden), the first of which is that of [CLS]."""
         heads, size = self.config.num_attention_heads, self.config.head_size
         query = self.query(e[:, 0]).view(len(e), heads, size)
         reach = torch.einsum("mhs,hsd->mhd", query, self.per_head(self.key)) / size**0.5
@@ -109,7 +127,7 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
-        """Return the logits (m, classes). attention_mask: is not used, as filled positions are attended to."""
+        """Return the logits (m, classes) of token ids (m, length) that start with [CLS]; `attention_mask` is not used."""
         answer: Any = self.of_vectors(self.vectors(input_ids))
         return SequenceClassifierOutput(logits=answer)
 
@@ -118,8 +136,9 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
 def positions(length: int, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the sinusoidal positions (length, size): sin(t / 10000^(2i/size)) and its cosine, in turn.
 
-    >>> positions(2, 2).round(4).tolist()
-    [[0.0, 1.0], [0.8415, 0.5403]]
+    Example:
+        >>> positions(2, 2).round(4).tolist()
+        [[0.0, 1.0], [0.8415, 0.5403]]
     """
     angles = np.arange(length)[:, None] * 10_000.0 ** (-np.arange(0, size, 2) / size)
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, size)

@@ -13,14 +13,18 @@ from slalom.core import Slalom
 
 @dataclass
 class Oracle:
-    """A callable list[str] -> log odds (n,) that is exactly a SLALOM of the words between blanks.
+    """A callable ``list[str] -> log odds (n,)`` that is exactly a SLALOM of the words between blanks.
 
-    values, importances: of each word; words that are not named have the value 0 and the importance 0. asked: every string that
-    it was given, in order.
+    Attributes:
+        values: Value of each word. Default: 0.
+        importances: Importance of each word. Default: 0.
+        background: Value and importance of the background; None for none.
+        asked: Every string that it was called with, in order.
 
-    >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
-    >>> [round(x, 3) for x in oracle(["good", "a good film", ""])]
-    [2.924, 1.901, 0.0]
+    Example:
+        >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
+        >>> [round(x, 3) for x in oracle(["good", "a good film", ""])]
+        [2.924, 1.901, 0.0]
     """
 
     values: Mapping[str, float]
@@ -29,12 +33,12 @@ class Oracle:
     asked: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
-        """Return the SLALOM of these words."""
+        """Return the SLALOM of a list of words."""
         values = [self.values.get(word, 0.0) for word in words]
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Answer, and remember what was asked."""
+        """Return the log odds (n,), and record the texts."""
         self.asked += texts
         answers = []
         for text in texts:
@@ -48,7 +52,14 @@ class Oracle:
 
 @dataclass
 class Failing:
-    """A callable that answers as another one does, until it has answered `after` strings; then it raises."""
+    """A callable that answers as another one, up to a number of strings; then it raises.
+
+    Attributes:
+        function: The other callable.
+        after: How many strings it answers.
+        error: What it raises then.
+        answered: How many strings it has answered so far.
+    """
 
     function: Oracle
     after: int
@@ -56,7 +67,7 @@ class Failing:
     answered: int = 0
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Answer or raise."""
+        """Return the log odds (n,), or raise."""
         if self.answered + len(texts) > self.after:
             raise self.error
         self.answered += len(texts)

@@ -2,14 +2,14 @@
 
     h(t) = (e s, -e s, e v, -e v, 0, 0, 1, -1)          the embedding of a word, s and v scaled to at most 1
     q = sqrt(d) / e,  k(t) = e s(t),  v(t) = e v(t)     every head of every layer: softmax(q k / sqrt(d)) = softmax(s)
-    h += (0, 0, 0, 0, e F / (layers heads), -..., 0, 0)     each writes its share of F = sum softmax(s) v
+    h += (0, 0, 0, 0, e F / (layers heads), -..., 0, 0)     each adds its share of F = sum softmax(s) v
     log odds = (h_5 - h_6) / (2 e)                      which the classifier reads at the first or the last token
 
 The paper's proof (B.5) has neither LayerNorm nor the tanh of BERT's pooler; here the networks of transformers are used as they
-are, and only the weights are chosen. Both are linear for signals that are small beside a constant, and small signals cost
-nothing: floating-point numbers have a relative precision. So e is the square root of that precision. Every signal comes
-with its negative, so the mean that LayerNorm takes off is that of the rounding errors, and is gone in the difference of the
-two. Residual connections carry s and v from layer to layer. Position and type embeddings and feed-forward blocks are 0.
+are, and only the weights are chosen. Both are linear for signals that are small beside a constant, and small signals lose no
+digits, since floating-point numbers have a relative precision; e is the square root of that precision. Every signal comes with
+its negative, so the mean that LayerNorm subtracts is that of the rounding errors, and cancels in the difference of the two.
+Residual connections carry s and v from layer to layer. Position and type embeddings and feed-forward blocks are 0.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slalom.core.checks import whole_number
 from slalom.core.surrogate import Slalom
 from slalom.errors import InputError
 from slalom.networks.blank import new_classifier, word_tokenizer
@@ -40,19 +41,32 @@ def slalom_transformer(
 ) -> tuple[Any, Any]:
     """Return a classifier of transformers that is exactly a SLALOM of words, and its tokenizer.
 
-    values, importances: of each word; words that are not named have the value 0 and the importance 0. arch: "bert" and
-    "distilbert" are encoders, "gpt2" is a decoder. background: value and importance of a [CLS] before every text; None: there
-    is none, as in the paper. max_length: of a text.
-
     Rounding leaves an error of about 1e-6 (float32) or 1e-15 (float64) of the largest value; several times that where a text
-    has hundreds of equal words or importances are beyond 10, as attention itself rounds then.
+    has hundreds of equal words or importances exceed 10, since attention itself rounds then.
 
-    >>> import slalom
-    >>> model, tokenizer = slalom_transformer({"good": 3.0, "bad": -2.0}, {"good": 0.5, "bad": 1.5}, layers=2, heads=4)
-    >>> explanation = slalom.Explainer(model, tokenizer)("a good film with a bad end")
-    >>> exact = (3.0 * np.exp(0.5) - 2.0 * np.exp(1.5)) / (np.exp(0.5) + np.exp(1.5) + 5)
-    >>> bool(abs(explanation.score - exact) < 1e-5)
-    True
+    Args:
+        values: Value of each word. Default: 0.
+        importances: Importance of each word. Default: 0.
+        layers: Number of layers.
+        heads: Number of heads per layer.
+        arch: "bert" or "distilbert", which are encoders, or "gpt2", a decoder.
+        background: Value and importance of a [CLS] before every text. Default: there is none, as in the paper.
+        max_length: Tokens of the longest text.
+        dtype: "float32" or "float64".
+
+    Returns:
+        The classifier and its tokenizer.
+
+    Raises:
+        InputError: No transformer can be made of the arguments.
+
+    Example:
+        >>> import slalom
+        >>> model, tokenizer = slalom_transformer({"good": 3.0, "bad": -2.0}, {"good": 0.5, "bad": 1.5}, layers=2, heads=4)
+        >>> explanation = slalom.Explainer(model, tokenizer)("a good film with a bad end")
+        >>> exact = (3.0 * np.exp(0.5) - 2.0 * np.exp(1.5)) / (np.exp(0.5) + np.exp(1.5) + 5)
+        >>> bool(abs(explanation.score - exact) < 1e-5)
+        True
     """
     _check(layers, heads, arch, background, max_length, dtype)
     words = list(dict.fromkeys([*values, *importances]))
@@ -71,10 +85,9 @@ def slalom_transformer(
 
 
 def _check(layers: Any, heads: Any, arch: str, background: Any, max_length: Any, dtype: str) -> None:
-    """Refuse what no transformer can be made of."""
-    for name, given, least in (("layers", layers, 1), ("heads", heads, 1), ("max_length", max_length, 1 + bool(background))):
-        if not isinstance(given, int | np.integer) or given < least:
-            raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
+    """Raise InputError where no transformer can be made of the arguments."""
+    for name, number, least in (("layers", layers, 1), ("heads", heads, 1), ("max_length", max_length, 1 + bool(background))):
+        whole_number(name, number, least)
     if arch not in _ARCHITECTURES:
         raise InputError(f"arch must be one of {', '.join(_ARCHITECTURES)}; got {arch!r}")
     if background is not None and np.shape(background) != (2,):
@@ -108,16 +121,16 @@ def _choose_weights(model: Any, arch: str, v: NDArray[np.float64], s: NDArray[np
 
 def _bert(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) -> None:
     for layer in model.bert.encoder.layer:
-        own = layer.attention.self
-        _attend(own.query, own.key, own.value, layer.attention.output.dense, (query, key, value, out))
+        inner = layer.attention.self
+        _attend(inner.query, inner.key, inner.value, layer.attention.output.dense, (query, key, value, out))
     model.bert.pooler.dense.weight[0, 4:6] = torch.tensor([0.5, -0.5])  # then tanh, which is linear for small signals
     model.classifier.weight[1, 0] = scale
 
 
 def _distilbert(model: Any, query: Any, key: Any, value: Any, out: Any, scale: float) -> None:
     for layer in model.distilbert.transformer.layer:
-        own = layer.attention
-        _attend(own.q_lin, own.k_lin, own.v_lin, own.out_lin, (query, key, value, out))
+        inner = layer.attention
+        _attend(inner.q_lin, inner.k_lin, inner.v_lin, inner.out_lin, (query, key, value, out))
     model.pre_classifier.weight[:2, 4:6] = torch.tensor([[0.5, -0.5], [-0.5, 0.5]])  # then x = relu(x) - relu(-x)
     model.classifier.weight[1, 0], model.classifier.weight[1, 1] = scale, -scale
 

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.saved import positions, quietly
+from slalom.models.huggingface.saved import positions, quietly
 from slalom.networks.one_layer import AttentionClassifier
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
 from slalom.training.card import card

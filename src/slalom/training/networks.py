@@ -10,7 +10,7 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from slalom.errors import InputError
-from slalom.models.saved import load_saved
+from slalom.models.huggingface.saved import load_saved
 from slalom.networks.blank import labelling, new_classifier
 
 __all__ = ["learnt_tokenizer", "loaded_classifier", "new_classifier", "new_tokenizer", "save_tokenizer"]

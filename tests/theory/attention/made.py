@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from slalom.models.huggingface import HuggingFace
-from slalom.models.in_place import InPlace
+from slalom.models.huggingface.in_place import InPlace
 from slalom.theory import attention
 from slalom.training.networks import learnt_words, new_tokenizer
 
@@ -66,7 +66,7 @@ def quiet(seed=3):
     """One head that pays no attention to [UNK]: what is left is a SLALOM of W v and q . k / sqrt(d)."""
     model = untrained(heads=1, spread=3.0, seed=seed, length=11)
     network = model.inner.model
-    look = attention.seen(model, "")
+    look = attention.trace(model, "")
     reach = look.query[0] @ look.W_k[0] / look.W_k.shape[1] ** 0.5
     with torch.no_grad():
         network.embedding.weight[0] = torch.from_numpy(-50.0 * reach / (reach @ reach))

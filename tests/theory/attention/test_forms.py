@@ -58,7 +58,7 @@ def regressed(f, n):
 @pytest.mark.parametrize("output", ["log_odds", "logit"])
 def test_the_gradient_is_that_of_autograd_at_every_position(network, output):
     model = NETWORKS[network]()
-    look, truth = attention.seen(model, TEXT, output=output), attention.Reference(model, TEXT, output=output)
+    look, truth = attention.trace(model, TEXT, output=output), attention.Reference(model, TEXT, output=output)
     true = truth.gradient()
     assert true.shape == (40, look.vectors.shape[1])
     assert np.abs(attention.slopes(look) - true).max() <= 1e-10
@@ -72,7 +72,7 @@ def test_the_gradient_is_that_of_autograd_at_every_position(network, output):
 
 
 def test_the_printed_gradient_lacks_the_query_of_cls():
-    look = attention.seen(untrained(), TEXT)
+    look = attention.trace(untrained(), TEXT)
     a = look.attention
     off = a * (look.rewards - (a * look.rewards).sum(axis=1, keepdims=True))
     reach = np.einsum("ks,ksd->kd", look.query, look.W_k) / look.W_k.shape[1] ** 0.5
@@ -85,7 +85,7 @@ def test_the_printed_gradient_lacks_the_query_of_cls():
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_game_is_the_network_with_words_replaced(network):
     model = NETWORKS[network]()
-    look, truth = attention.seen(model, EIGHT), attention.Reference(model, EIGHT)
+    look, truth = attention.trace(model, EIGHT), attention.Reference(model, EIGHT)
     assert np.abs(look.game()(subsets(8)) - truth(subsets(8))).max() <= 1e-10
     assert look.score == pytest.approx(truth(np.ones((1, 8)))[0], abs=1e-12)
     group = look.groups("word")
@@ -97,7 +97,7 @@ def test_the_game_is_the_network_with_words_replaced(network):
 @pytest.mark.parametrize("players", ["position", "word"])
 def test_lime_shapley_and_banzhaf_are_those_of_enumeration(network, players):
     model = NETWORKS[network]()
-    look = attention.seen(model, EIGHT)
+    look = attention.trace(model, EIGHT)
     group = look.groups(players)
     n = int(group.max()) + 1
     f = attention.Reference(model, EIGHT)(subsets(n)[:, group])
@@ -110,7 +110,7 @@ def test_lime_shapley_and_banzhaf_are_those_of_enumeration(network, players):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_very_short_texts_have_a_limit_too(n):
     text = " ".join(WORDS[:n])
-    look = attention.seen(trained(), text)
+    look = attention.trace(trained(), text)
     f = attention.Reference(trained(), text)(subsets(n))
     expected = [f[1] - f[0]] if n == 1 else regressed(f, n)[1:]
     assert np.abs(attention.lime_limit(look) - expected).max() <= 1e-10
@@ -119,7 +119,7 @@ def test_very_short_texts_have_a_limit_too(n):
 
 def test_the_lime_package_converges_to_the_limit_like_one_over_the_root_of_its_samples():
     pytest.importorskip("lime", reason="lime is not installed")
-    look = attention.seen(trained(), EIGHT)
+    look = attention.trace(trained(), EIGHT)
     limit, sizes = attention.lime_limit(look), [200, 800, 3200, 12800]
     errors = [np.sqrt(np.mean([(attention.lime_package(look, n, seed=s) - limit) ** 2 for s in range(6)])) for n in sizes]
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
@@ -130,7 +130,7 @@ def test_the_lime_package_converges_to_the_limit_like_one_over_the_root_of_its_s
 
 def test_independent_words_are_within_one_per_cent_for_long_texts():
     text, words = long_text(200)
-    look = attention.seen(untrained(words=words, length=256), text)
+    look = attention.trace(untrained(words=words, length=256), text)
     limit = attention.lime_limit(look)
 
     def error(found):
@@ -171,32 +171,32 @@ def test_weights_hundreds_of_orders_apart_stay_exact():
 
 def test_shapley_values_of_a_long_text_add_up_and_agree_with_the_recursion():
     text, words = long_text(255)
-    look = attention.seen(untrained(words=words, length=256, spread=5.0), text)
+    look = attention.trace(untrained(words=words, length=256, spread=5.0), text)
     game, found = look.game(), attention.shapley(look)
     whole, nothing = game(np.stack([np.ones(255), np.zeros(255)]))
     assert found.sum() == pytest.approx(whole - nothing, abs=1e-12)
     sizes = np.arange(256)
     with_, without = 1.0 / np.maximum(sizes, 1) * (sizes > 0), 1.0 / np.maximum(255 - sizes, 1) * (sizes < 255)
-    total, there = game.sized(without)
-    assert np.abs(game.sized(with_)[1] - (total - there) - found).max() < 1e-12
+    total, there = game.averages_by_size(without)
+    assert np.abs(game.averages_by_size(with_)[1] - (total - there) - found).max() < 1e-12
 
 
 def test_theorem_5_1_is_as_printed():
-    look = attention.seen(trained(), EIGHT)
-    blank = attention.seen(trained(), " ".join(["zzz"] * 8))
+    look = attention.trace(trained(), EIGHT)
+    blank = attention.trace(trained(), " ".join(["zzz"] * 8))
     terms = look.attention * look.rewards - blank.attention * blank.rewards
     assert np.abs(attention.lime_printed(look) - 1.5 * terms.mean(axis=0)[1:9]).max() < 1e-12
 
 
 def test_attention_is_the_mean_and_the_largest_over_the_heads():
-    look = attention.seen(trained(), EIGHT)
+    look = attention.trace(trained(), EIGHT)
     assert look.attention.sum(axis=1) == pytest.approx(1.0)
     assert (attention.attention_weights(look) == look.attention[:, 1:9].mean(axis=0)).all()
     assert (attention.attention_weights(look, "max") == look.attention[:, 1:9].max(axis=0)).all()
 
 
 def test_an_empty_text_has_no_words():
-    look = attention.seen(trained(), " ")
+    look = attention.trace(trained(), " ")
     assert [attention.form(name, look).shape for name in attention.FORMS] == [(0,)] * len(attention.FORMS)
     assert attention.by_word(look, np.zeros(0)) == {}
     assert look.score == pytest.approx(attention.Reference(trained(), "")(np.zeros((1, 0)))[0], abs=1e-12)
@@ -207,13 +207,13 @@ def test_an_empty_text_has_no_words():
 
 
 def test_unknown_words_change_nothing():
-    look = attention.seen(trained(), "xx yy zz xx")
+    look = attention.trace(trained(), "xx yy zz xx")
     for name in ("lime-limit", "lime-bernoulli", "lime-printed", "exact-shapley", "exact-banzhaf"):
         assert np.abs(attention.form(name, look)).max() < 1e-12
         assert np.abs(attention.form(name, look, "word")).max() < 1e-12
     assert attention.gradient(look, "l2").min() > 0  # another word there would
     assert look.groups("word").tolist() == [0, 0, 0, 0]
-    mixed = attention.seen(trained(), "good xx bad")
+    mixed = attention.trace(trained(), "good xx bad")
     assert abs(attention.shapley(mixed)[1]) < 1e-12
     assert set(attention.by_word(mixed, attention.shapley(mixed))) == {"good", "[UNK]", "bad"}
 
@@ -221,8 +221,8 @@ def test_unknown_words_change_nothing():
 def test_a_text_longer_than_the_network_is_cut():
     long, short = " ".join(WORDS * 6), " ".join((WORDS * 4)[:39])
     with pytest.warns(UserWarning, match="21 words of the text are more than m can see and were cut"):
-        look = attention.seen(trained(), long)
-    whole = attention.seen(trained(), short)
+        look = attention.trace(trained(), long)
+    whole = attention.trace(trained(), short)
     assert (look.cut, whole.cut, len(look.words)) == (21, 0, 39)
     assert (attention.shapley(look) == attention.shapley(whole)).all()
     with pytest.warns(UserWarning, match="21 tokens of the text are more than m can see"):
@@ -231,7 +231,7 @@ def test_a_text_longer_than_the_network_is_cut():
 
 
 def test_repetitions_are_there_by_position_and_by_word():
-    look = attention.seen(trained(), "good film good")
+    look = attention.trace(trained(), "good film good")
     single = attention.shapley(look)
     assert single[0] != single[2]  # they stand at different places
     assert attention.by_word(look, single)["good"] == pytest.approx(single[0] + single[2])
@@ -244,26 +244,26 @@ def test_repetitions_are_there_by_position_and_by_word():
 def test_several_classes_have_closed_forms_of_their_logits():
     model = untrained(classes=3)
     with pytest.raises(InputError, match="for two classes only; this network has 3: look at one of their logits"):
-        attention.seen(model, EIGHT, target=2)
-    look = attention.seen(model, EIGHT, target=2, output="logit")
+        attention.trace(model, EIGHT, target=2)
+    look = attention.trace(model, EIGHT, target=2, output="logit")
     f = attention.Reference(model, EIGHT, target=2, output="logit")(subsets(8))
     assert np.abs(attention.shapley(look) - enumerated(f, "shapley")).max() <= 1e-10
 
 
 def test_the_other_class_has_the_opposite_log_odds():
-    one, two = (attention.seen(trained(), EIGHT, target) for target in ("positive", "negative"))
+    one, two = (attention.trace(trained(), EIGHT, target) for target in ("positive", "negative"))
     assert attention.shapley(one) == pytest.approx(-attention.shapley(two), abs=1e-12)
 
 
 def test_choices_are_checked():
-    look = attention.seen(trained(), EIGHT)
+    look = attention.trace(trained(), EIGHT)
     for call, said in (
         (lambda: attention.attention_weights(look, "min"), "over must be 'mean' or 'max'; got 'min'"),
         (lambda: attention.gradient(look, "l3"), "reduce must be 'mean', 'l1', 'l2' or 'input'; got 'l3'"),
         (lambda: attention.shapley(look, "letter"), "players must be 'position' or 'word'; got 'letter'"),
         (lambda: attention.form("lime", look), "a closed form must be one of attention-mean, .*; got 'lime'"),
         (lambda: attention.ClosedForm("lime"), "a closed form must be one of"),
-        (lambda: attention.seen(trained(), EIGHT, output="p"), "output must be 'log_odds' or 'logit'; got 'p'"),
+        (lambda: attention.trace(trained(), EIGHT, output="p"), "output must be 'log_odds' or 'logit'; got 'p'"),
         (lambda: attention.lime_limit(look, width=0.0), "width must be above 0; got 0.0"),
         (lambda: attention.RatioGame(*[np.zeros((1, 2))] * 3, np.zeros((1, 3)), np.zeros(1), np.zeros(1)), "off must have one"),
     ):
@@ -277,8 +277,8 @@ def test_what_is_no_model_or_no_text_is_said_in_a_line():
     model = untrained()
     for given in (["good"], None, 3):
         with pytest.raises(InputError, match="a text must be a string"):
-            attention.seen(model, given)
-    for ask in (attention.seen, attention.compare, attention.relate, attention.Reference):
+            attention.trace(model, given)
+    for ask in (attention.trace, attention.compare, attention.relate, attention.Reference):
         with pytest.raises(InputError, match=r"attention\.load .* got str"):
             ask("folder", TEXT)
 
@@ -286,8 +286,8 @@ def test_what_is_no_model_or_no_text_is_said_in_a_line():
 def test_three_classes_need_a_target_and_have_no_log_odds():
     model = untrained(classes=3)
     with pytest.raises(InputError, match="choose a target among 0, 1, 2"):
-        attention.seen(model, TEXT, output="logit")
-    for ask in (attention.seen, attention.Reference, attention.compare):
+        attention.trace(model, TEXT, output="logit")
+    for ask in (attention.trace, attention.Reference, attention.compare):
         with pytest.raises(InputError, match="two classes only; this network has 3"):
             ask(model, TEXT, target=2)
     with pytest.raises(InputError, match="output must be"):
@@ -296,13 +296,13 @@ def test_three_classes_need_a_target_and_have_no_log_odds():
 
 def test_a_network_with_one_output_has_its_gradient_too():
     model = untrained(classes=1)
-    look, truth = attention.seen(model, TEXT), attention.Reference(model, TEXT)
+    look, truth = attention.trace(model, TEXT), attention.Reference(model, TEXT)
     assert np.allclose(attention.slopes(look), truth.gradient(), atol=1e-14)
     assert np.isclose(look.score, truth(np.ones((1, len(look.words))))[0], atol=1e-14)
 
 
 def test_a_kernel_too_narrow_for_the_text_is_refused():
-    look = attention.seen(untrained(), EIGHT)
+    look = attention.trace(untrained(), EIGHT)
     for width in (1e-3, 1.0):
         with pytest.raises(InputError, match="width must be larger for 8 words"):
             attention.lime_limit(look, width=width)
@@ -319,7 +319,7 @@ def test_a_game_takes_lists_and_checks_all_of_them():
 
 
 def test_numbers_heads_and_samples_are_checked():
-    look = attention.seen(untrained(), EIGHT)
+    look = attention.trace(untrained(), EIGHT)
     with pytest.raises(InputError, match="one for each of the 8 words"):
         attention.by_word(look, np.ones(2))
     with pytest.raises(InputError, match="head must be from 0 to 2; got 3"):

@@ -15,7 +15,7 @@ from tests.theory.attention.made import TEXT, WORDS, long_text, quiet, trained, 
 @pytest.mark.parametrize("name", attention.FORMS)
 def test_every_closed_form_is_an_explanation(name, tmp_path):
     e = slalom.Explainer(trained())(TEXT, method=attention.METHODS[name])
-    look = attention.seen(trained(), TEXT)
+    look = attention.trace(trained(), TEXT)
     assert e.units == look.words
     assert (e.values == attention.form(name, look)).all()
     assert e.method == name
@@ -29,7 +29,7 @@ def test_words_that_go_together_share_their_number():
     method = attention.ClosedForm("exact-shapley", players="word")
     e = slalom.Explainer(trained())(TEXT, method=method)
     assert e.values[e.units.index("The")] == e.values[e.units.index("the")]
-    assert e.values.sum() == pytest.approx(attention.shapley(attention.seen(trained(), TEXT)).sum())
+    assert e.values.sum() == pytest.approx(attention.shapley(attention.trace(trained(), TEXT)).sum())
 
 
 def test_the_base_of_shapley_values_is_the_score_of_unknown_words_alone():
@@ -54,27 +54,27 @@ def test_compare_holds_every_form_to_what_it_stands_for():
 
 def test_a_head_that_does_not_see_unk_is_a_slalom_of_its_values_and_logits():
     model, text = quiet(), " ".join(WORDS)
-    look = attention.seen(model, text)
+    look = attention.trace(model, text)
     exact = attention.as_slalom(look)
     keep = np.random.default_rng(0).random((200, len(WORDS))) < 0.5
     assert np.abs(exact(keep.astype(float)) - attention.Reference(model, text)(keep)).max() <= 1e-10
-    assert exact.values == pytest.approx(look.rewards[0, look.own], abs=1e-10)
-    logits = look.logits[0, look.own]
+    assert exact.values == pytest.approx(look.rewards[0, look.word_positions], abs=1e-10)
+    logits = look.logits[0, look.word_positions]
     assert exact.importances == pytest.approx(logits - logits.mean(), abs=1e-10)
 
 
 def test_the_fit_finds_the_values_and_logits_of_such_a_head():
     found = attention.relate(quiet(), " ".join(WORDS), queries=300)
-    look = attention.seen(quiet(), " ".join(WORDS))
+    look = attention.trace(quiet(), " ".join(WORDS))
     assert min(found.value, found.importance, found.effect) > 0.999
-    assert found.rewards == pytest.approx(look.rewards[0, look.own])
+    assert found.rewards == pytest.approx(look.rewards[0, look.word_positions])
     assert found.explanation.fidelity.far.r2 > 0.999
     assert found.louder == 1.0
 
 
 def test_a_word_that_is_not_louder_than_unk_makes_no_slalom():
     with pytest.raises(InputError, match=r"'zzz' is not \(head 0\)"):
-        attention.as_slalom(attention.seen(quiet(), "zzz"))
+        attention.as_slalom(attention.trace(quiet(), "zzz"))
 
 
 def test_slalom_is_nearly_exact_on_a_trained_layer():

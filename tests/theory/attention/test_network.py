@@ -12,7 +12,7 @@ from safetensors.numpy import load_file  # noqa: E402
 
 import slalom  # noqa: E402
 from slalom.errors import InputError  # noqa: E402
-from slalom.models.in_place import InPlace  # noqa: E402
+from slalom.models.huggingface.in_place import InPlace  # noqa: E402
 from slalom.theory import attention  # noqa: E402
 from slalom.theory.oracle import Oracle  # noqa: E402
 from tests.theory.attention.made import TEXT, WORDS, folder, trained, untrained  # noqa: E402
@@ -83,8 +83,8 @@ def test_replacing_keeps_places_and_deleting_does_not():
     asked = {}
     for how in ("replace", "delete"):
         model = attention.load(folder(), perturbation=how)
-        groups = model.read(text, "cut", None).parts(keep)[0]
-        asked[how] = {int(r): ids[0].tolist() for g in groups for r, ids in zip(g.rows, g.make()[0], strict=True)}
+        groups = model.read(text, "cut", None).groups(keep)
+        asked[how] = {int(r): ids[0].tolist() for g in groups for r, ids in zip(g.rows, g.build()[0], strict=True)}
     good, bad = (model.inner.tokenizer.convert_tokens_to_ids(w) for model in [trained()] for w in ("good", "bad"))
     assert asked["replace"] == {0: [1, good, 0, bad], 1: [1, 0, 0, 0]}
     assert asked["delete"] == {0: [1, good, bad], 1: [1]}
@@ -117,8 +117,8 @@ def test_windows_replace_in_each_of_them():
 def test_what_cannot_be_replaced_is_refused():
     with pytest.raises(InputError, match="needs a model that reads tokens"):
         InPlace(slalom.Explainer(Oracle({}, {}), output="log_odds").model)
-    with pytest.raises(InputError, match="instead must be a token id below 12; got 99"):
-        InPlace(trained().inner, instead=99)
+    with pytest.raises(InputError, match="replacement must be a token id below 12; got 99"):
+        InPlace(trained().inner, replacement=99)
     with pytest.raises(InputError, match="perturbation must be 'replace' or 'delete'; got 'mask'"):
         attention.load(folder(), perturbation="mask")
     with pytest.raises(InputError, match="hidden size must be even"):

@@ -74,8 +74,8 @@ def test_the_tokenizer_reads_whole_words():
 @pytest.mark.parametrize(
     ("arguments", "settings", "said"),
     [
-        ((["a", "b"], [0]), {}, r"must be 2 whole numbers, one a text; got int64 of shape \(1,\)"),
-        ((["a", "b"], [0.5, 1.0]), {}, "must be 2 whole numbers, one a text; got float64"),
+        ((["a", "b"], [0]), {}, r"must be 2 whole numbers, one per text; got int64 of shape \(1,\)"),
+        ((["a", "b"], [0.5, 1.0]), {}, "must be 2 whole numbers, one per text; got float64"),
         (("ab", [0, 1]), {}, "must be a list of strings"),
         ((["a", None], [0, 1]), {}, "must be strings; 1 of the 2 are not, the first is NoneType"),
         ((["a", "b"], [0, 1]), {"names": ["no", "no"]}, "names must be a list of different strings"),
@@ -106,4 +106,4 @@ def test_other_classifiers_are_no_networks_of_one_layer():
     with pytest.raises(InputError, match="must hold an AttentionClassifier"):
         attention.load(slalom.models.EMBEDDED)
     with pytest.raises(InputError, match="closed forms are of one layer of attention"):
-        attention.seen(slalom.Explainer().model, "a good film")
+        attention.trace(slalom.Explainer().model, "a good film")

@@ -1,4 +1,4 @@
-"""The way into a model, for methods that look inside it; torch is imported when it is opened, not before."""
+"""Access to the inside of a model, for white-box methods; torch is imported on first use, not before."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,18 +8,27 @@ from slalom.errors import InputError, require
 from slalom.models import Model, Reading
 
 if TYPE_CHECKING:
-    from slalom.methods.white_box.passes import Pass
+    from slalom.methods.white_box.passes import ForwardPass
 
 
 @contextmanager
-def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator["Pass"]:
-    """Bring a model into its state for questions, with gradients, and back.
+def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator["ForwardPass"]:
+    """Prepare a model for gradients, and restore it.
 
-    InputError where it is no torch module with a tokenizer, or the text is read in several windows.
+    Args:
+        model: The model.
+        reading: A text as it reads it.
+        method: The name of the method, for messages.
+
+    Yields:
+        The text as a differentiable forward pass.
+
+    Raises:
+        InputError: The model is not a torch module with a tokenizer, or the text is read in several windows.
     """
     if not model.tokenized:
         raise InputError(f"{method} looks inside a torch model; {model.name} only answers, so ask it (method 'joint')")
     with require(method, "hf"):
-        from slalom.methods.white_box.passes import passing  # noqa: PLC0415
-    with passing(model, reading, method) as run:
-        yield run
+        from slalom.methods.white_box.passes import forward_pass  # noqa: PLC0415
+    with forward_pass(model, reading, method) as opened:
+        yield opened

@@ -1,4 +1,4 @@
-"""Attention as an explanation: how much the position that the classifier reads looks at each token.
+"""Attention as an explanation: how much the position that the classifier reads attends to each token.
 
     AttentionMean       mean over layers l and heads h of A_lh[r, i]
     AttentionRollout    row r of (A_L / 2 + I / 2) ... (A_1 / 2 + I / 2),   A_l the mean over heads
@@ -22,7 +22,7 @@ from slalom.models import Model, Reading
 if TYPE_CHECKING:
     import torch
 
-    from slalom.methods.white_box.passes import Pass
+    from slalom.methods.white_box.passes import ForwardPass
 
 
 @final
@@ -37,10 +37,10 @@ class AttentionMean(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the attention (n_atoms,) that the reading position pays; with the special tokens it sums to one."""
+        """Return the attention (n_atoms,) of the reading position; with the special tokens it sums to one."""
         with open_for_gradients(model, reading, "attention") as run:
-            maps = _maps(run, "attention")
-            return run.atoms(maps.mean(dim=0)[_reads(run, maps)])
+            maps = _attention_maps(run, "attention")
+            return run.atoms(maps.mean(dim=0)[_reading_position(run, maps)])
 
 
 @final
@@ -57,23 +57,23 @@ class AttentionRollout(WhiteBoxMethod):
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         """Return the shares (n_atoms,) of the reading position; with the special tokens they sum to one."""
         with open_for_gradients(model, reading, "rollout") as run:
-            maps = _maps(run, "rollout")
+            maps = _attention_maps(run, "rollout")
             row = maps.new_zeros(maps.shape[1])
-            row[_reads(run, maps)] = 1.0
+            row[_reading_position(run, maps)] = 1.0
             for layer in maps.flip(0):
                 row = 0.5 * row @ layer + 0.5 * row
             return run.atoms(row)
 
 
-def _maps(run: "Pass", method: str) -> "torch.Tensor":
+def _attention_maps(run: "ForwardPass", method: str) -> "torch.Tensor":
     """Return the attention (layers, length, length) of a text, its mean over the heads."""
     import torch  # noqa: PLC0415
     from transformers import PreTrainedModel  # noqa: PLC0415
 
     refusal = InputError(
-        f"{method} needs a transformers classifier with one stack of attention layers; got {type(run.net).__name__}"
+        f"{method} needs a transformers classifier with one stack of attention layers; got {type(run.network).__name__}"
     )
-    if not isinstance(run.net, PreTrainedModel):
+    if not isinstance(run.network, PreTrainedModel):
         raise refusal
     caught: list[Any] = []
 
@@ -83,9 +83,14 @@ def _maps(run: "Pass", method: str) -> "torch.Tensor":
     def catch(module: Any, args: Any, output: Any) -> None:
         caught.append(getattr(output, "attentions", None))
 
-    with attention(run.net, "eager"), _tidied(run.net), ExitStack() as stack, torch.no_grad():
-        stack.callback(run.net.register_forward_pre_hook(ask, with_kwargs=True).remove)
-        stack.callback(run.net.register_forward_hook(catch).remove)
+    with (
+        attention_implementation(run.network, "eager"),
+        _transformers_hooks_removed(run.network),
+        ExitStack() as stack,
+        torch.no_grad(),
+    ):
+        stack.callback(run.network.register_forward_pre_hook(ask, with_kwargs=True).remove)
+        stack.callback(run.network.register_forward_hook(catch).remove)
         run.logits()
     length = run.ids.shape[2]
     if not caught or not caught[0] or any(a is None or a.shape[-2:] != (length, length) for a in caught[0]):
@@ -93,19 +98,19 @@ def _maps(run: "Pass", method: str) -> "torch.Tensor":
     return torch.stack([layer[0].double().mean(dim=0) for layer in caught[0]])
 
 
-def _reads(run: "Pass", maps: "torch.Tensor") -> int:
+def _reading_position(run: "ForwardPass", maps: "torch.Tensor") -> int:
     """Return the position that the classifier reads."""
     last = maps.shape[1] - 1
     if not maps.triu(1).any():
         return last
     special = run.model.tokenizer.cls_token_id
-    outside = [i for i in range(last + 1) if not run.own.start <= i < run.own.stop]
+    outside = [i for i in range(last + 1) if not run.atom_positions.start <= i < run.atom_positions.stop]
     return next((i for i in outside if run.ids[0, 0, i] == special), 0)
 
 
 @contextmanager
-def _tidied(net: Any) -> Iterator[None]:
-    """Take away the hooks that transformers leaves in a model that was asked for its attention."""
+def _transformers_hooks_removed(net: Any) -> Iterator[None]:
+    """Remove the hooks that transformers leaves in a model after returning its attention."""
     flag = "_output_capturing_hooks_installed"
     before = [(module, set(module._forward_hooks), flag in module.__dict__) for module in net.modules()]
     try:
@@ -119,7 +124,7 @@ def _tidied(net: Any) -> Iterator[None]:
 
 
 @contextmanager
-def attention(net: Any, name: str) -> Iterator[None]:
+def attention_implementation(net: Any, name: str) -> Iterator[None]:
     """Switch a transformers model to an implementation of attention, and back."""
     configs = {id(m.config): m.config for m in net.modules() if hasattr(m, "set_attn_implementation")}
     before = [(config, config._attn_implementation) for config in configs.values()]

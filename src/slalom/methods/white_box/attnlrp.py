@@ -1,4 +1,4 @@
-"""AttnLRP (Achtibat et al. 2024): the score is handed back through the network, layer by layer, as relevance.
+"""AttnLRP (Achtibat et al. 2024): the score is propagated back through the network, layer by layer, as relevance.
 
     linear layer          R_i = sum_j x_i w_ij R_j / (z_j + epsilon sign z_j),   z_j = sum_i x_i w_ij + b_j
     product A V           half of the relevance goes to A, half to V, each as in a linear layer
@@ -8,8 +8,8 @@
 
 With R = x times a slope g each rule is a rule for slopes (relevance.py): one backward pass with changed slopes gives them all.
 
-Two things are not conserved. Biases keep their share b_j / z_j of what passes them, and a softmax keeps what its expansion
-leaves over: sum_i R_i is not what came in. All the rest is: with `softmax="constant"` (attention is taken as constant and the
+Two things are not conserved. Biases keep their share b_j / z_j of the relevance, and a softmax keeps the remainder of its
+expansion: sum_i R_i is not what came in. Everything else is: with `softmax="constant"` (attention is taken as constant and the
 values get all of the relevance, the rule of Ali et al. 2022) and without biases the positions sum to the score. The relevance
 of a position is that of the vector that enters the network there: token, position and segment together. Of more than two
 classes the log odds are taken as linear in the logits, with their slopes at this text.
@@ -30,7 +30,12 @@ from slalom.models import Model, Reading
 class AttnLRP(WhiteBoxMethod):
     """Relevance by the rules above, for BERT, DistilBERT and GPT-2 classifiers.
 
-    epsilon: keeps the denominators of linear layers and products away from zero. softmax: "taylor" or "constant".
+    Attributes:
+        epsilon: Keeps the denominators of linear layers and products away from zero.
+        softmax: "taylor" or "constant".
+        name: "attnlrp".
+        summary: One line.
+        extra: The extra that it needs.
     """
 
     epsilon: float = 1e-6

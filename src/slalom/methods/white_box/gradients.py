@@ -6,15 +6,15 @@
 
 Simonyan et al. 2014, Shrikumar et al. 2016, Sundararajan et al. 2017. F is the log odds of the target (`Head.scores`).
 
-Two of them are zero for every text where a LayerNorm comes first, because it does not see what they measure: the mean gradient
+Two of them are zero for every text where a LayerNorm comes first, because it removes what they measure: the mean gradient
 always (adding a constant to a vector changes nothing), input times gradient where no position is added before it, as in BLOOM
-(nor does making it longer). Such zeros are refused.
+(scaling the vector changes nothing either). Such zeros are refused.
 """
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, require
 from slalom.methods.base import WhiteBoxMethod
 from slalom.methods.white_box.access import open_for_gradients
@@ -23,13 +23,21 @@ from slalom.models import Model, Reading
 if TYPE_CHECKING:
     import torch
 
-_TOKENS = 4096  # in a batch: backward passes keep what every layer computed
+_TOKENS = 4096  # per batch: backward passes keep the activations of every layer
 
 
 @final
 @dataclass(frozen=True)
 class Gradient(WhiteBoxMethod):
-    """The gradient itself. reduce: "l2", its length, without a sign, or its "mean" over the dimensions of the vector."""
+    """The gradient itself.
+
+    Attributes:
+        reduce: "l2" is its length, without a sign; "mean" its mean over the dimensions of the vector.
+        signed: Whether the sign of its scores means for or against the target.
+        name: "gradient".
+        summary: One line.
+        extra: The extra that it needs.
+    """
 
     reduce: Literal["l2", "mean"] = "l2"
     signed: bool = field(init=False, default=False)
@@ -39,7 +47,7 @@ class Gradient(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def __post_init__(self) -> None:
-        """Check the choice, and say whether signs mean anything."""
+        """Check the choice, and set whether the scores are signed."""
         if self.reduce not in ("l2", "mean"):
             raise InputError(f"reduce must be 'l2' or 'mean'; got {self.reduce!r}")
         object.__setattr__(self, "signed", self.reduce == "mean")
@@ -50,7 +58,7 @@ class Gradient(WhiteBoxMethod):
             _, slope = run.gradient(target)
             if self.reduce == "l2":
                 return run.atoms(slope.norm(dim=1))
-            return run.atoms(_seen(slope, model, 'Gradient(reduce="l2")') / slope.shape[1])
+            return run.atoms(_summed(slope, model, 'Gradient(reduce="l2")') / slope.shape[1])
 
 
 @final
@@ -66,15 +74,21 @@ class InputXGradient(WhiteBoxMethod):
         """Return the products (n_atoms,)."""
         with open_for_gradients(model, reading, "input-x-gradient") as run:
             vectors, slope = run.gradient(target)
-            return run.atoms(_seen(vectors * slope, model, "IntegratedGradients()"))
+            return run.atoms(_summed(vectors * slope, model, "IntegratedGradients()"))
 
 
 @final
 @dataclass(frozen=True)
 class IntegratedGradients(WhiteBoxMethod):
-    """The gradient averaged on the straight way from a text of padding tokens, by captum (Gauss-Legendre).
+    """The gradient averaged on the straight line from a text of padding tokens, by captum (Gauss-Legendre).
 
-    steps: points on the way. Special tokens stay as they are; without a padding token the way begins at zero vectors.
+    Special tokens stay as they are; without a padding token the line starts at zero vectors.
+
+    Attributes:
+        steps: Points on the line.
+        name: "integrated-gradients".
+        summary: One line.
+        extra: The extra that it needs.
     """
 
     steps: int = 50
@@ -84,9 +98,8 @@ class IntegratedGradients(WhiteBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def __post_init__(self) -> None:
-        """Check the number."""
-        if type(self.steps) is not int or self.steps < 1:
-            raise InputError(f"steps must be an integer of at least 1; got {self.steps!r}")
+        """Check the number of steps."""
+        whole_number("steps", self.steps, 1)
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         """Return the integrals (n_atoms,)."""
@@ -94,15 +107,15 @@ class IntegratedGradients(WhiteBoxMethod):
             captum = _captum()
             vectors, padding = run.embeddings(), run.model.tokenizer.pad_token_id
             start = vectors.clone()
-            start[:, run.own] = 0.0 if padding is None else run.embeddings(padding)
+            start[:, run.atom_positions] = 0.0 if padding is None else run.embeddings(padding)
             rows = max(_TOKENS // vectors.shape[1], 1)
-            found = captum(lambda e: run.score(e, target)).attribute(
+            integrals = captum(lambda e: run.score(e, target)).attribute(
                 vectors, start, n_steps=self.steps, internal_batch_size=rows
             )
-            return run.atoms(found[0].sum(dim=1))
+            return run.atoms(integrals[0].sum(dim=1))
 
 
-def _seen(terms: "torch.Tensor", model: Model, instead: str) -> "torch.Tensor":
+def _summed(terms: "torch.Tensor", model: Model, instead: str) -> "torch.Tensor":
     """Return the sums over dimensions of terms (length, d); InputError where they cancel at every position."""
     sums, sizes = terms.sum(dim=1), terms.abs().sum(dim=1)
     if bool((sums.abs() <= 1e-4 * sizes).all()):

@@ -1,9 +1,9 @@
 """One text through a torch classifier as a differentiable function of its token embeddings.
 
-    F(e) = the score of a target (log odds, as `Head.scores` has them) where position i reads the vector e_i
+    F(e) = the score of a target (`Head.scores`) where position i reads the vector e_i
 
-The vectors are put in by a hook on the embedding table, so any architecture will do. Hooks, flags and gradients of the model
-are as before when it is over: derivatives are taken with respect to the vectors alone.
+A hook on the embedding table inserts the vectors, so any architecture works. Hooks, flags and gradients of the model are
+restored: derivatives are taken with respect to the vectors alone.
 """
 
 from collections.abc import Iterator
@@ -15,50 +15,47 @@ import torch
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.models import Head, Model, Reading
+from slalom.models import Model, Reading
 from slalom.models.huggingface import HuggingFace, TokenReading
-from slalom.models.in_place import InPlace, InPlaceReading
-
-
-def scores(head: Head, logits: torch.Tensor, target: int) -> torch.Tensor:
-    """Return the scores (k,) of logits (k, n_outputs): `Head.scores`, differentiable."""
-    if head.kind == "score":
-        return logits[:, 0] if target == len(head.labels) - 1 else -logits[:, 0]
-    if head.kind == "labels" or not head.probabilistic:
-        return logits[:, target]
-    others = [i for i in range(logits.shape[1]) if i != target]
-    return logits[:, target] - torch.logsumexp(logits[:, others], dim=1)
+from slalom.models.huggingface.access import torch_classifier
 
 
 @final
-class Pass:
-    """One text on its way through a model, between `open_for_gradients` and its end.
+class ForwardPass:
+    """One text through a model, inside `open_for_gradients`.
 
-    ids (1, planes, length): the whole input, special tokens included. own: which of its positions are the text's.
+    Attributes:
+        model: The model.
+        ids: The whole input, including special tokens, (1, planes, length).
+        atom_positions: The positions of the atoms in it.
     """
 
     def __init__(self, model: HuggingFace, reading: TokenReading) -> None:
         self.model = model
         keep = np.ones((1, len(reading.names)), dtype=bool)
-        self.ids, _ = reading.parts(keep)[0][0].make()
-        ahead = reading.before.shape[1]
-        self.own = slice(ahead, ahead + len(reading.names))
+        self.ids, _ = reading.groups(keep)[0].build()
+        before = reading.before.shape[1]
+        self.atom_positions = slice(before, before + len(reading.names))
 
     @property
-    def net(self) -> torch.nn.Module:
+    def network(self) -> torch.nn.Module:
         """The torch module."""
         return self.model.model
 
+    def scores(self, logits: torch.Tensor, target: int) -> torch.Tensor:
+        """Return the scores (rows,) of logits (rows, n_outputs)."""
+        return self.model.head.scores(logits, target, torch.logsumexp)
+
     def logits(self, rows: int = 1) -> torch.Tensor:
-        """Return the logits (rows, n_outputs) of as many copies of the input, in float32 at least."""
+        """Return the logits (rows, n_outputs) of copies of the input, in float32 at least."""
         return self.model.logits(np.repeat(self.ids, rows, axis=0))
 
-    def table(self) -> torch.nn.Module:
+    def embedding_table(self) -> torch.nn.Module:
         """Return the module that turns token ids into vectors."""
-        for module in self.net.modules():  # the network itself comes first
+        for module in self.network.modules():  # the network itself comes first
             if hasattr(module, "get_input_embeddings"):
                 return module.get_input_embeddings()  # type: ignore[no-any-return, operator]
-        for module in self.net.modules():
+        for module in self.network.modules():
             if isinstance(module, torch.nn.Embedding) and module.num_embeddings > self.ids[:, 0].max():
                 return module
         raise InputError(f"{self.model.name} must have an embedding table (torch.nn.Embedding); choose another method")
@@ -67,18 +64,18 @@ class Pass:
         """Return the vectors (1, length, d) that the table gives for the input, or (1, 1, d) for one token."""
         ids = torch.from_numpy(self.ids[:, 0]).long() if token is None else torch.tensor([[token]])
         with torch.no_grad():
-            return self.table()(ids.to(self.model.device)).detach()  # type: ignore[no-any-return]
+            return self.embedding_table()(ids.to(self.model.device)).detach()  # type: ignore[no-any-return]
 
     def score(self, vectors: torch.Tensor, target: int) -> torch.Tensor:
         """Return F (rows,) of vectors (rows, length, d)."""
-        read, table = torch.from_numpy(self.ids[:, 0]).long().to(vectors.device), self.table()
+        read, table = torch.from_numpy(self.ids[:, 0]).long().to(vectors.device), self.embedding_table()
         calls = 0
 
         def swap(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> torch.Tensor:
             nonlocal calls
             calls += 1
             ids = args[0] if args else kwargs["input"]
-            fresh, shape = vectors.clone(), vectors.shape[:2]  # a model may change it in place
+            fresh, shape = vectors.clone(), vectors.shape[:2]  # the model may change it in place
             if ids.shape == shape and bool((ids == read).all()):
                 return fresh
             if ids.T.shape == shape and bool((read == ids.T).all()):
@@ -87,16 +84,16 @@ class Pass:
                 return torch.cat([output[:, :1].detach(), fresh[:, :-1]], dim=1)  # the decoder of T5 reads one behind
             raise InputError(f"{self.model.name} reads its tokens in another order than the tokenizer; choose another method")
 
-        # A table may be there several times with one weight, and that weight in an output layer too.
+        # Several tables may share one weight, and an output layer may share it too.
         weight = getattr(table, "weight", None)
-        own = [m for m in self.net.modules() if isinstance(m, type(table)) and getattr(m, "weight", None) is weight]
+        tables = [m for m in self.network.modules() if isinstance(m, type(table)) and getattr(m, "weight", None) is weight]
         with ExitStack() as stack:
-            for module in own:
+            for module in tables:
                 stack.callback(module.register_forward_hook(swap, with_kwargs=True).remove)
-            found = scores(self.model.head, self.logits(len(vectors)), target)
-        if not calls or not found.requires_grad:
+            score = self.scores(self.logits(len(vectors)), target)
+        if not calls or not score.requires_grad:
             raise InputError(f"the answer of {self.model.name} must depend on its embedding table; choose another method")
-        return found
+        return score
 
     def gradient(self, target: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the vectors (length, d) of the input and dF/de at them, both in float32 at least."""
@@ -105,8 +102,8 @@ class Pass:
         return _wide(vectors[0].detach()), _wide(slope[0])
 
     def atoms(self, positions: torch.Tensor) -> Floats:
-        """Return numbers (n_atoms,) from those of all positions (length,)."""
-        return np.asarray(positions[self.own].detach().double().cpu().numpy())
+        """Return the numbers of the atoms (n_atoms,), from those of all positions (length,)."""
+        return np.asarray(positions[self.atom_positions].detach().double().cpu().numpy())
 
 
 def _wide(numbers: torch.Tensor) -> torch.Tensor:
@@ -114,13 +111,11 @@ def _wide(numbers: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def passing(model: Model, reading: Reading, method: str) -> Iterator[Pass]:
-    """Give the pass of a text, with gradients; see `access.open_for_gradients`."""
-    if isinstance(model, InPlace) and isinstance(reading, InPlaceReading):  # nothing is replaced in the whole text
-        model, reading = model.inner, reading.tokens
-    if not isinstance(model, HuggingFace) or not isinstance(reading, TokenReading):
+def forward_pass(model: Model, reading: Reading, method: str) -> Iterator[ForwardPass]:
+    """Prepare a model for gradients, and restore it; see `access.open_for_gradients`."""
+    opened = torch_classifier(model, reading, method)
+    if opened is None:
         raise InputError(f"{method} needs a Hugging Face model or a torch module; got {model.name}; use method 'joint'")
-    if len(reading.windows) > 1:
-        raise InputError(f'{method} looks at one pass, this text is read in {len(reading.windows)} windows; use long="cut"')
-    with model.session(), torch.inference_mode(False), torch.enable_grad():
-        yield Pass(model, reading)
+    classifier, tokens = opened
+    with classifier.session(), torch.inference_mode(False), torch.enable_grad():
+        yield ForwardPass(classifier, tokens)

@@ -6,8 +6,8 @@
     normalisation         the slope with a constant standard deviation
     activation f          f(x) / x in place of f'(x)
 
-A ReLU has these slopes already. Outputs stay what they are. Hooks on the modules and an attention function of our own do it,
-for the time of one pass.
+A ReLU has these slopes already. Outputs are unchanged. Hooks on the modules and a custom attention function apply the rules
+during one pass.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,34 +24,34 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.pytorch_utils import Conv1D
 
 from slalom.errors import InputError
-from slalom.methods.white_box.attention import attention
-from slalom.methods.white_box.passes import Pass, scores
+from slalom.methods.white_box.attention import attention_implementation
+from slalom.methods.white_box.passes import ForwardPass
 
 _NAME = "slalom_attnlrp"
 _KINDS = (BertForSequenceClassification, DistilBertForSequenceClassification, GPT2ForSequenceClassification)
-_SILENT = (torch.nn.Dropout, torch.nn.Embedding, torch.nn.Identity)
+_PASS_THROUGH = (torch.nn.Dropout, torch.nn.Embedding, torch.nn.Identity)
 Hook = Callable[[Any, Any, torch.Tensor], torch.Tensor]
 
 
-def relevance(run: Pass, target: int, epsilon: float, constant: bool) -> torch.Tensor:
+def relevance(run: ForwardPass, target: int, epsilon: float, constant: bool) -> torch.Tensor:
     """Return the relevance (length,) of every position, special tokens included."""
-    net = run.net
+    net = run.network
     leaves = [module for module in net.modules() if not list(module.children())]
     hooks = [(module, hook) for module in leaves if (hook := _hook(module, epsilon)) is not None]
     first = _first(net)
     if first is None or len(hooks) < len(leaves):
-        raise InputError(f"attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got {type(run.net).__name__}")
+        raise InputError(f"attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got {type(run.network).__name__}")
     entered: list[torch.Tensor] = []
 
     def enter(module: Any, args: tuple[torch.Tensor, ...]) -> torch.Tensor:
         entered.append(args[0].detach().requires_grad_())
         return entered[0]
 
-    with _ruled(net, epsilon, constant), ExitStack() as stack:
+    with _attention_by_rules(net, epsilon, constant), ExitStack() as stack:
         stack.callback(first.register_forward_pre_hook(enter).remove)
         for module, hook in hooks:
             stack.callback(module.register_forward_hook(hook).remove)
-        score = scores(run.model.head, run.logits(), target).sum()
+        score = run.scores(run.logits(), target).sum()
     (slope,) = torch.autograd.grad(score, entered[0])
     return (entered[0].detach().double() * slope.double())[0].sum(dim=1)
 
@@ -71,7 +71,7 @@ def _hook(module: torch.nn.Module, epsilon: float) -> Hook | None:
         return lambda module, args, output: _stable(output, epsilon)
     if isinstance(module, torch.nn.LayerNorm):
         return _normalised
-    if isinstance(module, _SILENT):
+    if isinstance(module, _PASS_THROUGH):
         return lambda module, args, output: output
     return None if list(module.parameters()) else _activated
 
@@ -104,27 +104,27 @@ def _activated(module: Any, args: tuple[torch.Tensor, ...], output: torch.Tensor
 
 
 @contextmanager
-def _ruled(net: Any, epsilon: float, constant: bool) -> Iterator[None]:
-    """Let a transformers model compute attention by the rules; registry and model are restored."""
+def _attention_by_rules(net: Any, epsilon: float, constant: bool) -> Iterator[None]:
+    """Let a transformers model compute attention by the rules; the attention registry and the model are restored."""
 
     def attend(
         module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, scaling: float, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logits = _stable(_halved(query) @ _halved(key).transpose(2, 3), epsilon) * scaling
-        weights = weigh(logits, module.is_causal)
+        weights = _attention_weights(logits, module.is_causal)
         factors = (weights.detach(), value) if constant else (_halved(weights), _halved(value))
         return _stable(factors[0] @ factors[1], epsilon).transpose(1, 2).contiguous(), weights
 
     ALL_ATTENTION_FUNCTIONS[_NAME] = attend
     try:
-        with attention(net, _NAME):
+        with attention_implementation(net, _NAME):
             yield
     finally:
         ALL_ATTENTION_FUNCTIONS.pop(_NAME)
 
 
-def weigh(logits: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Return the softmax of attention logits (..., length, length); there is no padding, so only later tokens are hidden."""
+def _attention_weights(logits: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Return the softmax of attention logits (..., length, length); without padding only later tokens are masked."""
     if causal:
         hidden = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
         logits = logits.masked_fill(hidden, -torch.inf)

@@ -3,7 +3,7 @@
 model = attention.load("folder")                       trained by attention.train or `slalom train --arch attention`
 slalom.Explainer(model)(text)                          explained like any other model
 slalom.Explainer(model)(text, method=attention.METHODS["exact-shapley"])
-attention.form("lime-limit", attention.seen(model, text))      the same as an array
+attention.form("lime-limit", attention.trace(model, text))     the same as an array
 print(attention.compare(model, text))                  every closed form against what it stands for
 """
 
@@ -27,7 +27,7 @@ from slalom.theory.attention.methods import FORMS, METHODS, ClosedForm, form
 from slalom.theory.attention.reference import Reference
 from slalom.theory.attention.relation import Relation, as_slalom, relate
 from slalom.theory.attention.saved import load, train
-from slalom.theory.attention.sight import Seen, seen
+from slalom.theory.attention.traces import ForwardTrace, trace
 
 if TYPE_CHECKING:
     from slalom.networks.one_layer import AttentionClassifier, AttentionConfig
@@ -40,10 +40,10 @@ __all__ = [
     "ClosedForm",
     "Comparison",
     "Distance",
+    "ForwardTrace",
     "RatioGame",
     "Reference",
     "Relation",
-    "Seen",
     "as_slalom",
     "attention_weights",
     "banzhaf",
@@ -57,9 +57,9 @@ __all__ = [
     "lime_printed",
     "load",
     "relate",
-    "seen",
     "shapley",
     "slopes",
+    "trace",
     "train",
 ]
 

@@ -1,11 +1,11 @@
 """How far the closed forms are from what they stand for, and from each other.
 
     gradient      against autograd through the same network, every position, [CLS] included
-    game          against the network itself, on random replacements of words by [UNK]
-    lime          the `lime` package with so many samples, the Bernoulli shortcut and Theorem 5.1, against LIME's exact limit
+    game          against the network itself, with words replaced by [UNK] at random
+    lime          the `lime` package with n samples, the Bernoulli shortcut and Theorem 5.1, against LIME's exact limit
     all           their correlations
 
-Distances to the limit are relative: |b - beta| / |beta|, with the Euclidean length.
+Distances to the limit are relative: |b - beta| / |beta|, with the Euclidean norm.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,17 @@ from slalom.theory.attention.forms import slopes
 from slalom.theory.attention.methods import FORMS, form
 from slalom.theory.attention.reference import Reference
 from slalom.theory.attention.relation import correlation
-from slalom.theory.attention.sight import Output, Players, Seen, seen
+from slalom.theory.attention.traces import ForwardTrace, Output, Players, trace
 
 
 class Distance(NamedTuple):
-    """How far a way to LIME's coefficients is from their exact limit: relative error and correlation."""
+    """How far an approximation of LIME's coefficients is from their exact limit.
+
+    Attributes:
+        name: The approximation.
+        error: Relative error.
+        correlation: Pearson's correlation with the limit.
+    """
 
     name: str
     error: float
@@ -36,9 +42,15 @@ class Distance(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """scores: every closed form by its name, (n,) each. gradient, gradient_cls, game: the largest absolute errors.
+    """Closed forms of one text beside what they stand for.
 
-    lime: the distances to LIME's limit.
+    Attributes:
+        words: The words of the text, (n,).
+        scores: Every closed form by its name, (n,) each.
+        gradient: Largest absolute error of the gradient against autograd.
+        gradient_cls: The same at [CLS] alone.
+        game: Largest absolute error of the game against the network.
+        lime: Distances to LIME's limit.
     """
 
     words: tuple[str, ...]
@@ -49,12 +61,12 @@ class Comparison:
     lime: tuple[Distance, ...]
 
     def correlations(self) -> Floats:
-        """Return the correlations of all scores with each other, in their order; NaN where one does not vary."""
+        """Return the correlations of all scores with each other, (n_scores, n_scores); NaN where one does not vary."""
         every = list(self.scores.values())
         return np.array([[correlation(a, b) for b in every] for a in every])
 
     def __str__(self) -> str:
-        """Lay it out as tables."""
+        """Return it as plain tables."""
         wide = max(len(name) for name in ("against the limit of LIME", *self.scores, *(d.name for d in self.lime))) + 1
         lines = [
             f"{len(self.words)} words; largest error of the gradient against autograd {self.gradient:.1e}, at [CLS]"
@@ -80,37 +92,56 @@ def compare(
     players: Players = "position",
     seed: int = 0,
 ) -> Comparison:
-    """Hold every closed form of a text to what it stands for. samples: how many the `lime` package draws, one row each."""
-    look = seen(model, text, target, output)
-    if not look.words:
+    """Compare every closed form of a text with what it stands for.
+
+    Args:
+        model: As `slalom.theory.attention.load` returns it.
+        text: The text.
+        samples: Numbers of samples of the `lime` package, one row each.
+        target: A class, by index or label. Default: class 1 of two.
+        output: "log_odds" or "logit", as for `trace`.
+        players: "position" or "word", as for `ForwardTrace.groups`.
+        seed: Of the random replacements and of `lime`.
+
+    Raises:
+        InputError: The text has no word, or the model is not one layer of attention.
+    """
+    traced = trace(model, text, target, output)
+    if not traced.words:
         raise InputError(f"a text must have at least one word; got {text[:40]!r}")
-    scores = {name: form(name, look, players) for name in FORMS}
+    scores = {name: form(name, traced, players) for name in FORMS}
     truth = Reference(model, text, target, output)
-    slope = np.abs(slopes(look) - truth.gradient())
+    slope = np.abs(slopes(traced) - truth.gradient())
     rng = np.random.default_rng(seed)
-    keep = rng.random((64, len(look.words))) < rng.random((64, 1))
-    exact = np.abs(look.game()(keep) - truth(keep)).max()
+    keep = rng.random((64, len(traced.words))) < rng.random((64, 1))
+    exact = np.abs(traced.game()(keep) - truth(keep)).max()
     limit = scores["lime-limit"]
-    ways = {f"lime, {n:,} samples": lime_package(look, n, players, seed) for n in samples}
+    ways = {f"lime, {n:,} samples": lime_package(traced, n, players, seed) for n in samples}
     ways |= {name: scores[name] for name in ("lime-bernoulli", "lime-printed", "exact-shapley", "exact-banzhaf")}
     length = max(float(np.linalg.norm(limit)), 1e-300)
     distances = tuple(
         Distance(name, float(np.linalg.norm(b - limit)) / length, correlation(b, limit)) for name, b in ways.items()
     )
-    return Comparison(look.words, scores, float(slope.max()), float(slope[0].max()), float(exact), distances)
+    return Comparison(traced.words, scores, float(slope.max()), float(slope[0].max()), float(exact), distances)
 
 
-def lime_package(look: Seen, samples: int, players: Players = "position", seed: int = 0) -> Floats:
-    """Return what the `lime` package finds with so many samples (n,), when a word that it takes away becomes [UNK] in place.
+def lime_package(traced: ForwardTrace, samples: int, players: Players = "position", seed: int = 0) -> Floats:
+    """Return the coefficients (n,) of the `lime` package, with removed words replaced by [UNK] in place.
 
-    It is asked with bow=False and one name a player: with its default a mask is not written, words are deleted.
+    It is called with bow=False and one name per player, since by default it deletes words instead of masking them.
+
+    Args:
+        traced: The text.
+        samples: How many samples it draws.
+        players: "position" or "word".
+        seed: Of the samples.
     """
-    group, game = look.groups(players), look.game(players)
+    group, game = traced.groups(players), traced.game(players)
     if not game.n or samples < 2:
         raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
     names = tuple(f"u{i}" for i in range(game.n))
     spans = np.zeros((game.n, 2), dtype=np.int64)
-    found = Lime().attribute(
+    lime = Lime().attribute(
         QueryContext(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed)
     )
-    return np.asarray(found.effects[group] / np.bincount(group)[group])
+    return np.asarray(lime.effects[group] / np.bincount(group)[group])

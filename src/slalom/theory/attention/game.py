@@ -1,15 +1,17 @@
-"""Ratio games: what a head of attention answers when some words are replaced, and its exact averages.
+"""Ratio games: the output of an attention head when some words are replaced, and its exact averages.
 
     f(z) = (g_0 v_0 + sum_j z_j g_j v_j + (1 - z_j) h_j u_j) / (g_0 + sum_j z_j g_j + (1 - z_j) h_j),    z in {0, 1}^n
 
-Player j has the weight g_j and the value v_j where it is there, h_j and u_j where it is replaced; g_0, v_0 is what always is
-there. A network with several heads is the mean of their games, and every average is linear in f. With 1/x = int exp(-t x) dt
+Player j has the weight g_j and the value v_j where it is present, h_j and u_j where it is replaced; g_0, v_0 belong to what is
+always present. A network with several heads is the mean of their games, and every average is linear in f. With
+1/x = int exp(-t x) dt,
 
     E[f] = int_0^inf dt exp(-t g_0) E[(numerator) prod_j exp(-t (z_j g_j + (1 - z_j) h_j))]
 
-factorises over the players where they are there independently of each other (`swept`), and becomes a recursion over them where
-their number is given (`sized`). t is integrated by the trapezoid rule in tau, log t = tau - exp(-tau) - log(largest
-denominator), which errs by about exp(-pi^2 / step) of every 1/x. Weights enter as log t + log weight, so nothing overflows.
+factorises over players that are present independently of each other (`averages_by_probability`), and becomes a recursion over
+them where their number is fixed (`averages_by_size`). t is integrated by the trapezoid rule in tau, log t = tau - exp(-tau) -
+log(largest denominator), with a relative error of about exp(-pi^2 / step) in every 1/x. Weights enter as log t + log weight, so
+nothing overflows.
 """
 
 from collections.abc import Iterator
@@ -35,9 +37,15 @@ _BLOCK = 2**18  # numbers in one block of (t, q, player)
 @final
 @dataclass(frozen=True, eq=False)
 class RatioGame:
-    """The games of K heads with n players; logs of the weights, so that they may be any number of orders apart.
+    """The games of K heads with n players.
 
-    log_on, on (K, n): log g and v; log_off, off (K, n): log h and u; log_base, base (K,): log g_0 and v_0.
+    Attributes:
+        log_on: log g, (K, n); logarithms, so that weights may differ by any number of orders of magnitude.
+        on: v, (K, n).
+        log_off: log h, (K, n).
+        off: u, (K, n).
+        log_base: log g_0, (K,).
+        base: v_0, (K,).
     """
 
     log_on: Floats
@@ -53,11 +61,13 @@ class RatioGame:
             array = real_array(name, getattr(self, name), (1,) if name.endswith("base") else (2,))
             object.__setattr__(self, name, array)
             if array.shape != self.log_on.shape[: array.ndim]:
-                raise InputError(f"{name} must have one row a head and one column a player, as log_on has; got {array.shape}")
+                raise InputError(
+                    f"{name} must have one row per head and one column per player, as log_on has; got {array.shape}"
+                )
 
     @property
     def n(self) -> int:
-        """How many players there are."""
+        """Number of players."""
         return int(self.on.shape[1])
 
     def __call__(self, keep: ArrayLike) -> Floats:
@@ -71,27 +81,31 @@ class RatioGame:
         return total / len(self.base)
 
     def semivalue(self, measure: Measure) -> Floats:
-        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others there with probability q."""
+        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q."""
         if isinstance(measure, Point) and measure.q in (0.0, 1.0):
             alone, whole = np.eye(self.n, dtype=bool), np.ones((1, self.n), dtype=bool)
             return self(alone) - self(~whole) if measure.q == 0 else np.asarray(self(whole) - self(~alone))
-        return self.swept(*measure.rule(self.n))[1] if self.n else np.zeros(0)
+        return self.averages_by_probability(*measure.rule(self.n))[1] if self.n else np.zeros(0)
 
     def shapley(self) -> Floats:
-        """Return the Shapley values (n,); they sum to f(all there) - f(all replaced)."""
+        """Return the Shapley values (n,), which sum to f(all present) - f(all replaced)."""
         return self.semivalue(Beta(1.0, 1.0))
 
     def banzhaf(self) -> Floats:
         """Return the Banzhaf values (n,)."""
         return self.semivalue(Point(0.5))
 
-    def swept(self, q: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    def averages_by_probability(self, q: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return E[f] (Q,) at each probability q in (0, 1), and sum_q weights_q (E[f | z_i = 1] - E[f | z_i = 0]) (n,).
 
         With x = exp(-t g), y = exp(-t h), m = q x + (1 - q) y, P = exp(-t g_0) prod_j m_j, a = g v, b = h u,
         S = sum_j (q a_j x_j + (1 - q) b_j y_j) / m_j, and values counted from v_0:
 
             E[f] = int dt P S,    difference_i = int dt P [ (x_i - y_i) S / m_i + (a_i - b_i) x_i y_i / m_i^2 ]
+
+        Args:
+            q: Probabilities, (Q,).
+            weights: One per probability, (Q,).
         """
         means, phi = np.zeros(len(q)), np.zeros(self.n)
         for head in self._quadratures():
@@ -112,13 +126,16 @@ class RatioGame:
             means += head.shift
         return means / len(self.base), phi / len(self.base)
 
-    def sized(self, weights: Floats) -> tuple[float, Floats]:
+    def averages_by_size(self, weights: Floats) -> tuple[float, Floats]:
         """Return sum_m weights_m E_m[f] and sum_m weights_m E_m[z_j f] (n,), where E_m is over the subsets of m players.
 
-        weights (n + 1,). A recursion over the players: F_k(m) is the mean of prod_j x_j^z_j y_j^(1 - z_j) over the subsets of m
-        of the first k, and its adjoint is what the players after them make of it; both carry the numerator beside them.
+        A recursion over the players: F_k(m) is the mean of prod_j x_j^z_j y_j^(1 - z_j) over the subsets of m of the first k,
+        and its adjoint is the contribution of the players after them; both carry the numerator along.
 
             F_k(m) = (1 - m / k) y_k F_(k-1)(m) + (m / k) x_k F_(k-1)(m - 1)
+
+        Args:
+            weights: One per size of subset, (n + 1,).
         """
         n, total, each = self.n, 0.0, np.zeros(self.n)
         for head in self._quadratures():
@@ -147,7 +164,7 @@ class RatioGame:
         yield from zip(self.log_on, self.on, self.log_off, self.off, self.log_base, self.base, strict=True)
 
     def _quadratures(self) -> "Iterator[_Quadrature]":
-        """Give the nodes of each head; values are counted from that of the base, so that small differences keep digits."""
+        """Yield the nodes of each head; values are relative to that of the base, to keep the digits of small differences."""
         for log_on, on, log_off, off, log_base, base in self._heads():
             largest = logsumexp(np.append(np.maximum(log_on, log_off), log_base))
             smallest = logsumexp(np.append(np.minimum(log_on, log_off), log_base))
@@ -186,6 +203,6 @@ class _Quadrature(NamedTuple):
 
 
 def _chances(k: int) -> tuple[Floats, Floats]:
-    """Return how F(m) of the first k - 1 players, m = 0 .. k - 1, enters F(m) with player k away and F(m + 1) with it there."""
+    """Return the coefficients of F(m) of the first k - 1 players, m < k, in F(m) and F(m + 1) of the first k."""
     m = np.arange(k)
     return 1.0 - m / k, (m + 1.0) / k

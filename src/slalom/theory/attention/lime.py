@@ -1,15 +1,15 @@
-"""LIME's limit: what its regression tends to with more and more samples, and two shortcuts to it.
+"""The limit of LIME's regression for many samples, and an approximation of it.
 
-    minimise  sum_m pi(m) / n  E_m[(f(z) - i - sum_j beta_j z_j)^2],    m = 0 .. n - 1 words left,
+    minimise  sum_m pi(m) / n  E_m[(f(z) - i - sum_j beta_j z_j)^2],    m = 0 .. n - 1 words kept,
     pi(m) = exp(-(100 (1 - sqrt(m / n)))^2 / (2 width^2))
 
-LIME draws the number of words to take away uniformly from 1 .. n, then which; its kernel looks at the cosine distance. With
+LIME draws the number of words to remove uniformly from 1 .. n, then which; its kernel is one of the cosine distance. With
 the moments A_p of the kernel and y_0 = E[f], y_j = E[z_j f] the normal equations are
 
     A_0 i + A_1 sum beta = y_0,    A_1 i + (A_1 - A_2) beta_j + A_2 sum beta = y_j
 
-`limit` has the exact moments, `bernoulli` those of words that are left independently with probability q, and `printed` is
-Theorem 5.1 of Lopardo, Precioso & Garreau 2024 as printed, which is none of the two.
+`limit` has the exact moments, `bernoulli` those of words that are kept independently with probability q. Theorem 5.1 of
+Lopardo, Precioso & Garreau 2024 as printed (`forms.lime_printed`) is neither.
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.theory.attention.game import RatioGame
 
-WIDTH = 25.0  # of the kernel, the package's own
-_LEAST = 1e-6  # of (sd / mean)^2 of the share of words that are left; below it rounding is more than 1e-10
+WIDTH = 25.0  # of the kernel, the default of the lime package
+_LEAST = 1e-6  # of (sd / mean)^2 of the share of words that are kept; below it rounding errors exceed 1e-10
 
 
 def limit(game: RatioGame, width: float = WIDTH) -> Additive:
-    """Return effects (n,) and base (the intercept) that LIME tends to, exactly. Time grows like n^2.
+    """Return the exact limit of LIME: effects (n,), and the intercept as base. It costs O(n^2).
 
-    A single word is never there in LIME's samples except in the text itself; its effect is then f(text) - f(replaced).
+    A single word is kept in none of LIME's samples except the text itself; its effect is then f(text) - f(replaced).
     """
     n = _players(game)
     if n == 1:
@@ -37,20 +37,20 @@ def limit(game: RatioGame, width: float = WIDTH) -> Additive:
     kernel = np.where(m < n, _kernel(m / n, width) / n, 0.0)
     share = m / n
     pairs = share * (m - 1) / (n - 1)
-    return _solved(game.sized(kernel), float(kernel.sum()), float(kernel @ share), float(kernel @ pairs))
+    return _solved(game.averages_by_size(kernel), float(kernel.sum()), float(kernel @ share), float(kernel @ pairs))
 
 
 def bernoulli(game: RatioGame, width: float = WIDTH) -> Additive:
-    """Return the same for words that are left independently, with a probability q uniform in [0, 1]. It costs n sqrt(n).
+    """Return the same for words that are kept independently, with a probability q uniform in [0, 1]. It costs O(n sqrt(n)).
 
-    Then A_1 - A_2 = int pi(q) q (1 - q) dq, and effects differ from one another like semivalues with that density.
+    Then A_1 - A_2 = int pi(q) q (1 - q) dq, and differences of effects are those of semivalues with that density.
     """
     n = _players(game)
     nodes, weights = leggauss(16 + int(8.0 * n**0.5))
     root, weights = (nodes + 1.0) / 2.0, weights / 2.0  # q = root^2, in which the kernel is smooth
     q = root**2
     kernel = _kernel(q, width) * weights * 2.0 * root
-    means, rise = game.swept(q, kernel * q * (1.0 - q))
+    means, rise = game.averages_by_probability(q, kernel * q * (1.0 - q))
     moments = float(kernel @ means), float(kernel @ (q * means)) + rise
     return _solved(moments, float(kernel.sum()), float(kernel @ q), float(kernel @ q**2))
 
@@ -63,15 +63,15 @@ def _players(game: RatioGame) -> int:
 
 def _kernel(share: Floats, width: float) -> Floats:
     if not width > 0:
-        raise InputError(f"width must be above 0; got {width!r} (lime's own is {WIDTH:g})")
+        raise InputError(f"width must be above 0; got {width!r} (the default of lime is {WIDTH:g})")
     return np.asarray(np.exp(-((100.0 * (1.0 - np.sqrt(share))) ** 2) / (2.0 * width**2)))
 
 
 def _solved(moments: tuple[float, Floats], a0: float, a1: float, a2: float) -> Additive:
-    """Solve the normal equations; summing those of the words leaves two unknowns, the intercept and the sum of the effects."""
+    """Solve the normal equations; their sum over the words has two unknowns, the intercept and the sum of the effects."""
     y0, y = moments
     n = len(y)
-    spread = a0 * (a1 + (n - 1) * a2) - n * a1**2  # n a0^2 times the variance of the share of words that are left
+    spread = a0 * (a1 + (n - 1) * a2) - n * a1**2  # n a0^2 times the variance of the share of words that are kept
     if not spread > _LEAST * n * a1**2:
         raise InputError(
             f"width must be larger for {n} words: the kernel sees one number of them only, which fixes no intercept"

@@ -1,6 +1,6 @@
 """The closed forms as methods of the Explainer: `explainer(text, method=slalom.theory.attention.METHODS["exact-shapley"])`.
 
-The Explanation has one effect a word, and a base that makes them add up to the score of the text.
+The explanation has one effect per word, and a base that makes them sum to the score of the text.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from slalom.errors import InputError
 from slalom.methods import Method, WhiteBoxMethod
 from slalom.models import Model, Reading
 from slalom.theory.attention import forms
-from slalom.theory.attention.sight import Output, Players, Seen, seen_reading
+from slalom.theory.attention.traces import ForwardTrace, Output, Players, trace_reading
 
-_GAMES: dict[str, Callable[[Seen, Players], Floats]] = {
+_GAMES: dict[str, Callable[[ForwardTrace, Players], Floats]] = {
     "lime-limit": forms.lime_limit,
     "lime-bernoulli": forms.lime_bernoulli,
     "exact-shapley": forms.shapley,
     "exact-banzhaf": forms.banzhaf,
 }
-_PLAIN: dict[str, tuple[Callable[[Seen], Floats], bool]] = {
+_PLAIN: dict[str, tuple[Callable[[ForwardTrace], Floats], bool]] = {
     "attention-mean": (partial(forms.attention_weights, over="mean"), False),
     "attention-max": (partial(forms.attention_weights, over="max"), False),
     "gradient-mean": (partial(forms.gradient, reduce="mean"), True),
@@ -33,19 +33,36 @@ _PLAIN: dict[str, tuple[Callable[[Seen], Floats], bool]] = {
 FORMS = (*_PLAIN, *_GAMES)
 
 
-def form(name: str, seen: Seen, players: Players = "position") -> Floats:
-    """Return a closed form by its name, (n,). players: see `Seen.groups`; only for LIME and the exact values."""
+def form(name: str, trace: ForwardTrace, players: Players = "position") -> Floats:
+    """Return the scores (n,) of a closed form.
+
+    Args:
+        name: One of `FORMS`.
+        trace: The text.
+        players: As for `ForwardTrace.groups`; it matters for LIME and the exact values only.
+
+    Raises:
+        InputError: There is no such form.
+    """
     if name in _GAMES:
-        return _GAMES[name](seen, players)
+        return _GAMES[name](trace, players)
     if name not in _PLAIN:
         raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {name!r}")
-    return _PLAIN[name][0](seen)
+    return _PLAIN[name][0](trace)
 
 
 @final
 @dataclass(frozen=True)
 class ClosedForm(WhiteBoxMethod):
-    """A closed form by its name (one of FORMS). output: "log_odds", or "logit" of the class alone, as in the paper."""
+    """A closed form as a method.
+
+    Attributes:
+        name: One of `FORMS`.
+        players: As for `ForwardTrace.groups`.
+        output: "log_odds", or "logit" of the class alone, as in the paper.
+        signed: Whether the sign of its scores means for or against the target.
+        summary: One line.
+    """
 
     name: str
     players: Players = "position"
@@ -54,14 +71,14 @@ class ClosedForm(WhiteBoxMethod):
     summary: str = "closed form of one layer of attention"
 
     def __post_init__(self) -> None:
-        """Check the name, and say whether signs mean anything."""
+        """Check the name, and set whether the scores are signed."""
         if self.name not in FORMS:
             raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {self.name!r}")
         object.__setattr__(self, "signed", _PLAIN[self.name][1] if self.name in _PLAIN else True)
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         """Return the effects (n_atoms,)."""
-        return form(self.name, seen_reading(model, reading, target, self.output), self.players)
+        return form(self.name, trace_reading(model, reading, target, self.output), self.players)
 
 
 METHODS: dict[str, Method] = {name: ClosedForm(name) for name in FORMS}

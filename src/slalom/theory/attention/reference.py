@@ -1,4 +1,4 @@
-"""The network itself in double precision, asked and differentiated by torch: what the closed forms are held to."""
+"""The network itself in double precision, evaluated and differentiated by torch: the reference for the closed forms."""
 
 from copy import deepcopy
 from typing import Any, final
@@ -9,36 +9,42 @@ from numpy.typing import ArrayLike
 from slalom.core.checks import Floats
 from slalom.models import Model, Target
 from slalom.result import presence
-from slalom.theory.attention.sight import Output, check_output, opened, read
+from slalom.theory.attention.traces import Output, attention_classifier, check_output, read, score
 
 
 @final
 class Reference:
-    """One text and one class, as in `slalom.theory.attention.seen`; nothing here uses a closed form."""
+    """The score of one text and one class, without any closed form.
+
+    Args:
+        model: As `slalom.theory.attention.load` returns it.
+        text: The text.
+        target: A class, by index or label. Default: class 1 of two.
+        output: "log_odds" or "logit", as for `trace`.
+
+    Raises:
+        InputError: The model is not one layer of attention, or the output is not defined for it.
+    """
 
     def __init__(self, model: Model, text: str, target: Target = None, output: Output = "log_odds") -> None:
-        reading, chosen = read(model, text, target)
-        hugging, tokens = opened(model, reading)
-        check_output(hugging.head, output)
-        self.network: Any = deepcopy(hugging.model).cpu().double().eval()
+        reading, self.target = read(model, text, target)
+        classifier, tokens = attention_classifier(model, reading)
+        check_output(classifier.head, output)
+        self.network: Any = deepcopy(classifier.model).cpu().double().eval()
         self.ids = np.concatenate([tokens.before[0], tokens.planes[0]]).astype(np.int64)
-        self.output, self.head, self.target = output, hugging.head, chosen
+        self.output, self.head = output, classifier.head
 
     def gradient(self) -> Floats:
         """Return df/de_t (T, D) of every position, by autograd."""
         import torch  # noqa: PLC0415
 
         e = self.network.vectors(torch.from_numpy(self.ids[None])).detach().requires_grad_()
-        logits = self.network.of_vectors(e)[0]
-        if self.head.kind == "score":
-            one = logits[0] if self.target == len(self.head.labels) - 1 else -logits[0]
-        else:
-            one = logits[self.target] - (0.0 if self.output == "logit" else logits[1 - self.target])
-        (found,) = torch.autograd.grad(one, e)
-        return np.asarray(found[0].numpy())
+        f = score(self.head, self.network.of_vectors(e), self.target, self.output)
+        (gradient,) = torch.autograd.grad(f.sum(), e)
+        return np.asarray(gradient[0].numpy())
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        """Return f (m,) for presence of words (m, n); those that are away are [UNK]."""
+        """Return f (m,) for presence of words (m, n); absent words are replaced by [UNK]."""
         import torch  # noqa: PLC0415
 
         rows = np.atleast_2d(presence(keep, len(self.ids) - 1)).astype(bool)
@@ -48,5 +54,4 @@ class Reference:
             logits = np.concatenate(
                 [self.network(torch.from_numpy(part)).logits.numpy() for part in np.split(ids, range(256, len(ids), 256))]
             )
-        plain = self.output == "logit" and self.head.kind != "score"
-        return np.asarray(logits[:, self.target]) if plain else self.head.scores(logits, self.target)
+        return np.asarray(score(self.head, logits, self.target, self.output))

@@ -1,10 +1,10 @@
-"""What SLALOM finds in one layer of attention, beside what is there.
+"""What SLALOM fits to one layer of attention, beside what is in the network.
 
 A head whose words are replaced by [UNK] is a SLALOM with a background, exactly, wherever every word is louder than [UNK]:
 
     w_j = g_j - h_j,   v_j = (g_j r_j - h_j rho_j) / w_j,   w_0 = g_0 + sum_j h_j,   w_0 v_0 = g_0 r_0 + sum_j h_j rho_j
 
-with g = exp(q . k / sqrt(d)) and r = W v of the word, h and rho of [UNK] at its place. Where [UNK] is quiet (h -> 0),
+with g = exp(q . k / sqrt(d)) and r = W v of the word, h and rho those of [UNK] at its place. Where [UNK] is quiet (h -> 0),
 importance is q . k / sqrt(d) and value is W v. Several heads are the mean of several SLALOMs, of which one is fitted.
 """
 
@@ -21,17 +21,22 @@ from slalom.explainer import Explainer
 from slalom.methods import Method
 from slalom.models import Model, Target
 from slalom.result import Explanation
-from slalom.theory.attention.sight import Seen, check_output, read, seen_reading
+from slalom.theory.attention.traces import ForwardTrace, check_output, read, trace_reading
 
 
 class Relation(NamedTuple):
     """A fitted explanation, and what the network has at the same words, pooled over the heads by their attention.
 
-    explanation: its values and importances are the fitted v and s. rewards (n,): W v_t. shares (n,): the attention, whose
-    logarithm is q . k / sqrt(d) but for a constant. removal (n,): what f loses with each word. value, importance, effect: the
-    correlations of fitted and true value, importance (log share) and removal; NaN where one does not vary. louder: how many of
-    the words, over all heads, are louder than [UNK] at their place; the others take away from the weights of a SLALOM, which it
-    has no numbers for.
+    Attributes:
+        explanation: Its values and importances are the fitted v and s.
+        rewards: W v_t, (n,).
+        shares: The attention, (n,), whose logarithm is q . k / sqrt(d) up to a constant.
+        removal: What f loses with each word, (n,).
+        value: Correlation of fitted and true values; NaN where one does not vary.
+        importance: Correlation of fitted importance and log share.
+        effect: Correlation of fitted and true removal.
+        louder: Share of the words, over all heads, with a larger weight than [UNK] at their place. The others have a negative
+            weight, which a SLALOM cannot represent.
     """
 
     explanation: Explanation
@@ -44,7 +49,7 @@ class Relation(NamedTuple):
     louder: float
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a few lines of text."""
         e = self.explanation
         return (
             f"SLALOM of {len(e)} words by {e.queries} queries: {e.fidelity}\n"
@@ -63,9 +68,16 @@ def relate(
     check: int = 200,
     seed: int = 0,
 ) -> Relation:
-    """Explain a text by SLALOM and set its values and importances beside those of the network.
+    """Explain a text by SLALOM, and return its values and importances beside those of the network.
 
-    model: as `slalom.theory.attention.load` gives it. method, queries, check, seed: as for the Explainer.
+    Args:
+        model: As `slalom.theory.attention.load` returns it.
+        text: The text.
+        target: A class, by index or label. Default: class 1 of two.
+        method: As for the Explainer, like `queries`, `check` and `seed`.
+        queries: Budget of model queries.
+        check: Number of held-out queries.
+        seed: Of the queries and the fit.
     """
     reading, _ = read(model, text, 0)
     check_output(model.head, "log_odds")
@@ -73,11 +85,11 @@ def relate(
         model, target=target, unit="token", method=method, queries=queries, check=check, seed=seed, progress=False
     )
     e = explainer(text)
-    look = seen_reading(model, reading, e.labels.index(e.target))
-    attention, rewards = look.attention[:, look.own], look.rewards[:, look.own]
+    traced = trace_reading(model, reading, e.labels.index(e.target))
+    attention, rewards = traced.attention[:, traced.word_positions], traced.rewards[:, traced.word_positions]
     shares = attention.mean(axis=0)
     pooled = (attention * rewards).mean(axis=0) / shares
-    removal = look.game().semivalue(Point(1.0))
+    removal = traced.game().semivalue(Point(1.0))
     return Relation(
         e,
         pooled,
@@ -86,20 +98,28 @@ def relate(
         correlation(e.values, pooled),
         correlation(e.importances, np.log(shares)),
         correlation(e.removal, removal),
-        float((look.logits[:, look.own] > look.blank_logits[:, look.own]).mean()),
+        float((traced.logits[:, traced.word_positions] > traced.blank_logits[:, traced.word_positions]).mean()),
     )
 
 
-def as_slalom(seen: Seen, head: int = 0) -> Slalom:
-    """Return the SLALOM that a head is, exactly. InputError where a word is not louder than [UNK] at its place."""
-    game = seen.game()
+def as_slalom(trace: ForwardTrace, head: int = 0) -> Slalom:
+    """Return the SLALOM that a head is, exactly.
+
+    Args:
+        trace: The text.
+        head: Index of the head.
+
+    Raises:
+        InputError: A word is not louder than [UNK] at its place, or there is no such head.
+    """
+    game = trace.game()
     if head not in range(len(game.base)):
         raise InputError(f"head must be from 0 to {len(game.base) - 1}; got {head!r}")
     on, off = game.log_on[head], game.log_off[head]
     if not (on > off).all():
         j = int(np.flatnonzero(on <= off)[0])
         raise InputError(
-            f"every word must be louder than [UNK] for a head to be a SLALOM; {seen.words[j]!r} is not (head {head})"
+            f"every word must be louder than [UNK] for a head to be a SLALOM; {trace.words[j]!r} is not (head {head})"
         )
     gap = np.exp(off - on)
     values = (game.on[head] - gap * game.off[head]) / (1.0 - gap)

@@ -1,6 +1,6 @@
 """Training, saving and loading the one layer of attention.
 
-train(texts, labels, "folder")      the recipe of the paper, unless told otherwise
+train(texts, labels, "folder")      by default the recipe of the paper
 load("folder")                      a model for `slalom.Explainer` and for everything in slalom.theory.attention
 """
 
@@ -37,15 +37,31 @@ def train(
 ) -> "Trained":
     """Train an AttentionClassifier and save it in a folder, weights as safetensors, the rest as JSON.
 
-    labels: 0, 1, ... for each text; names: of the classes. recipe: None is the paper's; settings: changes of it by name
-    (epochs=3, final=False, seed=1). test: texts and labels that the finished network is judged on. A run that was stopped by
-    Ctrl-C goes on where it was when it is called again; fresh=True begins anew.
+    A run that was stopped by Ctrl-C resumes when it is called again.
+
+    Args:
+        texts: The training texts.
+        labels: 0, 1, ... for each text.
+        out: The folder.
+        recipe: Default: the paper's.
+        names: Names of the classes. Default: their numbers.
+        test: Texts and labels that the finished network is evaluated on.
+        device: Where to train. Default: a GPU, where there is one.
+        fresh: Whether to start again instead of resuming.
+        progress: Whether to print progress.
+        **settings: Changes of the paper's recipe by name (``epochs=3, final=False, seed=1``).
+
+    Returns:
+        What the training reports.
+
+    Raises:
+        InputError: A setting is unknown, or texts and labels do not fit together.
     """
     from slalom.training import train as run  # noqa: PLC0415
 
     if recipe is not None and settings:
         raise InputError(f"give a recipe or single settings, not both; got a recipe and {', '.join(settings)}")
-    known = [one.name for one in fields(Recipe) if one.name != "arch"]
+    known = [field.name for field in fields(Recipe) if field.name != "arch"]
     if unknown := [name for name in settings if name not in known]:
         raise InputError(f"a setting must be one of {', '.join(known)}; got {', '.join(unknown)}")
     recipe = recipe or Recipe.of("attention", **settings)
@@ -59,15 +75,20 @@ def train(
 def load(path: str | Path, *, perturbation: Perturbation = "replace", device: str | None = None) -> Model:
     """Return a saved AttentionClassifier with its tokenizer, for the Explainer and for everything here.
 
-    perturbation: what happens to a word that is taken away: "replace" puts [UNK] in its place, as the closed forms do; "delete"
-    lets the others move up, as `slalom.Explainer(path)` does.
+    Args:
+        path: The folder.
+        perturbation: What happens to a word that is removed: "replace" puts [UNK] in its place, as the closed forms do;
+            "delete" moves the later words forward, as `slalom.Explainer(path)` does.
+        device: Where to load it. Default: a GPU, where there is one.
+
+    Raises:
+        InputError: The folder does not hold an AttentionClassifier.
     """
     if perturbation not in ("replace", "delete"):
         raise InputError(f"perturbation must be 'replace' or 'delete'; got {perturbation!r}")
     model = model_of(str(path), device=device)
     with require("slalom.theory.attention", "hf"):
-        from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
-        from slalom.models.in_place import InPlace  # noqa: PLC0415
+        from slalom.models.huggingface import HuggingFace, InPlace  # noqa: PLC0415
         from slalom.networks.one_layer import AttentionClassifier  # noqa: PLC0415
     if not isinstance(model, HuggingFace) or not isinstance(model.model, AttentionClassifier):
         raise InputError(f"{str(path)!r} must hold an AttentionClassifier; slalom.Explainer takes any classifier")
@@ -91,13 +112,13 @@ def _labelled(texts: Any, labels: ArrayLike, names: Sequence[str] | None, source
         raise InputError(f"{source} must be strings; {len(other)} of the {len(texts)} are not, the first is {other[0]}")
     if numbers.shape != (len(texts),) or numbers.dtype.kind not in "iub":
         raise InputError(
-            f"the labels of {source} must be {len(texts)} whole numbers, one a text;"
+            f"the labels of {source} must be {len(texts)} whole numbers, one per text;"
             f" got {numbers.dtype.name} of shape {numbers.shape}"
         )
     most = int(numbers.max()) + 1
     named = tuple(map(str, names)) if names is not None else tuple(str(i) for i in range(max(most, 2)))
     if isinstance(names, str) or len(set(named)) < len(named):
-        raise InputError(f"names must be a list of different strings, one a class; got {names!r}")
+        raise InputError(f"names must be a list of different strings, one per class; got {names!r}")
     if numbers.min() < 0 or most > len(named):
         raise InputError(f"the labels of {source} must be 0 to {len(named) - 1}; got {numbers.min()} to {most - 1}")
     return Labelled(texts, numbers.astype(np.int64), named, source)

@@ -1,11 +1,10 @@
 """Hugging Face sequence classifiers, and any torch module that turns token ids into logits.
 
-A text is the tokenizer's own: special tokens are those that the tokenizer puts around a text, and are there in every input; the
-tokens between them are the atoms. Inputs of one batch have one length, so no padding token, padding side or attention mask
-comes into play; only for an architecture that cannot read so few tokens is an input padded, and masked, to what it can. The
-model is left as it was found: weights, dtype, device, training flags, configuration.
+Special tokens are those that the tokenizer puts around a text. Inputs of one batch have one length, so there is no padding
+token, padding side or attention mask; only for an architecture that cannot read so few tokens is an input padded, and masked,
+to the shortest length that it can read. The model is left as it was: weights, dtype, device, training flags, configuration.
 
-Wrappers (PEFT, torch.compile, DataParallel) are asked as they are; what the model says about itself is read from the model
+Wrappers (PEFT, torch.compile, DataParallel) are called as they are; what the model says about itself is read from the model
 inside.
 """
 
@@ -13,7 +12,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
@@ -23,93 +22,20 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.fingerprint import identity_of
-from slalom.models.model import Group, Head, Model, Reading
-from slalom.models.saved import positions
-from slalom.models.staging import Coming, to_device, to_host
-from slalom.models.wrappers import arguments, ids_by_keyword, unwrapped
+from slalom.models.base import Model
+from slalom.models.head import Head
+from slalom.models.huggingface.fingerprint import identity_of
+from slalom.models.huggingface.reading import TokenReading, aligned_spans
+from slalom.models.huggingface.saved import positions
+from slalom.models.huggingface.staging import Transfer, to_device, to_host
+from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
-_CPU_TOKENS = 4096  # in a batch: what stays in the caches of a few cores
-_GPU_TOKENS = 262_144  # and at most so many on a GPU
+_CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
+_GPU_TOKENS = 262_144  # per batch, at most
 UNLIMITED = 10**9  # tokenizers without a limit have a larger one
-_PADDED = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # lengths that are tried where a model cannot read a short input
-
-
-@final
-class TokenReading(Reading):
-    """Token ids (planes, n_atoms) of a text, with the special tokens before and after them in every window."""
-
-    def __init__(
-        self,
-        text: str,
-        names: tuple[str, ...],
-        spans: NDArray[np.int64],
-        planes: NDArray[np.int32],
-        before: NDArray[np.int32],
-        after: NDArray[np.int32],
-        windows: list[tuple[int, int]],
-        cut: int,
-    ) -> None:
-        self.text, self.names, self.spans, self.cut = text, names, spans, cut
-        self.planes, self.before, self.after, self.windows = planes, before, after, windows
-        self.types = planes[0].astype(np.int64)
-        self.empty = before.shape[1] + after.shape[1] > 0
-
-    def parts(self, keep: NDArray[np.bool_]) -> list[list[Group]]:
-        """Return the inputs for presence of atoms (m, n_atoms), by window and length."""
-        if len(self.windows) == 1:
-            return [self._groups(keep, 0, np.arange(len(keep)))]
-        seen = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
-        seen[0] |= ~seen.any(axis=0)  # a row with no atom at all is asked once
-        return [
-            self._groups(keep[rows, a:b], a, rows)
-            for (a, b), rows in zip(self.windows, (np.flatnonzero(s) for s in seen), strict=True)
-        ]
-
-    def _groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[Group]:
-        lengths = keep.sum(axis=1, dtype=np.int32)
-        groups = []
-        for length in np.unique(lengths):
-            own = np.flatnonzero(lengths == length)
-            total = self.before.shape[1] + int(length) + self.after.shape[1]
-            groups.append(Group(rows[own], total, partial(self._inputs, keep, own, start, total)))
-        return groups
-
-    def _inputs(
-        self, keep: NDArray[np.bool_], own: NDArray[np.int64], start: int, total: int
-    ) -> tuple[NDArray[np.int32], list[bytes]]:
-        """Return the token ids (k, planes, total) of some rows, which all have that many, and their digests."""
-        window, k, n = self.planes[:, start : start + keep.shape[1]], len(own), keep.shape[1]
-        ahead, behind = self.before.shape[1], self.after.shape[1]
-        some = keep[own[0] : own[-1] + 1] if own[-1] - own[0] == k - 1 else keep[own]  # rows side by side need no copy
-        places = np.flatnonzero(some).reshape(k, total - ahead - behind) - n * np.arange(k)[:, None]
-        inputs = np.empty((k, len(window), total), dtype=np.int32)
-        inputs[:, :, :ahead], inputs[:, :, total - behind :] = self.before, self.after
-        for plane, ids in enumerate(window):
-            inputs[:, plane, ahead : total - behind] = ids.take(places)
-        return inputs, digests(inputs)
-
-
-def digests(inputs: NDArray[np.int32]) -> list[bytes]:
-    """Return a name of 16 bytes for each input (k, planes, length): two sums of its ids + 1, each times a number of its place.
-
-    The numbers are of 64 bits, random, and others for every shape, so that two inputs share a name with a chance of 2^-128 (at
-    most 2^-66, where all their differences are multiples of 2^31). Two to five times as fast as a cryptographic digest, and
-    good enough where nobody makes up inputs in order to be confused.
-    """
-    ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
-    ids += np.uint64(1)  # or inputs of zeros would have one name, whatever their length
-    sums = ids @ _multipliers(*inputs.shape[1:])
-    names: list[bytes] = sums.astype("<u8").view("V16")[:, 0].tolist()
-    return names
-
-
-@lru_cache(maxsize=4096)
-def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
-    """Return the random numbers (planes * length, 2) of a shape, the same on every machine."""
-    return np.random.PCG64([planes, length]).random_raw(2 * planes * length).reshape(-1, 2)
+_PADDED_LENGTHS = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # to try where a model cannot read a short input
 
 
 @final
@@ -122,10 +48,14 @@ class HuggingFace(Model):
         precision: None computes in the dtype of the model, "bfloat16" under torch's autocast.
         batch_tokens: Tokens per batch. Default: chosen by device and memory.
         name: What to call the model. Default: the name of its class.
-        max_length: Tokens of an input at most, special tokens counted. Default: the tokenizer's `model_max_length`. The model's
-            own limit holds in any case.
+        max_length: Tokens per input at most, including special tokens. Default: the tokenizer's `model_max_length`. The model's
+            own limit always holds.
         activation: What turns logits into probabilities; "none" where they stand for none. Default: what transformers'
             text-classification pipeline chooses by the model's configuration.
+
+    Raises:
+        InputError: An argument is wrong, or the weights are not loaded.
+        ModelError: The model does not answer a short text with logits.
     """
 
     tokenized = True
@@ -155,17 +85,17 @@ class HuggingFace(Model):
                 " load the model with from_pretrained, without offloading"
             )
         self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
-        self.least, self.takes_empty = 0, True  # inputs of fewer tokens are padded; whether special tokens alone are an input
+        self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
-        self.budget = batch_tokens or self._tokens_that_fit()
+        self.batch_tokens = batch_tokens or self._tokens_that_fit()
 
     @property
     def _config(self) -> Any:
-        """The configuration of transformers, where there is one."""
+        """The transformers configuration, where there is one."""
         return self.base.config if isinstance(self.base, PreTrainedModel) else None
 
     def _head(self, activation: Activation | None) -> Head:
-        """Find out what the model answers by asking it about a short text."""
+        """Return what the outputs mean, from the logits of a short text and the configuration."""
         logits = self._first_logits()
         if logits.ndim != 2 or len(logits) != 1 or not logits.shape[1] or not logits.is_floating_point():
             raise ModelError(
@@ -176,48 +106,48 @@ class HuggingFace(Model):
         named: dict[Any, str] = {} if self._config is None else dict(self._config.id2label or {})
         labels = tuple(str(named.get(i, f"LABEL_{i}")) for i in range(n))
         labels = tuple(label if labels.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(labels))
-        usual = _usual_activation(None if self._config is None else self._config.problem_type, n)
-        chosen = usual if activation is None else activation
+        default = _default_activation(None if self._config is None else self._config.problem_type, n)
+        chosen = default if activation is None else activation
         if n == 1 and chosen == "softmax":
             raise InputError(f"softmax makes 1 of the one output of {self.name}, whatever the text; use sigmoid or none")
-        apart = chosen == "sigmoid" or (chosen == "none" and usual != "softmax")
-        return Head("score" if n == 1 else "labels" if apart else "classes", labels, probabilistic=chosen != "none")
+        independent = chosen == "sigmoid" or (chosen == "none" and default != "softmax")
+        return Head("score" if n == 1 else "labels" if independent else "classes", labels, probabilistic=chosen != "none")
 
     def _first_logits(self) -> torch.Tensor:
-        """Return the logits of a short text, having found out how short an input may be."""
-        reading = self.read(self.probe, "cut", None)
+        """Return the logits of a short text, and set how short an input may be."""
+        reading = self.read(self.probe_text, "cut", None)
         keep = np.array([[True] * len(reading.names), [False] * len(reading.names)])
         with self.session():
-            logits = self._padded_logits(reading.parts(keep[:1])[0][0].make()[0])
+            logits = self._padded_logits(reading.groups(keep[:1])[0].build()[0])
             if reading.empty:
                 try:
-                    self._padded_logits(reading.parts(keep[1:])[0][0].make()[0])
+                    self._padded_logits(reading.groups(keep[1:])[0].build()[0])
                 except ModelError:
                     self.takes_empty = False
         return logits
 
     def _padded_logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits of a short input, with the least padding with which the model can read it."""
-        least = self.least
+        """Return the logits of a short input, padded as little as the model needs to read it."""
+        before = self.min_length
         try:
             return self.logits(inputs)
         except ModelError as error:
             if error.__cause__ is None or self.tokenizer.pad_token_id is None or "attention_mask" not in self._arguments:
                 raise
-            for self.least in _PADDED:
+            for self.min_length in _PADDED_LENGTHS:
                 with suppress(ModelError):
                     return self.logits(inputs)
-            self.least = least
+            self.min_length = before
             raise
 
     @cached_property
     def device(self) -> torch.device:
-        """Where the model's weights are."""
+        """The device of the weights."""
         return next((p.device for p in self.model.parameters()), torch.device("cpu"))
 
     @property
-    def ahead(self) -> int:
-        """How many batches are begun before the first must be finished: on a GPU small ones while a large one is computed."""
+    def max_in_flight(self) -> int:
+        """How many batches may be submitted before the first is collected: many on a GPU, where launches are asynchronous."""
         return 16 if self.device.type == "cuda" else 1
 
     def _tokens_that_fit(self) -> int:
@@ -230,13 +160,13 @@ class HuggingFace(Model):
 
     @cached_property
     def _template(self) -> tuple[int, int]:
-        """How many special tokens the tokenizer puts before and after a text."""
-        special = self.tokenizer(self.probe, return_special_tokens_mask=True)["special_tokens_mask"]
+        """Numbers of special tokens before and after a text."""
+        special = self.tokenizer(self.probe_text, return_special_tokens_mask=True)["special_tokens_mask"]
         return special.index(0), special[::-1].index(0)
 
     @cached_property
-    def probe(self) -> str:
-        """A text of which the tokenizer makes at least one token that is not special."""
+    def probe_text(self) -> str:
+        """A short text with at least one token that is not special."""
         for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
             if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
                 return str(text)
@@ -244,69 +174,67 @@ class HuggingFace(Model):
 
     @cached_property
     def _arguments(self) -> dict[str, inspect.Parameter]:
-        """What the forward pass takes."""
+        """The arguments of the forward pass."""
         return arguments(self.model)
 
     @cached_property
-    def context(self) -> int | None:
-        """The number of tokens that fit into the model, special tokens counted; None where there is no limit."""
+    def context_length(self) -> int | None:
+        """Number of tokens that fit into the model, including special tokens; None where there is no limit."""
         stated = positions(self.model)
         return min([limit for limit in (self.max_length, stated) if limit is not None and limit < UNLIMITED], default=None)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        """Tokenize a text."""
+        """Tokenize a text; `spans` are not used."""
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
+                encoding = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
             except TypeError as error:
                 raise InputError(f"the tokenizer cannot read {text[:40]!r}; a text must be valid Unicode") from error
-        ids = found["input_ids"]
+        ids = encoding["input_ids"]
         planes = [ids]
-        if any(found.get("token_type_ids", ())):
-            planes.append(found["token_type_ids"])
+        if any(encoding.get("token_type_ids", ())):
+            planes.append(encoding["token_type_ids"])
         table = np.array(planes, dtype=np.int32).reshape(len(planes), len(ids))
-        ahead, behind = self._template
-        end = len(ids) - behind
-        tokens = ids[ahead:end]
-        offsets = found["offset_mapping"][ahead:end] if fast else _aligned(text, tokens, self.tokenizer)
+        before, after = self._template
+        end = len(ids) - after
+        tokens = ids[before:end]
+        offsets = encoding["offset_mapping"][before:end] if fast else aligned_spans(text, tokens, self.tokenizer)
         places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-        room = None if self.context is None else self.context - ahead - behind
-        n, cut, windows = end - ahead, 0, [(0, end - ahead)]
+        room = None if self.context_length is None else self.context_length - before - after
+        n, cut, windows = end - before, 0, [(0, end - before)]
         if room is not None and n > room:
             if room < 1:
-                raise InputError(f"{self.name} has room for {self.context} tokens, which the special tokens fill")
+                raise InputError(f"{self.name} has room for {self.context_length} tokens, which the special tokens fill")
             if long == "window":
                 starts = [*range(0, n - room, max(room // 2, 1)), n - room]
                 windows = [(a, a + room) for a in starts]
             else:
                 cut, n, windows = n - room, room, [(0, room)]
                 if self.tokenizer.truncation_side == "left":
-                    tokens, places, table = tokens[cut:], places[cut:], np.delete(table, np.s_[ahead : ahead + cut], axis=1)
+                    tokens, places, table = tokens[cut:], places[cut:], np.delete(table, np.s_[before : before + cut], axis=1)
                     end -= cut
         names = tuple(
-            text[a:b].strip() or self._shown(token, text[a:b])
+            text[a:b].strip() or self._token_name(token, text[a:b])
             for (a, b), token in zip(places[:n].tolist(), tokens, strict=False)
         )
-        body = table[:, ahead : ahead + n]
-        reading = TokenReading(text, names, places[:n], body, table[:, :ahead], table[:, end:], windows, cut)
-        reading.empty = reading.empty and self.takes_empty
-        return reading
+        body = table[:, before : before + n]
+        return TokenReading(text, names, places[:n], body, table[:, :before], table[:, end:], windows, cut, self.takes_empty)
 
-    def _shown(self, number: int, seen: str) -> str:
+    def _token_name(self, token_id: int, covered: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""
-        token = str(self.tokenizer.convert_ids_to_tokens(number))
+        token = str(self.tokenizer.convert_ids_to_tokens(token_id))
         plain = str(self.tokenizer.convert_tokens_to_string([token]))
-        return plain.strip() or seen or plain or token
+        return plain.strip() or covered or plain or token
 
     def identity(self) -> str:
-        """Return a name made from configuration, settings, hooks and all weights of the model as it is now."""
+        """Return a fingerprint of configuration, settings, hooks and all weights of the model as it is now."""
         return f"{identity_of(self.model)} {self.precision} {self._template}"
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch to evaluation and inference mode; switch back whatever happens."""
+        """Switch to evaluation and inference mode, and back."""
         training = [module for module in self.model.modules() if module.training]
         config: Any = None if self._config is None else self._config.get_text_config()
         unpadded = config is not None and getattr(config, "pad_token_id", 0) is None
@@ -330,45 +258,45 @@ class HuggingFace(Model):
                 for module in training:
                     module.training = True
 
-    def rows(self, length: int) -> int:
+    def batch_rows(self, length: int) -> int:
         """Return how many inputs of one length go into a batch."""
-        return max(self.budget // max(length, 1), 1)
+        return max(self.batch_tokens // max(length, 1), 1)
 
     def shrink(self) -> None:
         """Halve the batches."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        self.budget = max(self.budget // 2, 1)
+        self.batch_tokens = max(self.batch_tokens // 2, 1)
 
-    def start(self, inputs: NDArray[np.int32]) -> Coming:
+    def submit(self, inputs: NDArray[np.int32]) -> Transfer:
         """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
         return to_host(self.logits(inputs))
 
-    def finish(self, started: Coming) -> NDArray[Any]:
+    def collect(self, handle: Transfer) -> NDArray[Any]:
         """Wait for the logits."""
         try:
-            return np.asarray(started.wait().numpy())
+            return np.asarray(handle.wait().numpy())
         except RuntimeError as error:  # a GPU reports some failures late
             raise self._failure(error, "a batch") from error
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits of ids (k, planes, length), in float32 at least, on the device, which may still compute them."""
+        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously."""
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
-        if length < self.least:
-            block = torch.nn.functional.pad(block, (0, self.least - length))
+        if length < self.min_length:
+            block = torch.nn.functional.pad(block, (0, self.min_length - length))
             block[:, 0, length:] = self.tokenizer.pad_token_id
         ids = block[:, 0].long()
-        given: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if "token_type_ids" in self._arguments and "token_type_ids" in self.tokenizer.model_input_names:
-            given["token_type_ids"] = block[:, 1].long() if block.shape[1] > 1 else torch.zeros_like(ids)
+            more["token_type_ids"] = block[:, 1].long() if block.shape[1] > 1 else torch.zeros_like(ids)
         mask = self._arguments.get("attention_mask")
-        if mask is not None and (mask.default is inspect.Parameter.empty or length < self.least):
-            given["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
+        if mask is not None and (mask.default is inspect.Parameter.empty or length < self.min_length):
+            more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
         if "use_cache" in self._arguments:
-            given["use_cache"] = False
+            more["use_cache"] = False
         try:
-            answer = self.model(input_ids=ids, **given) if ids_by_keyword(self._arguments) else self.model(ids, **given)
+            answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         except (SlalomError, MemoryError):
             raise
         except torch.OutOfMemoryError as error:
@@ -384,7 +312,7 @@ class HuggingFace(Model):
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _failure(self, error: Exception, inputs: str) -> ModelError:
-        """Return what to say about an error of the forward pass."""
+        """Return the error to raise for an error of the forward pass."""
         kind = type(error)
         if isinstance(error, IndexError) or "device-side assert" in str(error):
             advice = "give it the tokenizer that it was trained with"
@@ -397,8 +325,8 @@ class HuggingFace(Model):
         return ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}")
 
 
-def _usual_activation(problem: str | None, n: int) -> Activation:
-    """Return what transformers' text-classification pipeline applies to n outputs, by the problem type of the configuration."""
+def _default_activation(problem: str | None, n: int) -> Activation:
+    """Return what transformers' text-classification pipeline applies to n outputs, by the configured problem type."""
     if problem == "regression":
         return "none"
     return "sigmoid" if n == 1 or problem == "multi_label_classification" else "softmax"
@@ -408,18 +336,3 @@ def first_line(error: Exception) -> str:
     """Return the kind of an error and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-
-
-def _aligned(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
-    """Return spans for the tokens of a tokenizer without offsets: each is looked for after the one before it."""
-    spans, at, lower = [], 0, text.lower() if len(text.lower()) == len(text) else text
-    for token in tokenizer.convert_ids_to_tokens(ids):
-        name = tokenizer.convert_tokens_to_string([token]).strip()
-        name = name.removeprefix("##") or token
-        found = lower.find(name.lower(), at)
-        if found < 0 or found > at + 50:
-            spans.append((at, at))
-        else:
-            spans.append((found, found + len(name)))
-            at = found + len(name)
-    return spans

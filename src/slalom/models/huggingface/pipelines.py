@@ -1,10 +1,10 @@
-"""Transformers' text-classification pipelines: the model as the pipeline asks it.
+"""Text-classification pipelines of transformers: the model as the pipeline calls it.
 
     option of the pipeline                        here
-    truncation, max_length                        how many tokens the model sees
+    truncation, max_length                        how many tokens the model reads
     function_to_apply                             what the outputs mean: softmax, sigmoid, none
-    top_k                                         changes what is printed, no answer
-    padding and its kin, return_token_type_ids,   followed where the model gives the same answer without; checked by asking
+    top_k                                         changes what is printed, not the answer
+    padding and related, return_token_type_ids,   ignored where the model gives the same answer without them, which is checked
       return_attention_mask
     anything else, overridden methods             refused
 
@@ -18,7 +18,7 @@ import torch
 from transformers import TextClassificationPipeline
 
 from slalom.errors import InputError, ModelError
-from slalom.models.huggingface import UNLIMITED, Activation, HuggingFace, first_line
+from slalom.models.huggingface.model import UNLIMITED, Activation, HuggingFace, first_line
 
 _METHODS = ("__call__", "preprocess", "forward", "_forward", "postprocess")
 _LENGTHS = ("truncation", "max_length")
@@ -27,15 +27,21 @@ _PRINTING = ("top_k", "_legacy")
 _INSTEAD = "explain a callable around the pipeline instead, and say with output= what it returns"
 
 
-def of_pipeline(pipeline: Any, precision: Literal["bfloat16"] | None = None) -> HuggingFace:
+def from_pipeline(pipeline: Any, precision: Literal["bfloat16"] | None = None) -> HuggingFace:
     """Return the model of a pipeline, with the pipeline's options.
 
+    Args:
+        pipeline: A `TextClassificationPipeline`.
+        precision: As for `HuggingFace`.
+
     Raises:
-        InputError: The pipeline has an option or a method of its own that cannot be followed.
+        InputError: The pipeline has an option that cannot be followed, or overrides a method.
     """
-    own = next((name for name in _METHODS if _overridden(pipeline, name)), None)
-    if own is not None:
-        raise InputError(f"a pipeline must do as transformers' own; {type(pipeline).__name__} has its own {own}; {_INSTEAD}")
+    changed = next((name for name in _METHODS if _overridden(pipeline, name)), None)
+    if changed is not None:
+        raise InputError(
+            f"a pipeline must do as transformers' own; {type(pipeline).__name__} has its own {changed}; {_INSTEAD}"
+        )
     reading, printing = dict(pipeline._preprocess_params), dict(pipeline._postprocess_params)
     known = (*_LENGTHS, *_PADDING, "verbose", *_PRINTING, "function_to_apply")
     for name, value in {**reading, **pipeline._forward_params, **printing}.items():
@@ -59,7 +65,7 @@ def _overridden(pipeline: Any, name: str) -> bool:
 
 
 def _max_length(options: dict[str, Any]) -> int | None:
-    """Return how many tokens the tokenizer leaves of a text, None for its own limit, as its `__call__` reads the options."""
+    """Return the maximum length that these options set, as the tokenizer reads them; None for the tokenizer's default."""
     truncation, length = options.get("truncation"), options.get("max_length")
     if truncation is None and length is not None and options.get("padding", False) is False:
         truncation = True
@@ -81,15 +87,17 @@ def _activation(function: Any) -> Activation | None:
 
 
 def _agrees(model: HuggingFace, pipeline: Any, options: dict[str, Any]) -> bool:
-    """Ask model and pipeline about a short text, and return whether they answer alike."""
-    reading = model.read(model.probe, "cut", None)
-    inputs, _ = reading.parts(np.ones((1, len(reading.names)), dtype=bool))[0][0].make()
+    """Return whether model and pipeline give the same answer to a short text."""
+    reading = model.read(model.probe_text, "cut", None)
+    inputs, _ = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()
     with model.session():
         ours = model.logits(inputs).double().cpu()
         try:
-            answer = pipeline.forward(pipeline.preprocess(model.probe, **options))
+            answer = pipeline.forward(pipeline.preprocess(model.probe_text, **options))
         except Exception as error:
-            raise ModelError(f"the pipeline must answer {model.probe!r}; got {first_line(error)}; check its options") from error
+            raise ModelError(
+                f"the pipeline must answer {model.probe_text!r}; got {first_line(error)}; check its options"
+            ) from error
     theirs = answer["logits"]
     size = max(float(ours.abs().max()), 1.0)
     rounding = torch.finfo(torch.bfloat16 if model.precision == "bfloat16" else theirs.dtype).eps ** 0.5

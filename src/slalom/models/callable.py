@@ -6,16 +6,17 @@
     "log_odds"          the log odds of class 1                                           itself
     "scores"            any number, or one per class: no probability is made of it        itself
 
-An atom is a piece of the string; taking it away takes the white space after it along, and where that would make one word of
-two, a blank is put between them. The whole text is asked as it is.
+An atom is a piece of the string. Removing it removes the white space after it too; where two words would then touch, a blank
+is put between them. The whole text is passed on unchanged.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, Literal, final, get_args
+from typing import Any, final, get_args
 
 import numpy as np
 import regex
@@ -23,19 +24,26 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.model import Decision, Group, Head, Model, Reading, label_names
+from slalom.models.adapter import Adapter, ModelOptions, Output
+from slalom.models.base import InputGroup, Model, Reading
+from slalom.models.head import Decision, Head, label_names
 
-Output = Literal["logits", "probabilities", "log_odds", "scores"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_OPEN = regex.compile(rf"(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{M}}_]")  # two of these side by side make one word
-_LEAST = 1e-9  # probabilities are clipped to this
-_BATCH = 256  # strings in one call
+_WORD_CHARACTER = regex.compile(rf"(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{M}}_]")  # two of these side by side make one word
+_MIN_PROBABILITY = 1e-9  # probabilities are clipped to it
+_BATCH_SIZE = 256  # strings per call
 
 
 @final
 class StringReading(Reading):
-    """A text in pieces: atom i begins where its span begins and ends where the next one begins."""
+    """A text in pieces, for models that read strings.
+
+    Args:
+        text: The text.
+        spans: Spans of its units, (n, 2); atom i ends where the next one begins.
+        empty: Whether the model can be asked about an empty string.
+    """
 
     def __init__(self, text: str, spans: NDArray[np.int64], empty: bool) -> None:
         self.text, self.spans, self.cut, self.empty = text, spans, 0, empty
@@ -44,18 +52,23 @@ class StringReading(Reading):
         starts = [0, *spans[1:, 0].tolist(), len(text)]
         self.pieces = [text[a:b] for a, b in pairwise(starts)] if len(spans) else []
 
-    def parts(self, keep: NDArray[np.bool_]) -> list[list[Group]]:
+    def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
         """Return the strings for presence of pieces (m, n_atoms)."""
         texts = [self.text if row.all() else self._joined(np.flatnonzero(row).tolist()) for row in keep]
         keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
-        return [[Group(np.arange(len(keep)), 1, lambda: (texts, keys))]]
+        return [InputGroup(np.arange(len(keep)), 1, lambda: (texts, keys))]
 
     def _joined(self, kept: list[int]) -> str:
         """Return the pieces with these numbers as one string."""
         parts: list[str] = []
         last = -1
         for i in kept:
-            if parts and i != last + 1 and _OPEN.match(parts[-1][-1]) and _OPEN.match(self.pieces[i].lstrip()[:1]):
+            if (
+                parts
+                and i != last + 1
+                and _WORD_CHARACTER.match(parts[-1][-1])
+                and _WORD_CHARACTER.match(self.pieces[i].lstrip()[:1])
+            ):
                 parts.append(" ")
             parts.append(self.pieces[i])
             last = i
@@ -64,18 +77,27 @@ class StringReading(Reading):
 
 @final
 class Function(Model):
-    """A callable list[str] -> (n, classes).
+    """A callable ``list[str] -> (n, n_classes)`` as a model.
 
     Args:
         function: The callable.
-        output: What it returns, one of `OUTPUTS`.
+        output: What it returns: "logits", "probabilities", "log_odds" or "scores".
         labels: Names of the classes, as `label_names` takes them. Default: their numbers.
-        batch_size: Strings in one call. Default: 256.
-        empty: Whether the callable may be asked about an empty string. Default: it is tried.
-        independent: Whether the columns are labels that exclude nothing.
-        name: What to call the model. Default: the callable's own name.
-        fingerprint: Gives a name that changes whenever the answers may. It is called only where a cache needs it.
-        decide: Gives the labels and probabilities of whole texts. Default: they follow from the scores.
+        batch_size: Strings per call. Default: 256.
+        empty: Whether the callable can be asked about an empty string. Default: it is tried.
+        independent: Whether the columns are independent labels instead of exclusive classes.
+        name: What to call the model. Default: the callable's name.
+        fingerprint: Returns a string that changes whenever the answers may. It is called only where a cache needs it.
+        decide: Returns the decisions about whole texts. Default: they follow from the outputs.
+
+    Raises:
+        InputError: An argument is wrong.
+        ModelError: The callable fails on a short text, or returns something else.
+
+    Example:
+        >>> model = Function(lambda texts: [text.count("!") - 1.0 for text in texts], "log_odds")
+        >>> model.head.labels, model.collect(model.submit(["Stop!", "Go!!"])).tolist()
+        (('0', '1'), [[0.0], [1.0]])
     """
 
     costly_identity = True
@@ -95,27 +117,27 @@ class Function(Model):
         if output not in OUTPUTS:
             raise InputError(f"output must say what the callable returns, one of {', '.join(OUTPUTS)}; got {output!r}")
         self.function, self.output, self.independent = function, output, independent
-        self.batch_size = _BATCH if batch_size is None else whole_number("batch_size", batch_size, 1)
-        self.form = f"{output} independent" if independent else output
+        self.batch_size = _BATCH_SIZE if batch_size is None else whole_number("batch_size", batch_size, 1)
+        self.variant = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.fingerprint, self.decide = fingerprint, decide
-        given = None if labels is None else label_names(labels)
-        self.head = Head("classes", ("0", "1"))  # until the first answer tells the number of columns
-        n = self.finish(self.start(["a"])).shape[1]
+        names = None if labels is None else label_names(labels)
+        self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
+        n = self.collect(self.submit(["a"])).shape[1]
         self.empty = self._takes_empty() if empty is None else empty
         probabilistic = output != "scores"
-        expected = n if n > 1 else 2 if probabilistic or (given is not None and len(given) == 2) else 1
-        if given is not None and len(given) != expected:
-            raise InputError(f"labels must name the {expected} classes of {self.name}; got {len(given)}")
-        if given is not None and len(set(given)) != len(given):
-            raise InputError(f"labels must differ from each other; got {', '.join(given)}")
-        named = given or (tuple(str(i) for i in range(expected)) if expected > 1 else ("output",))
-        self.head = Head("labels" if independent else "score" if n == 1 else "classes", named, probabilistic)
+        expected = n if n > 1 else 2 if probabilistic or (names is not None and len(names) == 2) else 1
+        if names is not None and len(names) != expected:
+            raise InputError(f"labels must name the {expected} classes of {self.name}; got {len(names)}")
+        if names is not None and len(set(names)) != len(names):
+            raise InputError(f"labels must differ from each other; got {', '.join(names)}")
+        names = names or (tuple(str(i) for i in range(expected)) if expected > 1 else ("output",))
+        self.head = Head("labels" if independent else "score" if n == 1 else "classes", names, probabilistic)
 
     def _takes_empty(self) -> bool:
-        """Whether an empty string gets an answer."""
+        """Return whether an empty string gets an answer."""
         try:
-            return bool(np.isfinite(self.finish(self.start([""]))).all())
+            return bool(np.isfinite(self.collect(self.submit([""]))).all())
         except ModelError:
             return False
 
@@ -126,7 +148,7 @@ class Function(Model):
         return StringReading(text, spans, self.empty)
 
     def identity(self) -> str | None:
-        """Return a fingerprint where there is one."""
+        """Return the fingerprint, where there is one."""
         return None if self.fingerprint is None else self.fingerprint()
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
@@ -138,15 +160,15 @@ class Function(Model):
         """Change nothing."""
         yield
 
-    def rows(self, length: int) -> int:
-        """Return how many strings go into one call."""
+    def batch_rows(self, length: int) -> int:
+        """Return the number of strings per call."""
         return self.batch_size
 
     def shrink(self) -> None:
         """Halve the batches."""
         self.batch_size = max(self.batch_size // 2, 1)
 
-    def start(self, inputs: list[str]) -> tuple[int, Any]:
+    def submit(self, inputs: list[str]) -> tuple[int, Any]:
         """Call the function."""
         try:
             return len(inputs), self.function(list(inputs))
@@ -159,17 +181,17 @@ class Function(Model):
                 f"{self.name} failed on {len(inputs)} strings: {type(error).__name__}: {reason}{advice}"
             ) from error
 
-    def finish(self, started: tuple[int, Any]) -> Floats:
-        """Return logits (n, classes), or log odds (n, 1)."""
-        n, given = started
+    def collect(self, handle: tuple[int, Any]) -> Floats:
+        """Return logits (n, n_classes), or log odds (n, 1)."""
+        n, returned = handle
         try:
-            answer = np.asarray(given, dtype=np.float64)
+            answer = np.asarray(returned, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{self.name} must return an array of numbers; got {type(given).__name__} ({error})") from error
+            raise ModelError(f"{self.name} must return an array of numbers; got {type(returned).__name__} ({error})") from error
         if answer.ndim == 1:
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != n or answer.shape[1] == 0:
-            raise ModelError(f"{self.name} must return one row for each of {n} strings; got shape {np.shape(given)}")
+            raise ModelError(f"{self.name} must return one row for each of {n} strings; got shape {np.shape(returned)}")
         if self.output == "log_odds":
             if answer.shape[1] != 1:
                 raise ModelError(f'{self.name} must return one log odds a string for output="log_odds"; got {answer.shape}')
@@ -187,7 +209,7 @@ class Function(Model):
                 ' (output="logits" for logits)'
             )
         if self.independent:
-            clipped = answer.clip(_LEAST, 1.0 - _LEAST)
+            clipped = answer.clip(_MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
             return np.asarray(np.log(clipped) - np.log1p(-clipped))
         single = answer.shape[1] == 1
         if single:
@@ -196,13 +218,34 @@ class Function(Model):
         if off.max() > 1e-2:
             row = answer[int(off.argmax())]
             raise ModelError(f"the probabilities of {self.name} must sum to 1; got {row.sum():.4g} in a row")
-        low = int((answer < _LEAST).any(axis=1).sum())
+        low = int((answer < _MIN_PROBABILITY).any(axis=1).sum())
         if low:
             warnings.warn(
-                f"{self.name} returned probabilities below {_LEAST:g} in {low} of {len(answer)} rows; they are clipped,"
-                " so its log odds are not known there (return logits, if the model has them)",
+                f"{self.name} returned probabilities below {_MIN_PROBABILITY:g} in {low} of {len(answer)} rows; they are"
+                " clipped, so its log odds are not known there (return logits, if the model has them)",
                 UserWarning,
                 stacklevel=2,
             )
-        logs = np.log(np.clip(answer, _LEAST, None))
+        logs = np.log(np.clip(answer, _MIN_PROBABILITY, None))
         return np.asarray(logs[:, 1:] - logs[:, :1]) if single else logs
+
+
+@final
+@dataclass(frozen=True)
+class CallableAdapter(Adapter):
+    """Any callable; the registry asks it last."""
+
+    name: str = "callable"
+    summary: str = "a function list[str] -> (n, n_classes); output= says what it returns"
+    kind: str = "callables"
+    takes: tuple[str, ...] = ("output", "labels", "batch_size")
+
+    def matches(self, model: object) -> bool:
+        """Return whether it can be called."""
+        return callable(model)
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Return the callable as a `Function`."""
+        if options.output is None:
+            raise InputError(f"a callable needs output=, what it returns: {', '.join(map(repr, OUTPUTS))}")
+        return Function(model, options.output, options.labels, options.batch_size)

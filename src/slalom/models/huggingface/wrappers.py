@@ -1,7 +1,7 @@
 """Modules around a model: PEFT adapters, torch.compile, DataParallel, DistributedDataParallel, and any of them nested.
 
-A wrapper passes its inputs on to the model inside, which alone knows its configuration and the names of its arguments. The
-forward pass goes through the wrapper; what the model says about itself is read from the model inside.
+A wrapper passes its inputs on to the model inside, which alone has the configuration and the names of the arguments. The
+forward pass goes through the wrapper; everything else is read from the model inside.
 """
 
 import inspect
@@ -19,11 +19,12 @@ _BY_POSITION = (
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the innermost model; the module itself where it is no wrapper.
+    """Return the innermost model; the module itself where it is not a wrapper.
 
-    >>> linear = torch.nn.Linear(2, 3)
-    >>> unwrapped(torch.nn.DataParallel(torch.nn.DataParallel(linear))) is linear
-    True
+    Example:
+        >>> linear = torch.nn.Linear(2, 3)
+        >>> unwrapped(torch.nn.DataParallel(torch.nn.DataParallel(linear))) is linear
+        True
     """
     while (inside := _inside(model)) is not None:
         model = inside
@@ -43,13 +44,13 @@ def virtual_tokens(model: torch.nn.Module) -> int:
 def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
     """Return the parameters of `forward`; a wrapper that passes on any keyword takes those of the model inside as well."""
     try:
-        own = dict(inspect.signature(model.forward).parameters)
+        parameters = dict(inspect.signature(model.forward).parameters)
     except (TypeError, ValueError):  # compiled code has no signature
         return {}
     inside = _inside(model)
-    if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in own.values()):
-        return own
-    named = {name: parameter for name, parameter in own.items() if parameter.kind not in _ANY_NUMBER}
+    if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return parameters
+    named = {name: parameter for name, parameter in parameters.items() if parameter.kind not in _ANY_NUMBER}
     return named | {name: parameter for name, parameter in arguments(inside).items() if name not in named}
 
 
@@ -62,10 +63,10 @@ def ids_by_keyword(parameters: dict[str, inspect.Parameter]) -> bool:
 
 
 def _inside(model: torch.nn.Module) -> torch.nn.Module | None:
-    """Return the module that a wrapper passes its inputs to; None where the module is no wrapper."""
+    """Return the module that a wrapper passes its inputs to; None where the module is not a wrapper."""
     if isinstance(model, PreTrainedModel):
         return None
-    # Wrappers answer for attributes of the model inside, so children are looked at instead.
+    # Wrappers forward attribute access to the model inside, so look at the children instead.
     children = dict(model.named_children())
     if any(kind.__module__.split(".")[0] == "peft" for kind in type(model).__mro__):
         return children.get("base_model", children.get("model"))

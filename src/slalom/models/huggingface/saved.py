@@ -10,16 +10,24 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 from slalom.errors import InputError
-from slalom.models.wrappers import unwrapped, virtual_tokens
-from slalom.networks import one_layer  # noqa: F401  it makes itself known to transformers
+from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
+from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
 def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
-    """Return a sequence classifier, its tokenizer, and the names of weights that were not in the files.
+    """Load a sequence classifier.
 
-    options: for transformers' `from_pretrained`.
+    Args:
+        path: A folder, or a name on the hub.
+        **options: For transformers' `from_pretrained`.
+
+    Returns:
+        The classifier, its tokenizer, and the names of weights that were not in the files.
+
+    Raises:
+        InputError: There is no such folder, or no classifier in it.
     """
     if Path(path).is_file():
         raise InputError(f"a saved classifier is a folder; {path!r} is a file")
@@ -41,19 +49,19 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
 def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:
     """Return the weights that a PEFT adapter needs and neither it nor its base model has.
 
-    transformers reports for a folder with an adapter what is missing in the adapter alone: a base model without a classifier
-    gets a random one, and nobody is told.
+    For a folder with an adapter transformers reports only what is missing in the adapter: a base model without a classifier
+    silently gets a random one.
     """
     if not getattr(model, "_hf_peft_config_loaded", False):
         return set()
     bases = {config.base_model_name_or_path for config in model.peft_config.values()}
     saved = {name.split(".modules_to_save.")[0] for name, _ in model.named_parameters() if ".modules_to_save." in name}
-    found = [AutoModelForSequenceClassification.from_pretrained(base, output_loading_info=True, **options) for base in bases]
-    return {key for _, loading in found for key in loading["missing_keys"] if key.rpartition(".")[0] not in saved}
+    loaded = [AutoModelForSequenceClassification.from_pretrained(base, output_loading_info=True, **options) for base in bases]
+    return {key for _, loading in loaded for key in loading["missing_keys"] if key.rpartition(".")[0] not in saved}
 
 
 def positions(model: torch.nn.Module) -> int | None:
-    """Return how many tokens a model, wrapped or not, has positions for; None where there is no limit."""
+    """Return the number of tokens that a model, wrapped or not, has positions for; None where there is no limit."""
     taken = virtual_tokens(model)
     tables = [
         table
@@ -68,7 +76,7 @@ def positions(model: torch.nn.Module) -> int | None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Show no bar and no remarks while files are read or written."""
+    """Silence the progress bars and log messages of transformers."""
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]

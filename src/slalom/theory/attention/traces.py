@@ -1,14 +1,14 @@
-"""One text as the one layer of attention sees it: every number that a closed form needs, in double precision.
+"""One text on its way through one layer of attention: every number that a closed form needs, in double precision.
 
     l_t = q . k_t / sqrt(d),    r_t = W v_t,    a = softmax(l),    f = mean over heads of sum_t a_t r_t
 
-Position 0 is [CLS], 1 .. n are the words, the others are filled with [UNK]. What a position would be with [UNK] in its place
-has the same names with `blank_` before them; the query is that of [CLS] and stays.
+Position 0 is [CLS], 1 .. n are the words, the others are filled with [UNK]. What a position would have with [UNK] in its place
+has the same name with the prefix `blank_`; the query is that of [CLS] and stays.
 """
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast, final
+from typing import TYPE_CHECKING, Any, Literal, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,23 @@ Players = Literal["position", "word"]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """K heads, T positions, vectors of size D, heads of size d, n words.
+class ForwardTrace:
+    """The numbers of one forward pass: K heads, T positions, vectors of size D, heads of size d, n words.
 
-    words, ids (n,): the words and their numbers; equal numbers are the same word to the network, `unknown` is that of [UNK].
-    vectors (T, D): e.
-    logits, rewards (K, T): l and r. blank_logits, blank_rewards (K, T): with [UNK] at every position. query (K, d).
-    W_q, W_k (K, d, D); pull (K, D): W_v^T W. cut: words that the network cannot see.
+    Attributes:
+        words: The words, (n,).
+        ids: Their token ids, (n,); equal ids are the same word to the network.
+        unknown: The id of [UNK].
+        vectors: e, (T, D).
+        logits: l, (K, T).
+        rewards: r, (K, T).
+        blank_logits: l with [UNK] at every position, (K, T).
+        blank_rewards: r with [UNK] at every position, (K, T).
+        query: q, (K, d).
+        W_q: Query matrices, (K, d, D).
+        W_k: Key matrices, (K, d, D).
+        pull: W_v^T W, (K, D).
+        cut: Number of words that the network does not read.
     """
 
     words: tuple[str, ...]
@@ -53,22 +63,26 @@ class Seen:
     cut: int
 
     @property
-    def own(self) -> slice:
-        """Which of the positions are the words'."""
+    def word_positions(self) -> slice:
+        """The positions of the words."""
         return slice(1, 1 + len(self.words))
 
     @property
     def attention(self) -> Floats:
-        """What [CLS] pays to each position, (K, T)."""
+        """Attention of [CLS] to each position, (K, T)."""
         return np.asarray(softmax(self.logits, axis=1))
 
     @property
     def score(self) -> float:
-        """What the network answers, f."""
+        """The output of the network, f."""
         return float((self.attention * self.rewards).sum(axis=1).mean())
 
     def groups(self, players: Players = "position") -> NDArray[np.int64]:
-        """Return the number of the player of each word (n,): one a position, or one a word with all its repetitions."""
+        """Return the player that each word belongs to, (n,).
+
+        Args:
+            players: "position" makes every position a player; "word" joins the repetitions of a word.
+        """
         if players == "position":
             return np.arange(len(self.words))
         if players == "word":
@@ -77,13 +91,13 @@ class Seen:
         raise InputError(f"players must be 'position' or 'word'; got {players!r}")
 
     def game(self, players: Players = "position") -> RatioGame:
-        """Return the game in which words are replaced by [UNK] in place; [CLS] and what is filled up are always there."""
-        group, own = self.groups(players), self.own
+        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
+        group, words = self.groups(players), self.word_positions
         rest = np.ones(self.logits.shape[1], dtype=bool)
-        rest[own] = False
+        rest[words] = False
         n = int(group.max(initial=-1)) + 1
-        log_on, on = _together(self.logits[:, own], self.rewards[:, own], group, n)
-        log_off, off = _together(self.blank_logits[:, own], self.blank_rewards[:, own], group, n)
+        log_on, on = _together(self.logits[:, words], self.rewards[:, words], group, n)
+        log_off, off = _together(self.blank_logits[:, words], self.blank_rewards[:, words], group, n)
         log_base, base = _together(self.logits[:, rest], self.rewards[:, rest], np.zeros(rest.sum(), dtype=np.int64), 1)
         return RatioGame(log_on, on, log_off, off, log_base[:, 0], base[:, 0])
 
@@ -98,17 +112,24 @@ def _together(logits: Floats, rewards: Floats, group: NDArray[np.int64], n: int)
     return total, value
 
 
-def seen(model: Model, text: str, target: Target = None, output: Output = "log_odds") -> Seen:
-    """Return a text as a model (`slalom.theory.attention.load`, or `Explainer.model`) sees it; UserWarning where words are cut.
+def trace(model: Model, text: str, target: Target = None, output: Output = "log_odds") -> ForwardTrace:
+    """Return the numbers of a forward pass.
 
-    target: a class, by its index or label; None is class 1 of two. output: "log_odds", the score of the Explainer, for two
-    classes the difference of their logits; or "logit", that of the class itself, as in the paper.
+    Args:
+        model: As `slalom.theory.attention.load` returns it, or `Explainer.model`.
+        text: The text; words that do not fit are cut, with a UserWarning.
+        target: A class, by index or label. Default: class 1 of two.
+        output: "log_odds" is the score of the Explainer, for two classes the difference of their logits; "logit" is that of the
+            class itself, as in the paper.
+
+    Raises:
+        InputError: The model is not one layer of attention, or the output is not defined for it.
     """
     reading, chosen = read(model, text, target)
     if reading.cut:
         said = f"{reading.cut} words of the text are more than {model.name} can see and were cut; a shorter text is seen whole"
         warnings.warn(said, UserWarning, stacklevel=2)
-    return seen_reading(model, reading, chosen, output)
+    return trace_reading(model, reading, chosen, output)
 
 
 def read(model: Model, text: str, target: Target) -> tuple[Reading, int]:
@@ -124,10 +145,11 @@ def read(model: Model, text: str, target: Target) -> tuple[Reading, int]:
     return model.read(text, "cut", None), chosen
 
 
-def seen_reading(model: Model, reading: Reading, target: int, output: Output = "log_odds") -> Seen:
-    """Return a text that was read already as a model sees it. target: the index of a class."""
-    hugging, tokens = opened(model, reading)
-    network = cast("AttentionClassifier", hugging.model)
+def trace_reading(model: Model, reading: Reading, target: int, output: Output = "log_odds") -> ForwardTrace:
+    """Return the trace of a text that was read already; `target` is the index of a class."""
+    classifier, tokens = attention_classifier(model, reading)
+    check_output(classifier.head, output)
+    network = cast("AttentionClassifier", classifier.model)
     config = network.config
 
     def numbers(tensor: "object") -> Floats:
@@ -143,10 +165,10 @@ def seen_reading(model: Model, reading: Reading, target: int, output: Output = "
     blank = numbers(table[config.unk_token_id]) + place
     W_q, W_k, W_v = (numbers(network.per_head(layer)) for layer in (network.query, network.key, network.value))
     final_layer = np.stack([np.eye(W_v.shape[1])] * len(W_v)) if network.final is None else numbers(network.final)
-    pull = np.einsum("ko,kod->kd", _row(final_layer, hugging.head, target, output), W_v)
+    pull = np.einsum("ko,kod->kd", score(classifier.head, final_layer, target, output), W_v)
     query = W_q @ vectors[0]
     reach = np.einsum("ks,ksd->kd", query, W_k) / config.head_size**0.5
-    return Seen(
+    return ForwardTrace(
         tuple(reading.names), reading.types, config.unk_token_id, vectors, reach @ vectors.T, pull @ vectors.T,
         reach @ blank.T, pull @ blank.T, query, W_q, W_k, pull, reading.cut,
     )  # fmt: skip
@@ -163,33 +185,21 @@ def check_output(head: Head, output: Output) -> None:
         )
 
 
-def _row(final_layer: Floats, head: Head, target: int, output: Output) -> Floats:
-    """Return the row of the final layer (K, classes, out) that makes the score, (K, out)."""
-    check_output(head, output)
-    if head.kind == "score":
-        return final_layer[:, 0] if target == len(head.labels) - 1 else -final_layer[:, 0]
-    if output == "logit":
-        return final_layer[:, target]
-    return np.asarray(final_layer[:, target] - final_layer[:, 1 - target])
+def score(head: Head, outputs: Any, target: int, output: Output) -> Any:
+    """Return the score (n, ...) of a class for outputs (n, n_outputs, ...), of numpy or torch; it is linear in them."""
+    own_logit = output == "logit" and head.kind != "score"
+    return outputs[:, target] if own_logit else head.scores(outputs, target)
 
 
-def opened(model: Model, reading: Reading) -> "tuple[HuggingFace, TokenReading]":
-    """Return the model and the reading under it; InputError where it is not one layer of attention, or in several windows."""
+def attention_classifier(model: Model, reading: Reading) -> "tuple[HuggingFace, TokenReading]":
+    """Return the classifier and a text as it reads it; InputError where it is not one layer of attention."""
     with require("slalom.theory.attention", "hf"):
-        from slalom.models.huggingface import HuggingFace, TokenReading  # noqa: PLC0415
-        from slalom.models.in_place import InPlace, InPlaceReading  # noqa: PLC0415
+        from slalom.models.huggingface.access import torch_classifier  # noqa: PLC0415
         from slalom.networks.one_layer import AttentionClassifier  # noqa: PLC0415
-    if isinstance(model, InPlace) and isinstance(reading, InPlaceReading):
-        model, reading = model.inner, reading.tokens
-    if (
-        not isinstance(model, HuggingFace)
-        or not isinstance(reading, TokenReading)
-        or not isinstance(model.model, AttentionClassifier)
-    ):
+    opened = torch_classifier(model, reading, "a closed form")
+    if opened is None or not isinstance(opened[0].model, AttentionClassifier):
         raise InputError(
             f"closed forms are of one layer of attention (slalom.theory.attention.AttentionClassifier); got {model.name};"
             " slalom.methods has methods for any model"
         )
-    if len(reading.windows) > 1:
-        raise InputError(f'a closed form is of one pass, this text is read in {len(reading.windows)} windows; use long="cut"')
-    return model, reading
+    return opened

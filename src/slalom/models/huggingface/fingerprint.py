@@ -1,13 +1,13 @@
-"""A name for a torch module that changes with its weights, buffers, structure, settings, configuration and hooks.
+"""A fingerprint of a torch module that changes with its weights, buffers, structure, settings, configuration and hooks.
 
-Every bit is looked at, each time: a change through `.data` raises no version counter and moves no memory. The tensors are
-words w_p of 64 bits in rows of 1024, and with fixed random odd numbers c and r their fingerprint is
+Every bit is read each time: a change through `.data` raises no version counter and moves no memory. The tensors are words
+w_p of 64 bits in rows of 1024, and with fixed random odd numbers c and r their fingerprint is
 
     sum over p of  r[p // 1024] c[p % 1024] (w_p + (w_p >> 35))    modulo 2^64
 
-Integer arithmetic is exact, so the same weights have the same fingerprint on every device, in every process. Another value
-for one word changes it; several changes cancel each other with a chance of 2^-29 at most. The shifted word is there because a
-product modulo 2^64 keeps nothing but the parity of the uppermost bit: without it two flipped signs would cancel each other.
+Integer arithmetic is exact, so the same weights have the same fingerprint on every device, in every process. Changing one word
+always changes it; several changes cancel each other with a probability of 2^-29 at most. The shifted word is there because a
+product modulo 2^64 keeps only the parity of the uppermost bit: without it two flipped signs would cancel each other.
 """
 
 import re
@@ -34,15 +34,15 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def identity_of(model: torch.nn.Module) -> str:
-    """Return a name of 64 characters, the same for the same model in another process.
+    """Return a fingerprint of 64 characters, the same for the same model in another process.
 
-    What a module computes from attributes that are neither tensors nor plain values (numbers, strings, lists of them) is not
-    seen, nor are global variables that its hooks read.
+    Attributes that are neither tensors nor plain values (numbers, strings, lists of them) are not covered, nor are global
+    variables that hooks read.
     """
     lines: list[str] = []
-    tensors: dict[int, tuple[int, torch.Tensor]] = {}  # by id, with its number; a tied tensor is looked at once
+    tensors: dict[int, tuple[int, torch.Tensor]] = {}  # by id, with its number; a tied tensor is read once
     configs: dict[int, PretrainedConfig] = {}
-    for name, module in model.named_modules(remove_duplicate=False):  # a module may stand in several places
+    for name, module in model.named_modules(remove_duplicate=False):  # a module may occur in several places
         lines += _module_lines(name, module, configs)
         for key, tensor in (*module._parameters.items(), *module._buffers.items()):
             if tensor is not None:
@@ -56,11 +56,12 @@ def identity_of(model: torch.nn.Module) -> str:
 
 
 def fingerprints(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the fingerprint of all tensors of each device, devices in the order in which they appear.
+    """Return one fingerprint per device, of all its tensors, devices in the order in which they appear.
 
-    >>> a, b = torch.tensor([1.0, -1.0]), torch.tensor([-1.0, 1.0])
-    >>> fingerprints([a]) == fingerprints([a.clone()]), fingerprints([a]) == fingerprints([b])
-    (True, False)
+    Example:
+        >>> a, b = torch.tensor([1.0, -1.0]), torch.tensor([-1.0, 1.0])
+        >>> fingerprints([a]) == fingerprints([a.clone()]), fingerprints([a]) == fingerprints([b])
+        (True, False)
     """
     devices: dict[torch.device, list[torch.Tensor]] = {}
     with torch.inference_mode():
@@ -71,7 +72,7 @@ def fingerprints(tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 def _raw(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Give the bytes (n,) of a tensor of any kind, aligned to words, on the host or a CUDA device."""
+    """Yield the bytes (n,) of a tensor of any kind, aligned to words, on the host or a CUDA device."""
     if hasattr(tensor, "__tensor_flatten__"):  # a tensor made of tensors (quantised, distributed)
         for name in tensor.__tensor_flatten__()[0]:
             yield from _raw(getattr(tensor, name))
@@ -91,47 +92,47 @@ def _raw(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _fingerprint(parts: list[torch.Tensor]) -> int:
-    """Return the fingerprint of bytes: whole rows of each part first, then what is left of all parts, filled up with zeros."""
+    """Return the fingerprint of bytes: whole rows of each part first, then the rest of all parts, padded with zeros."""
     rows: list[torch.Tensor] = []
     words: list[torch.Tensor] = []
     odd: list[torch.Tensor] = []
     for raw in parts:
         whole = len(raw) // 8 * 8
-        own = raw[:whole].view(torch.int64)
-        full = len(own) // _ROW * _ROW
+        aligned = raw[:whole].view(torch.int64)
+        full = len(aligned) // _ROW * _ROW
         if full:
-            rows.append(own[:full].view(-1, _ROW))
-        words.append(own[full:])
+            rows.append(aligned[:full].view(-1, _ROW))
+        words.append(aligned[full:])
         odd.append(raw[whole:])
-    words.append(_filled(torch.cat(odd), 8).view(torch.int64))
-    rows.append(_filled(torch.cat(words), _ROW).view(-1, _ROW))
+    words.append(_padded(torch.cat(odd), 8).view(torch.int64))
+    rows.append(_padded(torch.cat(words), _ROW).view(-1, _ROW))
     return _sum_by_torch(rows) if rows[0].device.type == "cuda" else _sum_by_numpy(rows)
 
 
 def _sum_by_torch(rows: list[torch.Tensor]) -> int:
-    """Return the fingerprint of rows (k, 1024) on their device; one number comes back."""
-    columns = _on_device(_ROW, 0, rows[0].device)
+    """Return the fingerprint of rows (k, 1024), computed on their device."""
+    columns = _odd_numbers_on(_ROW, 0, rows[0].device)
     blocks = [block for part in rows for block in _blocks(part, _GPU_ROWS)]
     sums = torch.cat([(block >> _SHIFT).add_(block).mul_(columns).sum(1) for block in blocks])
-    return int((sums * _on_device(_rounded_up(len(sums)), 1, sums.device)[: len(sums)]).sum())
+    return int((sums * _odd_numbers_on(_rounded_up(len(sums)), 1, sums.device)[: len(sums)]).sum())
 
 
 def _sum_by_numpy(rows: list[torch.Tensor]) -> int:
-    """Return the fingerprint of rows (k, 1024) on the host, with as many threads as torch has."""
+    """Return the fingerprint of rows (k, 1024) in host memory, with as many threads as torch has."""
     blocks = [block.numpy() for part in rows for block in _blocks(part, _CPU_ROWS)]
     workers = max(min(torch.get_num_threads(), len(blocks) // 8), 1)
     shares = [blocks[k * len(blocks) // workers : (k + 1) * len(blocks) // workers] for k in range(workers)]
-    with ThreadPoolExecutor(workers) as pool:  # numpy lets go of the interpreter in each step
-        sums = np.concatenate([own for share in pool.map(_row_sums, shares) for own in share])
-    return int((sums * _numbers(_rounded_up(len(sums)), 1)[: len(sums)]).sum())
+    with ThreadPoolExecutor(workers) as pool:  # numpy releases the interpreter lock in each step
+        sums = np.concatenate([part for share in pool.map(_row_sums, shares) for part in share])
+    return int((sums * _odd_numbers(_rounded_up(len(sums)), 1)[: len(sums)]).sum())
 
 
 def _row_sums(blocks: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     """Return the weighted sums (k,) of the rows of blocks (k, 1024)."""
-    columns, room = _numbers(_ROW, 0), np.empty((_CPU_ROWS, _ROW), dtype=np.int64)
+    columns, buffer = _odd_numbers(_ROW, 0), np.empty((_CPU_ROWS, _ROW), dtype=np.int64)
     sums = []
     for block in blocks:
-        mixed = room[: len(block)]
+        mixed = buffer[: len(block)]
         np.right_shift(block, _SHIFT, out=mixed)
         np.add(mixed, block, out=mixed)
         sums.append(np.einsum("ij,j->i", mixed, columns))
@@ -142,7 +143,7 @@ def _blocks(rows: torch.Tensor, n: int) -> Iterator[torch.Tensor]:
     return (rows[start : start + n] for start in range(0, len(rows), n))
 
 
-def _filled(vector: torch.Tensor, multiple: int) -> torch.Tensor:
+def _padded(vector: torch.Tensor, multiple: int) -> torch.Tensor:
     return torch.nn.functional.pad(vector, (0, -len(vector) % multiple))
 
 
@@ -151,18 +152,18 @@ def _rounded_up(n: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _numbers(n: int, stream: int) -> NDArray[np.int64]:
+def _odd_numbers(n: int, stream: int) -> NDArray[np.int64]:
     """Return n random odd numbers, the same on every machine; a longer list begins with the same ones."""
     return (np.random.PCG64(stream).random_raw(n) | np.uint64(1)).view(np.int64)
 
 
 @lru_cache(maxsize=64)
-def _on_device(n: int, stream: int, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(_numbers(n, stream)).to(device)
+def _odd_numbers_on(n: int, stream: int, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(_odd_numbers(n, stream)).to(device)
 
 
 def _module_lines(name: str, module: torch.nn.Module, configs: dict[int, PretrainedConfig]) -> Iterator[str]:
-    """Give what a module is made of besides tensors and other modules, and note its configuration."""
+    """Yield what a module consists of besides tensors and other modules, and collect its configuration."""
     kind = type(module)
     yield f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
     for hooks in (module._forward_pre_hooks, module._forward_hooks):
@@ -201,7 +202,7 @@ def _text(value: Any, depth: int = 4) -> str:
 
 
 def _callable_text(function: Any, depth: int) -> str:
-    """Return the name of a function with its code, and the numbers and strings that it carries along."""
+    """Return the name of a function with its code, and the numbers and strings in its closure."""
     function = function.__func__ if isinstance(function, MethodType) else function
     if isinstance(function, partial):
         return _text([function.func, function.args, function.keywords], depth)
@@ -210,12 +211,12 @@ def _callable_text(function: Any, depth: int) -> str:
         return f"{name} {_scalars(getattr(function, '__dict__', {}).values())}"
     code = function.__code__
     constants = _text([code.co_names, code.co_consts, function.__defaults__, function.__kwdefaults__], depth)
-    carried = _scalars(_contents(cell) for cell in function.__closure__ or ())
-    return f"{function.__module__}.{function.__qualname__} {code.co_code.hex()} {constants} {carried}"
+    closure = _scalars(_contents(cell) for cell in function.__closure__ or ())
+    return f"{function.__module__}.{function.__qualname__} {code.co_code.hex()} {constants} {closure}"
 
 
 def _scalars(values: Iterable[Any]) -> str:
-    """Return the numbers and strings among values; lists are left out, as hooks collect things in them."""
+    """Return the numbers and strings among values; lists are left out, since hooks collect results in them."""
     return repr([value for value in values if isinstance(value, _SCALARS)])
 
 

@@ -1,0 +1,162 @@
+"""What a model is to slalom: a text becomes atoms, subsets of the atoms become inputs, a batch of inputs becomes outputs.
+
+read(text)                  -> Reading     its atoms
+reading.groups(keep)        -> inputs      for presence of atoms (m, n_atoms)
+collect(submit(inputs))     -> outputs     (n_inputs, n_outputs)
+head                        what the outputs mean (`slalom.models.head`)
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import ModelError
+from slalom.models.head import Decision, Head
+
+
+@dataclass(frozen=True, eq=False)
+class InputGroup:
+    """Inputs of equal length that belong to one text.
+
+    Attributes:
+        rows: Which rows of `keep` they answer, (k,).
+        length: Their length in tokens; 1 for strings.
+        build: Returns the inputs, an array (k, ...) or a list of k strings, and a key per input, equal only for equal inputs.
+            The engine calls it as late as possible, while the model computes other batches.
+    """
+
+    rows: NDArray[np.int64]
+    length: int
+    build: Callable[[], tuple[Any, list[bytes]]]
+
+
+class Reading(ABC):
+    """A text as a model reads it: a sequence of atoms that can be removed. Concrete readings are final.
+
+    Attributes:
+        text: The text.
+        names: The atoms as they are shown, (n_atoms,).
+        spans: Where they are in the text, (n_atoms, 2).
+        types: Equal numbers where the model sees the same thing, (n_atoms,).
+        cut: Number of tokens that do not fit into the model.
+        empty: Whether the model can be asked about no atom at all.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    spans: NDArray[np.int64]
+    types: NDArray[np.int64]
+    cut: int
+    empty: bool
+
+    @abstractmethod
+    def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
+        """Return the inputs for some subsets of the atoms.
+
+        Args:
+            keep: Presence of atoms, (m, n_atoms).
+
+        Returns:
+            Groups of inputs of equal length. Every row is in at least one; the answer to a row that is in several (a text read
+            in windows) is the mean over them.
+        """
+
+
+class Model(ABC):
+    """A batch callable, and what the engine must know about it. Concrete models are final.
+
+    Attributes:
+        head: What the outputs mean.
+        name: What to call the model in messages and results.
+        tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
+        variant: A setting that changes the outputs beside the model's identity, for the cache.
+        costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
+    """
+
+    head: Head
+    name: str
+    tokenized: bool = False
+    variant: str = ""
+    costly_identity: bool = False
+
+    @abstractmethod
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
+        """Return a text as atoms.
+
+        Args:
+            text: The text.
+            long: "cut" or "window": what to do with a text that does not fit into the model.
+            spans: Spans of the units, (n, 2), for a model that reads strings; None for a tokenized model.
+        """
+
+    def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
+        """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model."""
+        return self, reading
+
+    def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
+        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_outputs)."""
+        return self.head.decide(outputs)
+
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Return a string that changes whenever the outputs may change; None where that is unknown."""
+
+    @abstractmethod
+    def session(self) -> AbstractContextManager[None]:
+        """Prepare the model for queries, and restore it afterwards."""
+
+    @property
+    def max_in_flight(self) -> int:
+        """How many batches may be submitted before the first is collected."""
+        return 1
+
+    @abstractmethod
+    def batch_rows(self, length: int) -> int:
+        """Return how many inputs of one length go into a batch."""
+
+    @abstractmethod
+    def shrink(self) -> None:
+        """Halve the batches after memory ran out."""
+
+    @abstractmethod
+    def submit(self, inputs: Any) -> Any:
+        """Start to compute a batch.
+
+        Args:
+            inputs: What `InputGroup.build` returned, or a part of it.
+
+        Returns:
+            A handle for `collect`.
+
+        Raises:
+            MemoryError: The batch is too large.
+        """
+
+    @abstractmethod
+    def collect(self, handle: Any) -> NDArray[Any]:
+        """Return the outputs (n_inputs, n_outputs) of a submitted batch, in host memory."""
+
+    def checked(self, outputs: Any, n_inputs: int) -> Floats:
+        """Return outputs as floats (n_inputs, n_outputs).
+
+        Raises:
+            ModelError: The shape is another one, or a number is not finite.
+        """
+        answers = np.asarray(outputs, dtype=np.float64)
+        if answers.shape != (n_inputs, self.head.n_outputs):
+            raise ModelError(
+                f"{self.name} must answer {n_inputs} inputs with an array of shape {(n_inputs, self.head.n_outputs)};"
+                f" got {answers.shape}"
+            )
+        if not np.isfinite(answers).all():
+            row = int(np.flatnonzero(~np.isfinite(answers).all(axis=1))[0])
+            raise ModelError(
+                f"{self.name} answered with {answers[row].tolist()} (NaN or infinite); check its weights and its precision"
+            )
+        return answers

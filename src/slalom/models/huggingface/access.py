@@ -1,0 +1,28 @@
+"""From any model to the torch classifier below it, for what looks inside: gradients, attention, closed forms."""
+
+from slalom.errors import InputError
+from slalom.models.base import Model, Reading
+from slalom.models.huggingface.model import HuggingFace
+from slalom.models.huggingface.reading import TokenReading
+
+
+def torch_classifier(model: Model, reading: Reading, feature: str) -> tuple[HuggingFace, TokenReading] | None:
+    """Return the torch classifier that computes, and a text as it reads it in one pass.
+
+    Args:
+        model: Any model.
+        reading: A text as that model reads it.
+        feature: What looks inside, as the subject of the message.
+
+    Returns:
+        None where the model is not a torch classifier.
+
+    Raises:
+        InputError: The text is read in several windows.
+    """
+    inner, tokens = model.unwrap(reading)
+    if not isinstance(inner, HuggingFace) or not isinstance(tokens, TokenReading):
+        return None
+    if len(tokens.windows) > 1:
+        raise InputError(f'{feature} looks at one pass, this text is read in {len(tokens.windows)} windows; use long="cut"')
+    return inner, tokens

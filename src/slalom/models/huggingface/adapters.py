@@ -1,0 +1,98 @@
+"""Adapters for saved classifiers, pipelines and torch modules. Nothing heavy is imported before one is used."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from slalom.errors import InputError, require
+from slalom.models.adapter import Adapter, ModelOptions, instance_of
+from slalom.models.base import Model
+
+EMBEDDED = Path(__file__).parents[1] / "sentiment"  # the bundled classifier
+EMBEDDED_NAME = "slalom-sentiment"
+
+
+@final
+@dataclass(frozen=True)
+class SavedAdapter(Adapter):
+    """The path or hub name of a saved classifier; None is the bundled one."""
+
+    name: str = "saved"
+    summary: str = "a folder or hub name of a saved classifier; nothing: the bundled classifier"
+    kind: str = "bundled and saved classifiers"
+    takes: tuple[str, ...] = ("precision", "device")
+    extra: str | None = "hf"
+
+    def matches(self, model: object) -> bool:
+        """Return whether it is a path, or nothing."""
+        return model is None or isinstance(model, (str, Path))
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Load the classifier and its tokenizer."""
+        with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
+            import torch  # noqa: PLC0415
+
+            from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
+            from slalom.models.huggingface.saved import load_saved  # noqa: PLC0415
+        path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
+        network, tokenizer, missing = load_saved(path, dtype=torch.float32)
+        if missing:
+            raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
+        device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            network = network.to(device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"the model could not be put on device {device!r}: {reason}; try device 'cpu'") from error
+        return HuggingFace(network, tokenizer, options.precision, name=name)
+
+
+@final
+@dataclass(frozen=True)
+class PipelineAdapter(Adapter):
+    """Text-classification pipelines of transformers."""
+
+    name: str = "pipeline"
+    summary: str = "a text-classification pipeline of transformers"
+    kind: str = "pipelines"
+    takes: tuple[str, ...] = ("precision",)
+    extra: str | None = "hf"
+
+    def matches(self, model: object) -> bool:
+        """Return whether it is a pipeline, for whatever task."""
+        return instance_of(model, "transformers", "Pipeline")
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Return the model of the pipeline."""
+        if not instance_of(model, "transformers", "TextClassificationPipeline"):
+            raise InputError(f"a pipeline must be for text classification; got {type(model).__name__}")
+        from slalom.models.huggingface.pipelines import from_pipeline  # noqa: PLC0415
+
+        return from_pipeline(model, options.precision)
+
+
+@final
+@dataclass(frozen=True)
+class TorchAdapter(Adapter):
+    """Torch modules with their tokenizer."""
+
+    name: str = "torch"
+    summary: str = "a Hugging Face classifier or another torch module, with its tokenizer"
+    kind: str = "torch models"
+    takes: tuple[str, ...] = ("tokenizer", "precision")
+    extra: str | None = "hf"
+
+    def matches(self, model: object) -> bool:
+        """Return whether it is a torch module."""
+        return instance_of(model, "torch", "Module")
+
+    def adapt(self, model: Any, options: ModelOptions) -> Model:
+        """Return the module as a `HuggingFace` model."""
+        if options.tokenizer is None:
+            raise InputError(
+                f"{type(model).__name__} reads tokens, so it needs its tokenizer as the second argument"
+                " (AutoTokenizer.from_pretrained, or give a text-classification pipeline)"
+            )
+        with require("this model", "hf"):
+            from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
+        return HuggingFace(model, options.tokenizer, options.precision)

@@ -1,0 +1,117 @@
+"""A text as tokens, and the inputs that removing some of them makes.
+
+keep = 1 0 1:    [CLS] good film [SEP]
+
+Special tokens are in every input; the tokens between them are the atoms. Removing one moves the later ones forward.
+"""
+
+from functools import lru_cache, partial
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from slalom.models.base import InputGroup, Reading
+
+
+@final
+class TokenReading(Reading):
+    """A text as a tokenizer reads it.
+
+    Args:
+        text: The text.
+        names: The tokens as they are shown, (n_atoms,).
+        spans: Where they are in the text, (n_atoms, 2).
+        planes: Token ids, and token types where the tokenizer has them, (planes, n_atoms).
+        before: The special tokens before the text, (planes, k).
+        after: Those after it.
+        windows: Start and end of each part of the text that fits into the model.
+        cut: Number of tokens that were cut.
+        empty: Whether the model can read the special tokens alone.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        names: tuple[str, ...],
+        spans: NDArray[np.int64],
+        planes: NDArray[np.int32],
+        before: NDArray[np.int32],
+        after: NDArray[np.int32],
+        windows: list[tuple[int, int]],
+        cut: int,
+        empty: bool,
+    ) -> None:
+        self.text, self.names, self.spans, self.cut = text, names, spans, cut
+        self.planes, self.before, self.after, self.windows = planes, before, after, windows
+        self.types = planes[0].astype(np.int64)
+        self.empty = empty and before.shape[1] + after.shape[1] > 0
+
+    def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
+        """Return the inputs for presence of tokens (m, n_atoms), by window and length."""
+        if len(self.windows) == 1:
+            return self._window_groups(keep, 0, np.arange(len(keep)))
+        asked = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
+        asked[0] |= ~asked.any(axis=0)  # a row with no atom at all is asked once
+        windows = zip(self.windows, (np.flatnonzero(rows) for rows in asked), strict=True)
+        return [group for (a, b), rows in windows for group in self._window_groups(keep[rows, a:b], a, rows)]
+
+    def _window_groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[InputGroup]:
+        lengths = keep.sum(axis=1, dtype=np.int32)
+        groups = []
+        for length in np.unique(lengths):
+            chosen = np.flatnonzero(lengths == length)
+            total = self.before.shape[1] + int(length) + self.after.shape[1]
+            groups.append(InputGroup(rows[chosen], total, partial(self._inputs, keep, chosen, start, total)))
+        return groups
+
+    def _inputs(
+        self, keep: NDArray[np.bool_], chosen: NDArray[np.int64], start: int, total: int
+    ) -> tuple[NDArray[np.int32], list[bytes]]:
+        """Return the token ids (k, planes, total) of the chosen rows of `keep`, all of that length, and their digests."""
+        window, k, n = self.planes[:, start : start + keep.shape[1]], len(chosen), keep.shape[1]
+        before, after = self.before.shape[1], self.after.shape[1]
+        adjacent = chosen[-1] - chosen[0] == k - 1  # needs no copy
+        rows = keep[chosen[0] : chosen[-1] + 1] if adjacent else keep[chosen]
+        places = np.flatnonzero(rows).reshape(k, total - before - after) - n * np.arange(k)[:, None]
+        inputs = np.empty((k, len(window), total), dtype=np.int32)
+        inputs[:, :, :before], inputs[:, :, total - after :] = self.before, self.after
+        for plane, ids in enumerate(window):
+            inputs[:, plane, before : total - after] = ids.take(places)
+        return inputs, digests(inputs)
+
+
+def digests(inputs: NDArray[np.int32]) -> list[bytes]:
+    """Return a key of 16 bytes for each input (k, planes, length): two sums of its ids + 1, each times a multiplier per place.
+
+    The multipliers are random 64-bit numbers, different for every shape, so two inputs collide with a probability of 2^-128 (at
+    most 2^-66, where all their differences are multiples of 2^31). Two to five times as fast as a cryptographic digest, and
+    good enough as long as nobody constructs collisions.
+    """
+    ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
+    ids += np.uint64(1)  # else inputs of zeros would have one key, whatever their length
+    sums = ids @ _multipliers(*inputs.shape[1:])
+    keys: list[bytes] = sums.astype("<u8").view("V16")[:, 0].tolist()
+    return keys
+
+
+@lru_cache(maxsize=4096)
+def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
+    """Return the multipliers (planes * length, 2) of a shape, the same on every machine."""
+    return np.random.PCG64([planes, length]).random_raw(2 * planes * length).reshape(-1, 2)
+
+
+def aligned_spans(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
+    """Return spans for the tokens of a tokenizer without offsets: each is searched for after the one before it."""
+    spans, at, lower = [], 0, text.lower() if len(text.lower()) == len(text) else text
+    for token in tokenizer.convert_ids_to_tokens(ids):
+        name = tokenizer.convert_tokens_to_string([token]).strip()
+        name = name.removeprefix("##") or token
+        start = lower.find(name.lower(), at)
+        if start < 0 or start > at + 50:
+            spans.append((at, at))
+        else:
+            spans.append((start, start + len(name)))
+            at = start + len(name)
+    return spans

@@ -1,0 +1,132 @@
+"""From what the user has to a `Model`: the first adapter that matches.
+
+    Model            taken as it is
+    saved            a path or hub name, or nothing
+    pipeline, torch, scikit-learn
+    plugins          of other packages
+    callable         any callable, last
+
+A plugin is a package with an entry point in the group ``slalom.models``: it has the adapter's name, and leads to an `Adapter`
+or to a callable that returns one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, final
+
+from slalom.errors import InputError
+from slalom.models.adapter import Adapter, ModelOptions, Output
+from slalom.models.base import Model
+from slalom.models.callable import CallableAdapter
+from slalom.models.huggingface.adapters import PipelineAdapter, SavedAdapter, TorchAdapter
+from slalom.models.sklearn import ScikitLearnAdapter
+from slalom.plugins import load_plugins, table
+
+GROUP = "slalom.models"
+BUILT_IN: tuple[Adapter, ...] = (SavedAdapter(), PipelineAdapter(), TorchAdapter(), ScikitLearnAdapter())
+LAST = CallableAdapter()
+_ADVICE = {"device": "move the model itself before explaining it"}
+
+
+@final
+class AdapterTable(Mapping[str, Adapter]):
+    """Adapters by name, in the order in which they are tried; printed, it is a table of what each takes and needs."""
+
+    def __init__(self, adapters: Iterable[Adapter]) -> None:
+        self._adapters = {adapter.name: adapter for adapter in adapters}
+
+    def __getitem__(self, name: str) -> Adapter:
+        """Return an adapter."""
+        return self._adapters[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._adapters)
+
+    def __len__(self) -> int:
+        """Return the number of adapters."""
+        return len(self._adapters)
+
+    def __repr__(self) -> str:
+        """Return one line per adapter."""
+        rows = [(a.name, ", ".join(a.takes) or "-", a.extra or "-", a.summary) for a in self.values()]
+        return table(("adapter", "options", "extra", "what it adapts"), rows)
+
+
+@cache
+def adapters() -> AdapterTable:
+    """Return every adapter that is installed, plugins included.
+
+    A plugin that cannot be loaded, is not an adapter or has a name that is taken is left out with a warning.
+
+    Returns:
+        A mapping from names to adapters, in the order in which they are tried. Printed, it is a table.
+
+    Example:
+        >>> list(adapters())[0], list(adapters())[-1]
+        ('saved', 'callable')
+        >>> adapters()["callable"].takes
+        ('output', 'labels', 'batch_size')
+    """
+    names = {adapter.name: adapter for adapter in (*BUILT_IN, LAST)}
+    plugins = load_plugins(GROUP, Adapter, names)  # type: ignore[type-abstract]
+    return AdapterTable((*BUILT_IN, *plugins.values(), LAST))
+
+
+def model_of(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    output: Output | None = None,
+    labels: Iterable[object] | Mapping[Any, object] | None = None,
+    precision: Literal["bfloat16"] | None = None,
+    device: str | None = None,
+    batch_size: int | None = None,
+) -> Model:
+    """Return the `Model` of whatever the user has.
+
+    Args:
+        model: Anything that an adapter matches; a `Model` is returned as it is.
+        tokenizer: The tokenizer of a torch module.
+        output: What a callable returns: "logits", "probabilities", "log_odds" or "scores".
+        labels: Names of a callable's classes.
+        precision: "bfloat16" computes a Hugging Face model in half precision.
+        device: The device to load a saved model to.
+        batch_size: Strings per call, for callables and scikit-learn classifiers.
+
+    Raises:
+        InputError: No adapter matches, or the one that does does not take an option.
+
+    Example:
+        >>> model_of(lambda texts: [len(text) - 5.0 for text in texts], output="log_odds").head.labels
+        ('0', '1')
+    """
+    options = ModelOptions(tokenizer, output, labels, precision, device, batch_size)
+    if isinstance(model, Model):
+        _refuse(options.given(), "a Model, which has its options already")
+        return model
+    adapter = _adapter_of(model)
+    _refuse([option for option in options.given() if option not in adapter.takes], adapter.kind)
+    return adapter.adapt(model, options)
+
+
+def _refuse(options: Sequence[str], kind: str) -> None:
+    """Raise where options are given that a kind of model does not take."""
+    if options:
+        takers = [adapter.kind for adapter in adapters().values() if options[0] in adapter.takes]
+        listed = " and ".join(filter(None, [", ".join(takers[:-1]), takers[-1]]))
+        raise InputError(f"{options[0]}= is for {listed}, not for {kind}; {_ADVICE.get(options[0], 'leave it out')}")
+
+
+def _adapter_of(model: object) -> Adapter:
+    """Return the first adapter that matches; plugins are loaded only where none of ours does."""
+    for adapter in BUILT_IN:
+        if adapter.matches(model):
+            return adapter
+    for adapter in adapters().values():
+        if adapter.matches(model):
+            return adapter
+    raise InputError(
+        "model must be a Hugging Face classifier with its tokenizer, a pipeline, a path, a scikit-learn classifier or a"
+        f" callable; got {type(model).__name__}; slalom.models.adapters() lists what is installed"
+    )

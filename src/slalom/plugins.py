@@ -1,0 +1,79 @@
+"""Plugins of other packages, found by entry points: what methods and adapters have in common.
+
+An entry point has the plugin's name, and leads to an object of the registry's kind or to a callable that returns one.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, TypeVar
+
+from slalom.errors import InputError
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+
+def load_plugins(group: str, kind: type[T], built_in: Mapping[str, T]) -> dict[str, T]:
+    """Return all plugins of a group by name; one that cannot be used is left out with a warning.
+
+    Args:
+        group: The entry-point group.
+        kind: The class that plugins must be instances of.
+        built_in: What has a name already.
+    """
+    found: dict[str, T] = {}
+    for point in entry_points(group=group):
+        try:
+            found[point.name] = load_plugin(point, kind, (*built_in, *found))
+        except InputError as reason:
+            warnings.warn(f"{reason}; it is left out", UserWarning, stacklevel=3)
+    return found
+
+
+def load_plugin(point: EntryPoint, kind: type[T], taken: Iterable[str]) -> T:
+    """Return the object of an entry point.
+
+    Args:
+        point: The entry point.
+        kind: The class that it must be an instance of.
+        taken: Names that a plugin must not have.
+
+    Raises:
+        InputError: It cannot be loaded, is something else, or its name is taken.
+    """
+    which, noun = f"the plugin {point.name!r} ({point.value})", kind.__name__.lower()
+    try:
+        plugin = point.load()
+        plugin = plugin if isinstance(plugin, kind) else plugin()
+    except Exception as error:  # plugins may raise anything
+        raise InputError(f"{which} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(plugin, kind) or plugin.name != point.name:
+        got = f"{_article(noun)} called {plugin.name!r}" if isinstance(plugin, kind) else type(plugin).__name__
+        raise InputError(f"{which} must be {_article(kind.__name__)} of that name; got {got}")
+    if point.name in taken:
+        raise InputError(f"{which} has a name that is taken; rename it")
+    return plugin
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[0].lower() in "aeiou" else f"a {noun}"
+
+
+def table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return rows of strings as a plain table with aligned columns.
+
+    Example:
+        >>> print(table(("name", "what"), [("a", "first"), ("long name", "second")]))
+        name       what
+        a          first
+        long name  second
+    """
+    lines = [titles, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles) - 1)]
+    return "\n".join("  ".join([*(f"{c:<{w}}" for c, w in zip(line, widths, strict=False)), line[-1]]) for line in lines)
