@@ -115,7 +115,8 @@ def _explained(
     """Give the explanations of all texts, lot by lot, and the failures of several; what the file has already comes first."""
     from slalom.result import Failure  # noqa: PLC0415
 
-    if not all(isinstance(e, Failure) or explainer.made(e, target) for e in done):
+    options = replace(explainer.options, target=target)
+    if not all(isinstance(e, Failure) or explainer.pipeline.matches(e, options) for e in done):
         raise InputError(
             f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
         )

@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats
-from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError
 from slalom.models import Model, Reading
-from slalom.text import Asked, Units, Whole
+from slalom.text import QueryPlan, Units, Whole
 
 
 class QueryContext(NamedTuple):
@@ -67,7 +66,7 @@ class MethodContext:
     model: Model
     reading: Reading
     units: Units
-    plan: Asked
+    plan: QueryPlan
     scores: Floats
     score: Floats
     target: int | Literal["all"]
@@ -130,7 +129,7 @@ class Method(ABC):
     takes_budget: ClassVar[bool] = True
 
     @abstractmethod
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the rows to ask: at most `budget`, one where the method asks for itself.
 
         empty: whether the model can be asked about nothing at all.
@@ -148,29 +147,18 @@ class Method(ABC):
 class BlackBoxMethod(Method):
     """A method that asks in its own way: subclasses give `attribute`."""
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the whole text; the method asks the rest."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Let the method ask, and share its effects between equal units; R2 is that of the rows that it asked."""
+        """Let the method ask, and share its effects between equal units; the pipeline knows the rows that it asked."""
         context.one_class(self.name)
-        c, asked = context, dict[bytes, float]()
-
-        def ask(keep: ArrayLike) -> Floats:
-            scores = c.ask(keep)
-            rows = np.asarray(keep).astype(bool).reshape(-1, len(c.units))
-            asked.update(zip([row.tobytes() for row in rows], scores.tolist(), strict=True))
-            return scores
-
+        c = context
         found = self.attribute(
-            QueryContext(c.reading.text, c.units.names, c.units.spans, ask, c.budget, c.reading.empty, c.seed)
+            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
         )
-        surrogate = Additive(context.shared(found.effects), found.base)
-        rows = np.frombuffer(b"".join(asked), dtype=bool).reshape(-1, len(c.units)).astype(np.float64)
-        scores = np.array(list(asked.values()))
-        r2 = explained_share(surrogate(rows), scores, np.ones(len(scores))) if len(scores) else None
-        return MethodResult(surrogate, r2=r2)
+        return MethodResult(Additive(context.shared(found.effects), found.base))
 
     @abstractmethod
     def attribute(self, context: QueryContext) -> Additive:
@@ -187,7 +175,7 @@ class WhiteBoxMethod(Method):
     check: int = 20
     takes_budget: ClassVar[bool] = False
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the whole text."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 

@@ -14,7 +14,7 @@ import numpy as np
 from slalom.core import Alternating, Fitter, Joint, Linear, Sgd, fit, fit_lengths
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
-from slalom.text import Asked, Deletions, Pairs, Sampler, Scales, Units
+from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, Units
 
 
 @final
@@ -44,7 +44,7 @@ class SurrogateMethod(Method):
     check: int = 100
     summary: str = ""
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Let the sampler choose."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 

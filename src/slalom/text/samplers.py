@@ -24,7 +24,7 @@ from slalom.errors import InputError
 Keep = NDArray[np.bool_]
 
 
-class Asked(NamedTuple):
+class QueryPlan(NamedTuple):
     """Presence of units (m, n) and how much each row counts in the fit (m,)."""
 
     keep: Keep
@@ -35,7 +35,7 @@ class Sampler(ABC):
     """A strategy: hyper-parameters in the constructor, sizes in `draw`. Concrete samplers are final frozen dataclasses."""
 
     @abstractmethod
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct rows for units with these parameters (n,), n >= 1.
 
         empty: whether the model can be asked about nothing at all. Units of one type look alike to the model.
@@ -50,7 +50,7 @@ class Pairs(Sampler):
     Units of one type are the same token, so one occurrence stands for all. A text of one unit is asked about as it is.
     """
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct pairs."""
         place = np.unique(types, return_index=True)[1]
         n, full = len(place), comb(len(place), 2)
@@ -86,14 +86,14 @@ class Deletions(Sampler):
         if not self.most >= 1 or not self.anchor > 0:
             raise InputError(f"Deletions needs most >= 1 and anchor > 0; got {self.most!r} and {self.anchor!r}")
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct deletions; at most half of the text is deleted."""
         n = len(types)
         most = min(self.most, max(n // 2, 1), n if empty and not self.repeats else n - 1)
         if self.repeats:
             keep = removed(n, rng.integers(0, most + 1, budget), rng)
             keep, times = distinct(keep)
-            return Asked(keep, times.astype(np.float64))
+            return QueryPlan(keep, times.astype(np.float64))
         if most == 0:
             return _asked(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
@@ -105,7 +105,7 @@ class Deletions(Sampler):
 class Whole(Sampler):
     """The text itself."""
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return one row, all present."""
         return _asked(np.ones((1, len(types)), dtype=bool))
 
@@ -128,7 +128,7 @@ class Scales(Sampler):
         if not self.levels >= 2 or not self.anchor > 0:
             raise InputError(f"Scales needs levels >= 2 and anchor > 0; got {self.levels!r} and {self.anchor!r}")
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct subsets."""
         n = len(types)
         if n == 1:
@@ -204,15 +204,15 @@ def _without(n: int, gone: NDArray[np.int64]) -> Keep:
     return keep
 
 
-def _asked(keep: Keep) -> Asked:
+def _asked(keep: Keep) -> QueryPlan:
     """Return the rows, each of the same weight."""
-    return Asked(keep, np.ones(len(keep)))
+    return QueryPlan(keep, np.ones(len(keep)))
 
 
-def _with_ends(keep: Keep, empty: bool, anchor: float) -> Asked:
+def _with_ends(keep: Keep, empty: bool, anchor: float) -> QueryPlan:
     """Return the rows with the whole text before them, and the empty one after them where it can be asked."""
     n = keep.shape[1]
     ends = [np.ones((1, n), dtype=bool), keep] + ([np.zeros((1, n), dtype=bool)] if empty else [])
     weights = np.ones(1 + len(keep) + int(empty))
     weights[0] = max(anchor * len(keep), 1.0)
-    return Asked(np.concatenate(ends), weights)
+    return QueryPlan(np.concatenate(ends), weights)
