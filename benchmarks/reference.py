@@ -15,7 +15,7 @@ import numpy as np
 
 from slalom.core import Fitter, Slalom
 from slalom.methods import SurrogateMethod
-from slalom.text import QueryPlan, Deletions, Sampler
+from slalom.text import Deletions, QueryPlan, Sampler
 from slalom.text.samplers import distinct
 
 LEAST = -46.0  # its s step ends at weights of 0; this is a weight of 1e-20

@@ -11,7 +11,7 @@ Nothing heavy is imported to find out: the classes of an object know their names
 from pathlib import Path
 from typing import Any, Literal
 
-from slalom.errors import InputError, require
+from slalom.errors import InputError, one_line, require
 from slalom.models.function import OUTPUTS, Function, Output
 from slalom.models.model import Model
 from slalom.models.sklearn import scikit_learn
@@ -113,6 +113,6 @@ def _loaded(given: str | None, precision: Literal["bfloat16"] | None, device: st
     try:
         model = model.to(place)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = one_line(error)
         raise InputError(f"the model could not be put on device {place!r}: {reason}; try device 'cpu'") from error
     return _hugging_face(model, tokenizer, precision, name)

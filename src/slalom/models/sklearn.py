@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.function import Function, Output
 from slalom.models.model import Decision, label_names
 
@@ -181,7 +181,7 @@ def _asked(name: str, function: Callable[[list[str]], Any], texts: list[str]) ->
     except SlalomError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise ModelError(
             f"{name} does not take strings ({type(error).__name__}: {reason}); put it into a pipeline after a vectorizer"
         ) from error

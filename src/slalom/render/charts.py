@@ -11,7 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 from slalom.errors import InputError
-from slalom.evaluate.comparison import MEASURES, Compared
+from slalom.evaluate import MEASURES, Compared
 from slalom.render.palette import OURS
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance

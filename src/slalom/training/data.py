@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import InputError, require
+from slalom.errors import InputError, one_line, require
 from slalom.files import has_rows, read_rows
 
 
@@ -115,7 +115,7 @@ def _rows_of_dataset(name: str, split: str) -> Iterator[Mapping[str, Any]]:
     try:
         found = datasets.load_dataset(name, split=split)
     except Exception as error:  # every loader raises what it likes
-        reason = str(error).strip().split("\n")[0]
+        reason = one_line(error)
         raise InputError(
             f"{name!r} is neither a file nor a data set with the split {split!r} that could be loaded: {reason}"
         ) from error

@@ -21,7 +21,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.saved import positions, quietly
 from slalom.networks.one_layer import AttentionClassifier
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
@@ -165,7 +165,7 @@ class _Run:
                         self._save()
                         raise Stopped(
                             f"stopped in epoch {state.epoch + 1} of {self.recipe.epochs}, at step {self._done()} of"
-                            f" {self.steps}; the same command goes on from there{self.without_fresh}"
+                            f" {self.steps}; run the same command to continue{self.without_fresh}"
                         )
                 loss = self._check_loss(losses)
                 judged = logits(self.model, self.held_ids, self.device, exact=self.one_length)
@@ -386,7 +386,7 @@ def _device(name: str | None) -> torch.device:
         torch.zeros(1, device=place)
         return torch.device(place)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}; try 'cpu'") from error
+        raise InputError(f"device {place!r} cannot be used: {one_line(error)}; try 'cpu'") from error
 
 
 @contextmanager

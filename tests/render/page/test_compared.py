@@ -14,7 +14,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from slalom.errors import InputError
-from slalom.evaluate.comparison import MEASURES
+from slalom.evaluate import MEASURES
 from slalom.render.charts import profile_chart, seconds_chart
 from slalom.render.page import comparison_page
 from slalom.render.page.charts import svg

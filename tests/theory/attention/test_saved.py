@@ -41,7 +41,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch)
         return step(self, *arguments, **options)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", counted)
-    with pytest.raises(Stopped, match="the same command goes on from there"):
+    with pytest.raises(Stopped, match="run the same command to continue"):
         train(tmp_path / "cut")
     assert train(tmp_path / "cut").validation == whole.validation
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from slalom.errors import InputError
-from slalom.evaluate.comparison import Compared
+from slalom.evaluate import Compared
 from slalom.render import palette as colours
 from slalom.render.charts import Chart, Curve, Look, profile_chart, queries_chart, seconds_chart, spread, tick_label, ticks
 from slalom.render.figures.canvas import Words, canvas, header, moved, settle, shorten

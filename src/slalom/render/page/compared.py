@@ -9,8 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from slalom.errors import InputError
-from slalom.evaluate import Comparison, Summary
-from slalom.evaluate.comparison import MEASURES, Compared
+from slalom.evaluate import MEASURES, Compared, PairedComparison, Summary
 from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
 from slalom.render.page.charts import palette, svg
 from slalom.render.page.parts import asset, policy, style, template
@@ -149,7 +148,7 @@ def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
     return {"measure": measure_label(measure), "best": printable(row_name(compared, best)), "rows": rows}
 
 
-def _wins(one: Comparison, more: bool | None) -> str:
+def _wins(one: PairedComparison, more: bool | None) -> str:
     better, worse = (one.higher, one.lower) if more else (one.lower, one.higher)
     return f"{better} / {one.equal} / {worse}"
 
