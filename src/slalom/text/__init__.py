@@ -1,4 +1,4 @@
-"""What a unit of a text is, and which parts of a text to ask a model about."""
+"""Units of a text, and which parts of a text to query."""
 
 from slalom.text.held_out import held_out
 from slalom.text.inputs import as_texts
