@@ -235,12 +235,12 @@ class Explainer:
         if unknown:
             names = ", ".join(CallOptions.__annotations__)
             raise TypeError(f"an option of a call must be errors, {names}; got {sorted(unknown)[0]!r}")
-        given = cast(dict[str, Any], dict(options))
-        if "method" in given:
-            given["method"] = find_method(given["method"])
-        if "seed" in given:
-            given["seed"] = _drawn(given["seed"])
-        return replace(self.options, **given, errors=errors)
+        changes = cast(dict[str, Any], dict(options))
+        if "method" in changes:
+            changes["method"] = find_method(changes["method"])
+        if "seed" in changes:
+            changes["seed"] = _drawn(changes["seed"])
+        return replace(self.options, **changes, errors=errors)
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:
         """Return the target of an explanation as the index of a class of this model."""

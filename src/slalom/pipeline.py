@@ -82,8 +82,8 @@ class Options:
 
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
-        given: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
-        plain = {name: part.item() if isinstance(part, np.generic) else part for name, part in given.items()}
+        options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return {**plain, "identity": model_id}
 
 

@@ -63,8 +63,8 @@ class Compared:
         >>> def model(texts):
         ...     return [2.0 * ("good" in text) - ("bad" in text) for text in texts]
         >>> texts = ["a good film", "a bad end", "good and bad"]
-        >>> found = slalom.compare(model, texts, methods=["joint", "random"], output="log_odds", progress=False)
-        >>> found.best("near")
+        >>> compared = slalom.compare(model, texts, methods=["joint", "random"], output="log_odds", progress=False)
+        >>> compared.best("near")
         ('joint', 500)
     """
 

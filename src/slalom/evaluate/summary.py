@@ -95,8 +95,8 @@ def compare_paired(
         InputError: If there is no text with both numbers, or an argument is out of range.
 
     Example:
-        >>> found = compare_paired([2.0, 3.0, 5.0], [1.0, 1.0, 1.0])
-        >>> found.higher, round(found.difference, 3)
+        >>> pair = compare_paired([2.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+        >>> pair.higher, round(pair.difference, 3)
         (3, 2.333)
     """
     first, second = _numbers("a", a), _numbers("b", b)

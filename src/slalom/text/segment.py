@@ -118,8 +118,8 @@ def _abbreviated(text: str, start: int, end: int, after: int) -> bool:
     last = _LAST.search(text, max(start, end - _REACH), end)
     if last is None:
         return False
-    word, first, found = last["word"], text[after], _LETTERS.match(text, after)
-    following = found.group() if found else ""
+    word, first, letters = last["word"], text[after], _LETTERS.match(text, after)
+    following = letters.group() if letters else ""
     kind = _kind("".join(last.group().split())) or _kind(word)  # "z. B" as "z.B"
     number = kind is not None or word.endswith("str")  # Goethestr. 5
     half = following and _kind(f"{word}.{following}")  # the first half of "z. B."

@@ -91,8 +91,8 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
 
     Example:
         >>> atoms = np.array([[0, 3], [4, 7], [7, 11], [12, 15]])
-        >>> found = units("not unhappy not", "word", ("not", "unh", "appy", "not"), atoms, np.array([0, 1, 2, 0]))
-        >>> found.names, found.spans.tolist(), found.unit_of_atom.tolist()
+        >>> by_word = units("not unhappy not", "word", ("not", "unh", "appy", "not"), atoms, np.array([0, 1, 2, 0]))
+        >>> by_word.names, by_word.spans.tolist(), by_word.unit_of_atom.tolist()
         (('not', 'unhappy', 'not'), [[0, 3], [4, 11], [12, 15]], [0, 1, 1, 2])
     """
     if kind not in KINDS:

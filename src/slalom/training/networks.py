@@ -75,11 +75,11 @@ def _learnt_pieces(texts: Iterable[str], normalizer: Any, vocabulary: int) -> li
             vocab_size=2 * vocabulary, show_progress=False, min_frequency=2, limit_alphabet=max(vocabulary // 8, 30)
         ),
     )
-    found = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    letters = [name for name, _ in found if len(name) == 1 and name != _MARK]
-    whole = dict.fromkeys([*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)])
-    whole |= dict.fromkeys(name[1:] if name.startswith(_MARK) else f"##{name}" for name, _ in found if len(name) > 1)
-    return list(whole)[:vocabulary]
+    learnt = [name for name, _ in sorted(learner.get_vocab().items(), key=lambda item: item[1])]
+    letters = [name for name in learnt if len(name) == 1 and name != _MARK]
+    pieces = dict.fromkeys([*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)])
+    pieces |= dict.fromkeys(name[1:] if name.startswith(_MARK) else f"##{name}" for name in learnt if len(name) > 1)
+    return list(pieces)[:vocabulary]
 
 
 def new_tokenizer(learnt: str, max_length: int) -> Any:
