@@ -37,9 +37,9 @@ def card(
     lines += ["## Accuracy", ""]
     if len(trained.validation) and trained.validation[-1] == trained.validation[-1]:
         if recipe.best:
-            lines.append(f"- {max(trained.validation):.4f} on the held-out texts, after the epoch that was best on them")
+            lines.append(f"- {max(trained.validation):.4f} on the held-out texts after the epoch that was best on them")
         else:
-            lines.append(f"- {trained.validation[-1]:.4f} on the held-out texts, after the last epoch (no epoch was selected)")
+            lines.append(f"- {trained.validation[-1]:.4f} on the held-out texts after the last epoch (no epoch was selected)")
     if test is not None:
         left = f" ({test.skipped:,} rows without text or label left out)" if test.skipped else ""
         lines.append(f"- {trained.test:.4f} on all {len(test):,} texts of `{test.source}`{left}")

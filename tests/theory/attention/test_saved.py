@@ -56,7 +56,7 @@ def test_the_epoch_that_did_best_is_kept(tmp_path):
     assert short.validation == made.validation[: best + 1]
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("m", "short"))
     assert all((one[name] == two[name]).all() for name in one)
-    assert "after the epoch that was chosen by them" in (tmp_path / "m" / "README.md").read_text()
+    assert "after the epoch that was best on them" in (tmp_path / "m" / "README.md").read_text()
 
 
 def test_the_tokenizer_reads_whole_words():
