@@ -42,6 +42,7 @@ pictures: $(READY)
 	.venv/bin/python scripts/pictures
 
 bench: .venv/.ready-benchmark
+	.venv/bin/python benchmarks/start_up.py
 	.venv/bin/python benchmarks/fit_time.py
 	.venv/bin/python benchmarks/small_budgets.py
 	.venv/bin/python benchmarks/intervals.py

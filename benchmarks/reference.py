@@ -15,7 +15,7 @@ import numpy as np
 
 from slalom.core import Fitter, Slalom
 from slalom.methods import SurrogateMethod
-from slalom.text import Asked, Deletions, Sampler
+from slalom.text import Deletions, QueryPlan, Sampler
 from slalom.text.samplers import distinct
 
 LEAST = -46.0  # its s step ends at weights of 0; this is a weight of 1e-20
@@ -45,7 +45,7 @@ class Triples(Sampler):
         for row in keep:
             row[rng.choice(place, min(3, len(place)), replace=False)] = True
         keep, times = distinct(keep)
-        return Asked(keep, times.astype(np.float64))
+        return QueryPlan(keep, times.astype(np.float64))
 
 
 REFERENCE = {

@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from slalom.errors import SlalomError
-from slalom.evaluate import yelp_hat
-from slalom.evaluate.comparison import Compared, compare
+from slalom.evaluate import Compared, compare, yelp_hat
 from slalom.methods import BlackBoxMethod, KernelShap
 
 from reference import REFERENCE

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slalom.evaluate.comparison import Compared
+from slalom.evaluate import Compared
 
 MEASURES = ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
 QUALITY = {

@@ -150,6 +150,21 @@ def test_options_of_a_call_replace_those_of_the_explainer():
     assert base(TEXT, method=mine).method == "mine"
 
 
+def test_none_restores_the_default_and_what_is_not_given_stays():
+    base = explainer(queries=50, check=7, target=0, unit="word", seed=3)
+    assert base(TEXT).settings == base(TEXT, queries=50).settings
+    restored = base(TEXT, queries=None, check=None, target=None, unit=None, seed=3)
+    assert restored.settings == explainer()(TEXT).settings
+    assert (restored.unit, restored.target, restored.seed) == ("token", "1", 3)
+    assert restored.queries == explainer(seed=3)(TEXT).queries > base(TEXT).queries
+    assert base(TEXT).seed == 3
+    assert base(TEXT, seed=None).seed != base(TEXT, seed=None).seed
+    with pytest.raises(InputError, match="got None"):
+        base(TEXT, method=None)
+    with pytest.raises(TypeError, match="must be errors, method, unit, queries, check, target, seed, long; got 'query'"):
+        base(TEXT, query=30)
+
+
 def test_a_constant_model_is_said_to_be_one():
     e = Explainer(lambda texts: [1.5] * len(texts), output="log_odds")(TEXT)
     assert "constant" in e.diagnosis
@@ -275,7 +290,7 @@ def test_many_explained_texts_are_asked_about_in_one_call():
     assert explainer.ask_many(explained[:1], [np.ones(3)])[0] == 3.0
     assert explainer.ask_many(explained[:1], [np.zeros((0, 3))])[0].shape == (0,)
     assert explainer.ask_many([], []) == []
-    with pytest.raises(InputError, match="one keep an explanation; got 1 for 3"):
+    with pytest.raises(InputError, match="one keep per explanation; got 1 for 3"):
         explainer.ask_many(explained, keeps[:1])
     with pytest.raises(InputError, match=r"the explanation has 3 \(explanation 1\); ask the model that was explained"):
         explainer.ask_many([explained[0], replace(explained[0], text="two two")], [keeps[0], keeps[0]])
@@ -316,7 +331,7 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     text = "a good film with a good end but not such a good start at all"
     explained = e(text, queries=80, check=0)
     made = slalom.methods()[method]
-    _, units = e._pipeline.read(text, made.unit, "cut")
+    _, units = e.pipeline.read(text, made.unit, "cut")
     asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
     scores = e.ask(explained, asked.keep)
     error = np.average((explained.predict(asked.keep.astype(float)) - scores) ** 2, weights=asked.weights)

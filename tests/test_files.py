@@ -3,24 +3,33 @@
 import pytest
 
 from slalom.errors import InputError
-from slalom.files import begun_lines, drop_rest, has_rows, json_rows, read_rows, texts_of, write_text
+from slalom.files import (
+    drop_partial_line,
+    has_rows,
+    json_rows,
+    looks_like_json_rows,
+    read_complete_lines,
+    read_rows,
+    texts_of,
+    write_text,
+)
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"a"', "naïve".encode()[:3]])  # the last one ends within a character
 def test_a_line_that_was_cut_off_is_taken_away(tmp_path, rest):
     path = tmp_path / "lines.jsonl"
-    assert begun_lines(path) == ([], b"")
+    assert read_complete_lines(path) == ([], b"")
     path.write_bytes("ä\u2028\n2\n".encode() + rest)
-    assert begun_lines(path) == (["ä\u2028", "2"], rest)
-    drop_rest(path, rest)
+    assert read_complete_lines(path) == (["ä\u2028", "2"], rest)
+    drop_partial_line(path, rest)
     write_text(path, "3\n", append=True)
     assert path.read_text(encoding="utf-8") == "ä\u2028\n2\n3\n"
 
 
 def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "b").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(InputError, match="holds something else than text"):
-        begun_lines(tmp_path / "b")
+    with pytest.raises(InputError, match="is not a text file"):
+        read_complete_lines(tmp_path / "b")
     with pytest.raises(InputError, match="could not write"):
         write_text(tmp_path / "none" / "x", "")
 
@@ -29,6 +38,17 @@ def test_rows_are_known_by_the_name_of_the_file(tmp_path):
     assert [has_rows(tmp_path / name) for name in ("a.CSV", "a.jsonl.gz", "a.b.json", "a.txt", "a.gz", "csv")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ['{"a": 1, "b": {}}', '{\n "a": 1,\n "b": {}\n}\n', '\r\n{"a": 1,\r\n"b": {}}'])
+def test_one_object_is_one_row(content):
+    assert list(json_rows(content, "it")) == [{"a": 1, "b": {}}]
+    assert looks_like_json_rows(content)
+
+
+@pytest.mark.parametrize("content", ["", "a text", "[spoiler] He dies.", "{curly} words", "{\n a poem\n}", "3"])
+def test_texts_do_not_look_like_json(content):
+    assert not looks_like_json_rows(content)
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}\r\n\n{"a": 2}', '[{"a": 1}, {"a": 2}]', '\n [\n{"a": 1},\n{"a": 2}\n]\n'])

@@ -1,4 +1,4 @@
-"""What an import loads and costs, and what happens where an optional dependency or a device is missing."""
+"""What an import loads, and what happens where an optional dependency or a device is missing."""
 
 import os
 import subprocess
@@ -47,11 +47,6 @@ def test_an_import_loads_no_optional_dependency(module):
     loaded = python(f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))")[0].split()
     assert "slalom" in loaded
     assert not set(loaded) & set(HEAVY)
-
-
-def test_importing_slalom_is_quick():
-    code = "from time import perf_counter as now; t = now(); import slalom; print(now() - t)"
-    assert min(float(python(code)[0]) for _ in range(5)) < 0.3
 
 
 def test_the_core_names_what_a_user_needs():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slalom.views import connect
 
 if TYPE_CHECKING:
-    from slalom.evaluate.comparison import Compared, compare
+    from slalom.evaluate import Compared, compare
     from slalom.explainer import Explainer
     from slalom.methods import Method, SurrogateMethod, methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
@@ -36,29 +36,29 @@ __all__ = [
 _HOMES = {
     "explainer": ("Explainer",),
     "methods": ("Method", "SurrogateMethod"),
-    "evaluate.comparison": ("Compared", "compare"),
+    "evaluate": ("Compared", "compare"),
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def _drawn(module: str, draw: str, result: Any) -> Any:
-    return getattr(import_module(f"slalom.render.{module}"), draw)(result)
+def _draw(module: str, function: str, result: Any) -> Any:
+    return getattr(import_module(f"slalom.render.{module}"), function)(result)
 
 
-# Results are drawn by the floor above them, which is loaded when somebody looks.
-for _name, _module, _draw in (
+# Results are drawn by a higher layer, which is loaded on first use.
+for _name, _module, _function in (
     ("plot", "figures", "Plots"),
     ("page", "page", "page"),
     ("notebook", "notebook", "notebook"),
     ("compared plot", "figures", "ComparedPlots"),
     ("compared page", "page", "comparison_page"),
 ):
-    connect(_name, partial(_drawn, _module, _draw))
+    connect(_name, partial(_draw, _module, _function))
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that importing the package is quick."""
+    """Load a public name on first use, so that importing the package is fast."""
     if name in ("methods", "models"):
         return import_module(f"slalom.{name}")
     if name not in _HOME:
@@ -67,5 +67,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name the public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted([*globals(), *__all__])

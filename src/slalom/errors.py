@@ -35,6 +35,20 @@ class MissingExtra(SlalomError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
 
 
+def one_line(error: object, limit: int | None = 300) -> str:
+    """Return the message of an error as one line.
+
+    Args:
+        error: An exception, or anything else with a message as its string.
+        limit: Longest message in characters; None: any length.
+
+    Example:
+        >>> one_line(ValueError("no such file:\\n  model.bin"))
+        'no such file: model.bin'
+    """
+    return " ".join(str(error).split())[:limit]
+
+
 @contextmanager
 def require(feature: str, extra: str, packages: str | None = None) -> Iterator[None]:
     """Turn a failed import of an optional dependency into a MissingExtra.

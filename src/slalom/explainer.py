@@ -1,61 +1,103 @@
-"""The Explainer: one model, and everything that can be asked about its decisions."""
+"""The Explainer: one model, its options, and everything that can be asked about its decisions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, final, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom.core.checks import Floats, whole_number
+from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Engine, Model, Output, Queries, Target, model_of
 from slalom.pipeline import CELLS, Options, Pipeline
 from slalom.result import Explanation, Explanations, presence
-from slalom.text import KINDS, as_texts
+from slalom.text import as_texts
 
 
-class _Unset:
-    """Stands for an argument that was not given, where None means something."""
+class CallOptions(TypedDict, total=False):
+    """Options that a call may replace: `explainer(text, queries=500)`.
 
-    def __repr__(self) -> str:
-        return "as the Explainer was told"
+    An option that is not given is that of the Explainer. Every value means what it means in the constructor, None included:
+    `queries=None` restores the default budget, `seed=None` draws a seed.
+
+    Attributes:
+        method: Name of a method, or a Method.
+        unit: "token", "type", "word" or "sentence"; None: the method's default.
+        queries: Query budget per text; None: five per unit, between 200 and 1000.
+        check: Number of held-out queries; None: a tenth of the budget, at least 20.
+        target: Label or index of a class, or "all"; None: class 1 of two, else the predicted class.
+        seed: Seed of the queries and the fit; None: a random one.
+        long: "cut" or "window".
+    """
+
+    method: str | Method
+    unit: str | None
+    queries: int | None
+    check: int | None
+    target: Target
+    seed: int | None
+    long: Literal["cut", "window"]
 
 
-_UNSET = _Unset()
+class ModelKeywords(TypedDict, total=False):
+    """Options of the Explainer about its model and how to query it; `slalom.compare` passes them on.
+
+    Attributes:
+        output: What a callable returns: "logits", "probabilities", "log_odds" or "scores".
+        labels: Names of a callable's classes.
+        batch_size: Strings per call of a callable or scikit-learn model.
+        precision: "bfloat16" runs a Hugging Face model in half precision.
+        device: Device for a model given by its path.
+        cache: SQLite file that keeps the answers.
+        identity: Name of a callable in the cache.
+        long: "cut" or "window", for texts longer than the model's context.
+    """
+
+    output: Output | None
+    labels: Iterable[object] | Mapping[Any, object] | None
+    batch_size: int | None
+    precision: Literal["bfloat16"] | None
+    device: str | None
+    cache: str | Path | None
+    identity: str | None
+    long: Literal["cut", "window"]
 
 
 @final
 class Explainer:
-    """Explains the decisions of one model.
+    """Explains the decisions of one text classifier.
 
     Args:
         model: A Hugging Face classifier, a text-classification pipeline, the path of a saved classifier, a fitted scikit-learn
-            classifier, or a callable ``list[str] -> (n, n_classes)``. Default: the sentiment classifier of English film
-            reviews that ships with slalom.
+            classifier, or a callable ``list[str] -> (n, n_classes)``. Default: the bundled sentiment classifier of English
+            film reviews.
         tokenizer: The tokenizer of a Hugging Face classifier.
-        method: "joint", "local", "eff", "fidel" or a Method.
-        unit: "token", "type", "word" or "sentence". Default: the method's own.
-        queries: How many parts of the text are asked about at most. Default: five per unit, between 200 and 1000.
-        check: How many further queries test the fit. Default: a tenth of the budget, 20 to 100 (20 for eff, which is to be
-            quick).
-        target: The class to explain, by label or index, or "all" for every class. A label comes first: of the classes -1 and
-            1 the target 1 is the second. Default: class 1 of two, else the class that the model predicts.
-        seed: Of the queries and the fit. None draws one, which the explanation names.
-        long: "cut" explains what the model can see of a text that is too long, with a warning; "window" explains the mean of
-            the scores of overlapping windows.
-        output: What a callable returns: "logits", "probabilities", "log_odds", or "scores" for numbers that stand for no
+        method: Name of a method (`slalom.methods()` lists them), or a Method.
+        unit: "token", "type" (equal tokens share their parameters), "word" or "sentence". Default: the method's.
+        queries: Budget of model queries per text. Default: five per unit, between 200 and 1000.
+        check: Number of held-out queries that test the explanation. Default: a tenth of the budget, at least 20 and at most
+            100 (20 for methods that need few queries).
+        target: The class to explain, by label or index, or "all" for every class. Labels take precedence: of the classes -1
+            and 1 the target 1 is the second. Default: class 1 of two, else the class that the model predicts.
+        seed: Seed of the queries and the fit. None draws one, which the explanation records.
+        long: "cut" explains the part of a long text that fits into the model's context, with a warning; "window" explains the
+            mean score of overlapping windows.
+        output: What a callable returns: "logits", "probabilities", "log_odds", or "scores" for numbers without a
             probability.
         labels: Names of a callable's classes: a list in the order of its columns, or a mapping such as ``id2label``.
-        batch_size: Strings in one call of a callable or scikit-learn model.
-        precision: "bfloat16" asks a Hugging Face model in half precision.
-        device: Where a model given by its path is put.
-        cache: An SQLite file that keeps the answers.
-        identity: What to call the model in the cache, where it is a callable.
-        progress: Whether to show a bar. Default: one in a terminal where it takes long.
+        batch_size: Strings per call of a callable or scikit-learn model.
+        precision: "bfloat16" runs a Hugging Face model in half precision.
+        device: Device for a model given by its path.
+        cache: An SQLite file that keeps the model's answers.
+        identity: Name of a callable in the cache; without one its answers are not kept between calls.
+        progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
+
+    Raises:
+        InputError: If the model cannot be explained or an option is out of range.
 
     Example:
         >>> shouts = Explainer(lambda texts: [text.count("!") - 1.0 for text in texts], output="log_odds")
@@ -84,130 +126,121 @@ class Explainer:
         identity: str | None = None,
         progress: bool | None = None,
     ) -> None:
-        chosen = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        self.options = Options(find_method(method), unit or "", queries, check, target, chosen, long)
-        _checked(self.options)
+        self.options = Options(find_method(method), unit, queries, check, target, _drawn(seed), long)
         self.model: Model = model_of(
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
         )
         self.engine = Engine(self.model, cache, identity, progress)
-        self._pipeline = Pipeline(self.model, self.engine)
+        self.pipeline = Pipeline(self.model, self.engine)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self,
-        text: str,
-        /,
-        *,
-        method: str | Method | None = ...,
-        unit: str | None = ...,
-        queries: int | None = ...,
-        check: int | None = ...,
-        target: Target | _Unset = ...,
-        seed: int | None = ...,
-        long: Literal["cut", "window"] | None = ...,
-        errors: Literal["raise", "keep"] = ...,
-        first: int = ...,
+        self, text: str, /, *, errors: Literal["raise", "keep"] = ..., **options: Unpack[CallOptions]
     ) -> Explanation: ...
     @overload
     def __call__(
-        self,
-        text: Iterable[str],
-        /,
-        *,
-        method: str | Method | None = ...,
-        unit: str | None = ...,
-        queries: int | None = ...,
-        check: int | None = ...,
-        target: Target | _Unset = ...,
-        seed: int | None = ...,
-        long: Literal["cut", "window"] | None = ...,
-        errors: Literal["raise", "keep"] = ...,
-        first: int = ...,
+        self, text: Iterable[str], /, *, errors: Literal["raise", "keep"] = ..., **options: Unpack[CallOptions]
     ) -> Explanations: ...
     def __call__(
-        self,
-        text: str | Iterable[str],
-        /,
-        *,
-        method: str | Method | None = None,
-        unit: str | None = None,
-        queries: int | None = None,
-        check: int | None = None,
-        target: Target | _Unset = _UNSET,
-        seed: int | None = None,
-        long: Literal["cut", "window"] | None = None,
-        errors: Literal["raise", "keep"] = "raise",
-        first: int = 0,
+        self, text: str | Iterable[str], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
     ) -> Explanation | Explanations:
-        """Explain one text, or several at once, which share batches. Options given here replace those of the Explainer.
+        """Explain one text, or several at once, which share batches.
 
         Args:
             text: A string, or a list, array, Series, column or generator of strings.
-            method, unit, queries, check, target, seed, long: As the Explainer takes them.
-            errors: What becomes of a text that cannot be explained: "raise" ends with its error; "keep" goes on, and the
+            errors: What happens to a text that cannot be explained: "raise" raises its error; "keep" continues, and the
                 result names it in ``failures``. For several texts.
-            first: The number that the first of several texts has in messages.
+            **options: method, unit, queries, check, target, seed and long, as in the constructor. One that is not given is
+                that of the Explainer; None means the default.
 
         Returns:
             An Explanation for a string, Explanations for several texts.
+
+        Raises:
+            InputError: If a text is not a string or has no unit, or an option is out of range.
+            ModelError: If the model fails or its answers are unusable.
+            TypeError: If there is no such option.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds", queries=50)
+            >>> [e.strongest(1) for e in explainer(["a good film", "good"], unit="word", queries=None)]
+            [[1], [0]]
         """
-        if errors not in ("raise", "keep"):
-            raise InputError(f"errors must be 'raise' or 'keep'; got {errors!r}")
-        base = self.options
-        chosen = base.method if method is None else find_method(method)
-        options = _checked(
-            replace(
-                base,
-                method=chosen,
-                unit=unit or base.unit,
-                queries=base.queries if queries is None else queries,
-                check=base.check if check is None else check,
-                target=base.target if isinstance(target, _Unset) else target,
-                seed=base.seed if seed is None else seed,
-                long=base.long if long is None else long,
-                errors=errors if not isinstance(text, str) else "raise",
-            )
-        )
-        self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
+        chosen = self._configured(errors="raise" if isinstance(text, str) else errors, **options)
+        self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
         if isinstance(text, str):
-            return Explanations(self._pipeline.run([text], options))[0]
-        return Explanations(self._pipeline.run(as_texts(text), options, first))
+            return Explanations(self.pipeline.run([text], chosen))[0]
+        return Explanations(self.pipeline.run(as_texts(text), chosen))
 
     def tokens(self, text: str) -> list[int] | list[str]:
-        """Return the units of a text as they can be counted: token ids where units are tokens of the model, else names."""
-        options = _checked(self.options)
-        reading, made = self._pipeline.read(text, options.unit, options.long)
-        if self.model.tokenized and options.unit in ("token", "type"):
-            return [int(number) for number in reading.types]
-        return list(made.names)
+        """Return the units of a text in a form that can be counted.
 
-    def made(self, explanation: Explanation, target: Target | _Unset = _UNSET) -> bool:
-        """Return whether an explanation is one that this Explainer would make of its text: same model, method and options."""
-        options = _checked(self.options if isinstance(target, _Unset) else replace(self.options, target=target))
-        mine = (options.method.name, options.seed, options.unit, self.model.name, options.settings(self.engine.identify()))
-        e = explanation
-        return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))
+        Args:
+            text: The text.
+
+        Returns:
+            Token ids (n,) where units are tokens of the model, else the names of the units.
+        """
+        kind = self.options.unit_kind
+        reading, text_units = self.pipeline.read(text, kind, self.options.long)
+        if self.model.tokenized and kind in ("token", "type"):
+            return [int(number) for number in reading.types]
+        return list(text_units.names)
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
-        """Return what the model itself says where `explanation.predict` guesses: its scores for presence of units (m, n)."""
+        """Return the model's own scores where `explanation.predict` gives predicted ones.
+
+        Args:
+            explanation: An explanation of this model.
+            keep: Presence of its units, (m, n) or (n,).
+
+        Returns:
+            Scores (m,), or (m, n_classes) for an explanation of all classes; without the first axis for one row.
+
+        Raises:
+            InputError: If this is not the model that was explained, or `keep` does not fit the units.
+        """
         return self.ask_many([explanation], [keep])[0]
 
     def ask_many(self, explanations: Sequence[Explanation], keeps: Sequence[ArrayLike]) -> list[Floats]:
-        """Return what `ask` says of each explanation and its rows. All texts share batches; equal queries are asked once."""
+        """Return what `ask` returns, for several explanations. All texts share batches; equal queries are asked once.
+
+        Args:
+            explanations: Explanations of this model.
+            keeps: Presence of the units of each, (m, n) or (n,).
+
+        Returns:
+            The scores for each explanation.
+
+        Raises:
+            InputError: As `ask` does, or if there is not one `keep` per explanation.
+        """
         if len(explanations) != len(keeps):
-            raise InputError(f"ask_many needs one keep an explanation; got {len(keeps)} for {len(explanations)}")
-        head, found = self.model.head, list[Floats]()
+            raise InputError(f"ask_many needs one keep per explanation; got {len(keeps)} for {len(explanations)}")
+        head, results = self.model.head, list[Floats]()
         questions: list[Queries] = []
         for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
             where = "" if len(explanations) == 1 else f" (explanation {number})"
             questions.append(self._question(explanation, keep, where))
             if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > CELLS:
                 for answer in self.engine(questions):
-                    scores = head.scores(answer.outputs, self._column(explanations[len(found)]))
-                    found.append(scores if np.ndim(keeps[len(found)]) == 2 else scores[0])
+                    scores = head.scores(answer.outputs, self._column(explanations[len(results)]))
+                    results.append(scores if np.ndim(keeps[len(results)]) == 2 else scores[0])
                 questions = []
-        return found
+        return results
+
+    def _configured(self, *, errors: str = "raise", **options: Unpack[CallOptions]) -> Options:
+        """Return the options of the Explainer, updated by those of a call and checked."""
+        unknown = options.keys() - CallOptions.__annotations__.keys()
+        if unknown:
+            names = ", ".join(CallOptions.__annotations__)
+            raise TypeError(f"an option of a call must be errors, {names}; got {sorted(unknown)[0]!r}")
+        changes = cast(dict[str, Any], dict(options))
+        if "method" in changes:
+            changes["method"] = find_method(changes["method"])
+        if "seed" in changes:
+            changes["seed"] = _drawn(changes["seed"])
+        return replace(self.options, **changes, errors=errors)
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:
         """Return the target of an explanation as the index of a class of this model."""
@@ -218,30 +251,21 @@ class Explainer:
         return self.model.head.labels.index(explanation.target)
 
     def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Queries:
-        """Return what is asked for presence of units (m, n) or (n,), as the model reads the text."""
-        reading, made = self._pipeline.read(explanation.text, explanation.unit, self.options.long)
-        if made.names != explanation.units:
+        """Return the query for presence of units (m, n) or (n,), as the model reads the text."""
+        reading, text_units = self.pipeline.read(explanation.text, explanation.unit, self.options.long)
+        if text_units.names != explanation.units:
             raise InputError(
-                f"this model reads the text as {len(made)} {explanation.unit}s, the explanation has {len(explanation)}{where};"
-                " ask the model that was explained"
+                f"this model reads the text as {len(text_units)} {explanation.unit}s, the explanation has"
+                f" {len(explanation)}{where}; ask the model that was explained"
             )
-        rows = np.atleast_2d(presence(keep, len(made)))
+        rows = np.atleast_2d(presence(keep, len(text_units)))
         if not reading.empty and not rows.any(axis=1).all():
             raise InputError(
                 f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit{where}"
             )
-        return Queries(reading, made.atoms(rows))
+        return Queries(reading, text_units.atoms(rows))
 
 
-def _checked(options: Options) -> Options:
-    """Check the options; an empty unit becomes that of the method."""
-    unit = options.unit or options.method.unit
-    if unit not in KINDS:
-        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {unit!r}")
-    if options.long not in ("cut", "window"):
-        raise InputError(f"long must be 'cut' or 'window'; got {options.long!r}")
-    for name, number, least in (("queries", options.queries, 2), ("check", options.check, 0)):
-        if number is not None:
-            whole_number(name, number, least)
-    whole_number("seed", options.seed, 0)
-    return replace(options, unit=unit)
+def _drawn(seed: int | None) -> int:
+    """Return the seed, or a random one for None."""
+    return int(np.random.default_rng().integers(2**31)) if seed is None else seed

@@ -1,4 +1,4 @@
-"""Files as users have them: texts and rows to read, results to write, and lines that an interruption may have cut off.
+"""Reading texts and rows, writing results, and resuming files that are written line by line.
 
 reviews.csv, .tsv, .jsonl, .json (each also .gz)     rows
 anything else                                        text
@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import shlex
 import sys
 import zlib
@@ -21,7 +22,11 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 
 
 def write_text(path: str | Path, content: str, *, append: bool = False) -> None:
-    """Write a file, or add to its end; InputError where that is not possible."""
+    """Write a file in UTF-8, or append to it.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     try:
         with Path(path).open("a" if append else "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(content)
@@ -29,26 +34,30 @@ def write_text(path: str | Path, content: str, *, append: bool = False) -> None:
         raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
 
 
-def begun_lines(path: Path) -> tuple[list[str], bytes]:
-    """Return the whole lines of a file that is written line by line, and what an interruption has left of the last one."""
+def read_complete_lines(path: Path) -> tuple[list[str], bytes]:
+    """Return the complete lines of a file, and the bytes of a last line that an interruption has cut off."""
     if not path.exists():
         return [], b""
-    *whole, rest = path.read_bytes().split(b"\n")  # the rest may end within a character
+    *lines, partial = path.read_bytes().split(b"\n")  # the partial line may end within a character
     try:
-        return [line.decode("utf-8", "surrogatepass") for line in whole], rest
+        return [line.decode("utf-8", "surrogatepass") for line in lines], partial
     except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} holds something else than text; name another file, or delete it") from error
+        raise InputError(f"{str(path)!r} is not a text file; name another file, or delete it") from error
 
 
-def drop_rest(path: Path, rest: bytes) -> None:
-    """Take away what is left of a line that was cut off."""
-    if rest:
+def drop_partial_line(path: Path, partial: bytes) -> None:
+    """Remove the partial last line that `read_complete_lines` has returned."""
+    if partial:
         with path.open("r+b") as file:
-            file.truncate(path.stat().st_size - len(rest))
+            file.truncate(path.stat().st_size - len(partial))
 
 
 def read_text(path: Path) -> str:
-    """Return a text file in UTF-8, plain or compressed with gzip; newlines stay as they are."""
+    """Return the content of a file in UTF-8, plain or compressed with gzip, with its newlines unchanged.
+
+    Raises:
+        InputError: If the file cannot be read or is not UTF-8.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -60,7 +69,11 @@ def read_text(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Give the rows of a CSV, TSV or JSON file, by the name of the file."""
+    """Yield the rows of a CSV, TSV or JSON file; its suffix tells which it is.
+
+    Raises:
+        InputError: If the file cannot be read or a row is malformed.
+    """
     kind = _kind(path)
     content = read_text(path)
     if kind not in _TABLES:
@@ -73,7 +86,7 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def has_rows(path: Path) -> bool:
-    """Whether a file has rows, by its name."""
+    """Return whether a file has rows, by its suffix."""
     return _kind(path) in (*_TABLES, ".jsonl", ".json", ".ndjson")
 
 
@@ -82,47 +95,82 @@ def _kind(path: Path) -> str:
 
 
 def _table(lines: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be long
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
     yield from csv.DictReader(lines, delimiter=_TABLES[kind], restkey="")  # cells without a name
 
 
-def json_rows(content: str, where: str) -> Iterator[Mapping[str, Any]]:
-    """Give the objects of a text that has one a line, or one list of them; `where` names it in errors."""
+def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of JSON lines, of a JSON list, or of a document that is one object.
+
+    Args:
+        content: The text to parse.
+        source: Its name in error messages.
+
+    Raises:
+        InputError: If a line, or an item of the list, is not a JSON object.
+
+    Example:
+        >>> list(json_rows('{"text": "good"}\\n{"text": "bad"}', "stdin"))
+        [{'text': 'good'}, {'text': 'bad'}]
+    """
     if content.lstrip().startswith("["):
-        yield from _listed(content, where)
+        yield from _json_list(content, source)
+        return
+    if (document := _json_object(content)) is not None:  # perhaps over several lines
+        yield document
         return
     for number, line in enumerate(io.StringIO(content, newline=""), start=1):
         if line.strip():
             try:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise InputError(f"line {number} of {where} must be a JSON object; {error}") from error
+                raise InputError(f"line {number} of {source} must be a JSON object; {error}") from error
             if not isinstance(row, dict):
-                raise InputError(f"line {number} of {where} must be a JSON object; got {line.strip()[:40]}")
+                raise InputError(f"line {number} of {source} must be a JSON object; got {line.strip()[:40]}")
             yield row
 
 
-def _listed(content: str, where: str) -> Iterator[Mapping[str, Any]]:
+def looks_like_json_rows(content: str) -> bool:
+    """Return whether content without a file name is JSON: lines of objects, a list of them, or one object."""
+    first = next((line for line in content.split("\n") if line.strip()), "")
+    if _json_object(first) is not None or re.match(r"\s*\[\s*\{", content):
+        return True
+    return content.lstrip().startswith("{") and _json_object(content) is not None
+
+
+def _json_object(content: str) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads(content)
+    except json.JSONDecodeError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _json_list(content: str, source: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(content)
     except json.JSONDecodeError as error:
-        raise InputError(f"{where} must be a JSON list of objects; {error}") from error
+        raise InputError(f"{source} must be a JSON list of objects; {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{where} must be a JSON list of objects")
+        raise InputError(f"{source} must be a JSON list of objects")
     yield from rows
 
 
-def texts_of(rows: Iterable[Mapping[str, Any]], column: str, where: str, option: str = "--column") -> list[str]:
+def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str, option: str = "--column") -> list[str]:
     """Return the texts in one column of rows.
 
     Args:
-        rows: The rows, as `read_rows` gives them.
-        column: The name of the column.
-        where: The name of the file, for errors.
-        option: What names another column, for errors.
+        rows: The rows, as `read_rows` yields them.
+        column: Name of the column.
+        source: Name of the file in error messages.
+        option: Command-line option that names another column, for the advice in error messages.
 
     Raises:
-        InputError: Where a row has no such column or no text in it, or there is no row.
+        InputError: If a row has no such column or no text in it, or there is no row.
+
+    Example:
+        >>> texts_of([{"text": "good"}, {"text": "bad"}], "text", "reviews.csv")
+        ['good', 'bad']
     """
     texts = []
     for number, row in enumerate(rows, start=1):
@@ -131,19 +179,31 @@ def texts_of(rows: Iterable[Mapping[str, Any]], column: str, where: str, option:
             likely = [name for name in names if _is_words(row[name])]
             advice = f"{option} {shlex.quote(likely[0]) if len(likely) == 1 else 'NAME'}"
             raise InputError(
-                f'row {number} of {where} must have a field "{column}"; it has {", ".join(map(repr, names)) or "none"};'
+                f'row {number} of {source} must have a field "{column}"; it has {", ".join(map(repr, names)) or "none"};'
                 f" name the one with the texts: {advice}"
             )
         if not isinstance(row[column], str):
-            raise InputError(f'row {number} of {where} must have a text in its field "{column}"; it has {row[column]!r:.40}')
+            raise InputError(f'row {number} of {source} must have a text in its field "{column}"; it has {row[column]!r:.40}')
         texts.append(row[column])
     if not texts:
-        raise InputError(f"{where} must have at least one row with a text; it is empty")
+        raise InputError(f"{source} must have at least one row with a text; it is empty")
+    return texts
+
+
+def lines_of(content: str, source: str) -> list[str]:
+    """Return the texts of content with one text per line; blank lines are skipped.
+
+    Raises:
+        InputError: If all lines are blank.
+    """
+    texts = [line for line in re.split(r"\r\n|\r|\n", content) if line.strip()]
+    if not texts:
+        raise InputError(f"{source} must have at least one line with a text; it is empty")
     return texts
 
 
 def _is_words(value: Any) -> bool:
-    """Whether a value is a string other than a number."""
+    """Return whether a value is a string other than a number."""
     if not isinstance(value, str) or not value.strip():
         return False
     try:

@@ -1,12 +1,12 @@
-"""How one text, or many, become explanations:
+"""How texts become explanations:
 
-read -> plan -> ask -> explain -> test
+    read -> plan -> ask -> explain -> test
 
 read      the text as the model reads it, and its units
-plan      the queries of the method, and those that test it
+plan      the queries of the method, and the held-out queries that test it
 ask       all queries of all texts at once, through the engine
-explain   the method turns the answers into a surrogate
-test      the surrogate predicts the held-out queries
+explain   the method turns the scores into a surrogate
+test      the surrogate predicts the held-out scores
 """
 
 import logging
@@ -20,26 +20,41 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.problem import explained_share
-from slalom.errors import InputError, ModelError, SlalomError
-from slalom.methods import Method, MethodContext
+from slalom.errors import InputError, ModelError, SlalomError, one_line
+from slalom.methods import Method, MethodContext, MethodResult
 from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, quality, versions
-from slalom.text import Asked, Units, held_out, sentences, units, words
+from slalom.text import KINDS, QueryPlan, Units, held_out, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
-CELLS = 40_000_000  # presence of atoms held at once
+CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
 
+@final
 @dataclass(frozen=True)
 class Options:
-    """How to explain a text; every field is checked."""
+    """How to explain a text, checked.
+
+    Args:
+        method: The method.
+        unit: Kind of unit; None: the method's default.
+        queries: Query budget per text; None: five per unit, between 200 and 1000.
+        check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``.
+        target: Label or index of the class to explain, "all", or None for the model's default.
+        seed: Seed of the queries and the fit.
+        long: "cut" or "window", for texts longer than the model's context.
+        errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
+
+    Raises:
+        InputError: If an option is out of range.
+    """
 
     method: Method
-    unit: str
+    unit: str | None
     queries: int | None
     check: int | None
     target: Target
@@ -47,62 +62,82 @@ class Options:
     long: str
     errors: str = "raise"
 
+    def __post_init__(self) -> None:
+        """Check every option."""
+        if self.unit_kind not in KINDS:
+            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {self.unit_kind!r}")
+        if self.long not in ("cut", "window"):
+            raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
+        if self.errors not in ("raise", "keep"):
+            raise InputError(f"errors must be 'raise' or 'keep'; got {self.errors!r}")
+        for name, number, least in (("queries", self.queries, 2), ("check", self.check, 0)):
+            if number is not None:
+                whole_number(name, number, least)
+        whole_number("seed", self.seed, 0)
+
+    @property
+    def unit_kind(self) -> str:
+        """The kind of unit, with the method's default filled in."""
+        return self.method.unit if self.unit is None else self.unit
+
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
-        given: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
-        plain = {name: part.item() if isinstance(part, np.generic) else part for name, part in given.items()}
+        options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return {**plain, "identity": model_id}
 
 
 class Task(NamedTuple):
-    """One text on its way: its number among those given, its units and what is asked about them.
+    """One text with everything that is asked about it.
 
-    keep: all rows: those of the method's plan, the whole text, near ones, far ones. near: how many of them are near ones.
+    Attributes:
+        number: Index of the text in the call.
+        reading: The text as the model reads it.
+        units: Its n units.
+        plan: The queries of the method, m rows.
+        keep: All queries (m + 1 + near + far, n): the plan, the whole text, then the held-out rows near it and far from it.
+        near: Number of held-out rows near the text.
+        budget: Query budget of the method.
     """
 
     number: int
     reading: Reading
     units: Units
-    plan: Asked
+    plan: QueryPlan
     keep: NDArray[np.bool_]
     near: int
     budget: int
 
     @property
     def whole(self) -> int:
-        """The row of the whole text."""
+        """Index of the row of the whole text."""
         return len(self.plan.keep)
 
 
 @final
 class Pipeline:
-    """Explains texts with one model and its engine."""
+    """Explains texts with one model and its engine.
+
+    Args:
+        model: The model to explain.
+        engine: The engine that queries it.
+    """
 
     def __init__(self, model: Model, engine: Engine) -> None:
         self.model, self.engine = model, engine
 
-    def run(self, texts: Sequence[Any], options: Options, first: int = 0) -> Iterator[Explanation | Failure]:
-        """Explain texts, as many at a time as fit into memory.
+    def run(self, texts: Sequence[Any], options: Options) -> Iterator[Explanation | Failure]:
+        """Explain texts in order, as many at a time as fit into memory.
 
         Args:
-            texts: What should be strings.
-            options: How.
-            first: The number that the first of several texts has in messages.
+            texts: The texts; anything but a string is an error of that text.
+            options: How to explain them.
+
+        Yields:
+            One explanation per text, or a Failure where ``options.errors`` is "keep".
         """
-        tasks: list[Task | Failure] = []
-        for number, text in enumerate(texts):
-            alone = len(texts) == 1 and not first
-            where = "" if alone or options.errors == "keep" else f" (text {first + number})"  # a failure has its number
-            try:
-                tasks.append(self.plan(text, options, where, number))
-            except Exception as error:
-                if options.errors == "raise":
-                    raise
-                tasks.append(_failure(number, text, error))
-            size = sum(task.keep.size for task in tasks if isinstance(task, Task))
-            if number == len(texts) - 1 or size > CELLS:
-                yield from self._solved(tasks, options)
-                tasks = []
+        for tasks in self._planned(texts, options):
+            yield from self._explained(tasks, options)
 
     def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units of a kind."""
@@ -113,31 +148,31 @@ class Pipeline:
             kind = "type" if kind == "type" else "token"
         return reading, units(text, kind, reading.names, reading.spans, reading.types)
 
-    def plan(self, text: Any, options: Options, where: str, number: int) -> Task:
-        """Read a text and choose the queries."""
+    def plan(self, text: Any, options: Options, number: int = 0, where: str = "") -> Task:
+        """Read a text and choose its queries; `where` is appended to error messages."""
         if not isinstance(text, str):
             missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
             raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
-        reading, found = self.read(text, options.unit, options.long)
-        n = len(found)
+        reading, text_units = self.read(text, options.unit_kind, options.long)
+        n = len(text_units)
         if n == 0:
-            raise InputError(f"a text must have at least one {options.unit}; got {text[:40]!r}{where}")
+            raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")
         if reading.cut:
             warnings.warn(
                 f"{reading.cut} tokens of the text are more than {self.model.name} can see and were cut{where};"
                 ' long="window" explains overlapping windows',
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         budget = min(max(5 * n, 200), 1000) if options.queries is None else options.queries
         check = min(max(budget // 10, 20), options.method.check) if options.check is None else options.check
-        plan = options.method.plan(found, budget, np.random.default_rng(options.seed), reading.empty)
-        near, far = held_out(plan.keep, found.names, check, np.random.default_rng([options.seed, 1]))
+        plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
+        near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
-        return Task(number, reading, found, plan, keep, len(near), budget)
+        return Task(number, reading, text_units, plan, keep, len(near), budget)
 
     def ask(self, tasks: Sequence[Task]) -> list[tuple[Answers, Decision]]:
-        """Ask the model about all tasks at once: its answers to all rows, and what it decides about the whole texts."""
+        """Query the model for all tasks at once: its answers to all rows, and its decisions about the whole texts."""
         if not tasks:
             return []
         answers = self.engine([Queries(task.reading, task.units.atoms(task.keep)) for task in tasks])
@@ -146,88 +181,104 @@ class Pipeline:
         return list(zip(answers, decisions, strict=True))
 
     def explain(self, task: Task, answer: Answers, decision: Decision, options: Options, asking: float) -> Explanation:
-        """Let the method explain one text, and test what it says."""
+        """Let the method explain one text, and test the result; `asking`: seconds that its queries have taken."""
         began = perf_counter()
         head, m = self.model.head, task.whole
-        wanted = options.target
-        if wanted is None and len(head.labels) > 2 and decision.label in head.labels:
-            wanted = decision.label  # which need not have the highest score
-        target = head.resolve(wanted, answer.outputs[m])
+        target = self._target(options.target, decision, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
         if np.abs(scores).max() > _HUGE:
             raise ModelError(
                 f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
                 " check what it returns, or divide it by a constant"
             )
-        further = _Further(task, scores, lambda rows: self._asked(task, rows, target))
-        found = options.method.explain(
+        further = _FurtherQueries(task, scores, lambda rows: self._ask_rows(task, rows, target))
+        result = options.method.explain(
             MethodContext(
                 self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
                 int(options.seed), further,
             )
         )  # fmt: skip
-        rows = task.keep[m:]
-        guess = found.surrogate(rows.astype(np.float64))
-        if found.lengths is not None:
-            guess = guess + found.lengths(task.units.lengths(rows))
-        r2 = found.r2
-        if r2 is None:
-            r2 = explained_share(found.surrogate(task.plan.keep.astype(np.float64)), scores[:m], task.plan.weights)
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
             spans=task.units.spans,
-            surrogate=found.surrogate,
+            surrogate=result.surrogate,
             score=float(scores[m]) if scores.ndim == 1 else scores[m],
             target="all" if target == "all" else head.labels[target],
             labels=head.labels,
-            fidelity=_tested(guess, scores[m:], task.near),
-            fit_r2=r2,
-            unit=options.unit,
+            fidelity=self.test(task, result, scores),
+            fit_r2=_fit_r2(task, result, scores, further) if result.r2 is None else result.r2,
+            unit=options.unit_kind,
             sizes=task.units.sizes,
             method=options.method.name,
             seed=int(options.seed),
             queries=answer.inputs + further.inputs,
             tokens=answer.tokens + further.tokens,
             seconds=asking + perf_counter() - began,
-            values_se=found.values_se,
-            importances_se=found.importances_se,
-            lengths=found.lengths,
+            values_se=result.values_se,
+            importances_se=result.importances_se,
+            lengths=result.lengths,
             label=decision.label,
             probabilities=decision.probabilities,
             scale=head.scale,
             held_out=HeldOut(task.keep[m + 1 :], scores[m + 1 :], task.near) if len(task.keep) > m + 1 else None,
             cut=task.reading.cut,
-            diagnosis=found.diagnosis,
+            diagnosis=result.diagnosis,
             model=self.model.name,
             settings=options.settings(self.engine.model_id),
             signed=options.method.signed,
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
-    def _asked(self, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
-        """Ask further rows of a text."""
-        (answer,) = self.engine([Queries(task.reading, task.units.atoms(rows))])
-        return self.model.head.scores(answer.outputs, target), answer
+    def test(self, task: Task, result: MethodResult, scores: Floats) -> Fidelity:
+        """Compare predictions with the scores of the held-out rows; near the text both are changes from its score."""
+        observed = scores[task.whole :]
+        predicted = _predicted(task, result, task.keep[task.whole :])
+        near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
+        return Fidelity(
+            quality(predicted[near] - predicted[0], observed[near] - observed[0]), quality(predicted[far], observed[far])
+        )
 
-    def _solved(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
-        """Ask and explain all tasks; where the model fails and errors are kept, one after the other."""
-        open_ = [task for task in tasks if isinstance(task, Task)]
+    def matches(self, explanation: Explanation, options: Options) -> bool:
+        """Return whether an explanation has the model, method and options with which its text would be explained now."""
+        mine = (options.method.name, options.seed, options.unit_kind, self.model.name, options.settings(self.engine.identify()))
+        e = explanation
+        return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))
+
+    def _planned(self, texts: Sequence[Any], options: Options) -> Iterator[list[Task | Failure]]:
+        """Plan all texts; each list holds as many tasks as fit into memory."""
+        tasks: list[Task | Failure] = []
+        for number, text in enumerate(texts):
+            where = "" if len(texts) == 1 or options.errors == "keep" else f" (text {number})"  # a Failure has its number
+            try:
+                tasks.append(self.plan(text, options, number, where))
+            except Exception as error:
+                if options.errors == "raise":
+                    raise
+                tasks.append(_failure(number, text, error))
+            size = sum(task.keep.size for task in tasks if isinstance(task, Task))
+            if number == len(texts) - 1 or size > CELLS:
+                yield tasks
+                tasks = []
+
+    def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
+        """Ask and explain all tasks; where the model fails and errors are kept, one task after the other."""
+        planned = [task for task in tasks if isinstance(task, Task)]
         began, keep = perf_counter(), options.errors == "keep"
         try:
-            answers = iter(self.ask(open_))
+            answers = iter(self.ask(planned))
         except Exception as error:
             if not keep:
                 raise
             for task in tasks:
                 if isinstance(task, Failure):
                     yield task
-                elif len(open_) == 1:
+                elif len(planned) == 1:
                     yield _failure(task.number, task.reading.text, error)
                 else:
-                    yield from self._solved([task], options)
+                    yield from self._explained([task], options)
             return
-        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in open_), 1)
+        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in planned), 1)
         for task in tasks:
             if isinstance(task, Failure):
                 yield task
@@ -239,39 +290,66 @@ class Pipeline:
                     raise
                 yield _failure(task.number, task.reading.text, error)
 
+    def _target(self, wanted: Target, decision: Decision, outputs: Floats) -> int | Literal["all"]:
+        """Return the class to explain. The predicted class need not be the one with the highest score."""
+        head = self.model.head
+        if wanted is None and len(head.labels) > 2 and decision.label in head.labels:
+            wanted = decision.label
+        return head.resolve(wanted, outputs)
+
+    def _ask_rows(self, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
+        """Query further rows (k, n) of a text."""
+        (answer,) = self.engine([Queries(task.reading, task.units.atoms(rows))])
+        return self.model.head.scores(answer.outputs, target), answer
+
 
 @final
-class _Further:
-    """Asks what a method wants to know beyond its plan, each row once, and counts it. scores: of the rows of the task."""
+class _FurtherQueries:
+    """Answers what a method asks beyond its plan. A row is sent to the model once; what the plan has asked is known.
+
+    Attributes:
+        inputs, tokens: What these queries have cost.
+        asked: The rows that the method has asked, as bytes, and their scores, in the order of the first question.
+    """
 
     def __init__(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
-        self.task, self.scores, self.ask, self.inputs, self.tokens = task, scores, ask, 0, 0
-        self.known: dict[bytes, Any] = {}
+        self.task, self.scores, self.ask = task, scores, ask
+        self.inputs = self.tokens = 0
+        self.known, self.asked = dict[bytes, Any](), dict[bytes, Any]()
 
     def __call__(self, keep: ArrayLike) -> Floats:
         if not self.known:  # most methods ask nothing further
             self.known = {row.tobytes(): score for row, score in zip(self.task.keep, self.scores.tolist(), strict=True)}
         rows = np.asarray(keep).astype(bool).reshape(-1, len(self.task.units))
-        names = [row.tobytes() for row in rows]
-        fresh = list({name: i for i, name in enumerate(names) if name not in self.known}.values())
+        keys = [row.tobytes() for row in rows]
+        fresh = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
         if fresh:
             scores, answer = self.ask(rows[fresh])
-            self.known.update(zip([names[i] for i in fresh], scores.tolist(), strict=True))
+            self.known.update(zip([keys[i] for i in fresh], scores.tolist(), strict=True))
             self.inputs, self.tokens = self.inputs + answer.inputs, self.tokens + answer.tokens
-        return np.array([self.known[name] for name in names])
+        self.asked.update((key, self.known[key]) for key in keys)
+        return np.array([self.known[key] for key in keys])
 
 
-def _tested(guess: Floats, scores: Floats, near: int) -> Fidelity:
-    """Compare predictions and answers: row 0 is the whole text, then come the near rows, then the far ones."""
-    close, wide = slice(1, 1 + near), slice(1 + near, None)
-    return Fidelity(quality(guess[close] - guess[0], scores[close] - scores[0]), quality(guess[wide], scores[wide]))
+def _predicted(task: Task, result: MethodResult, keep: NDArray[np.bool_]) -> Floats:
+    """Return the predicted scores of rows (m, n)."""
+    predicted = result.surrogate(keep.astype(np.float64))
+    return predicted if result.lengths is None else predicted + result.lengths(task.units.lengths(keep))
+
+
+def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: _FurtherQueries) -> float:
+    """Return R2 on the rows that the method has asked by itself, or on its plan where it has asked none."""
+    if not further.asked:
+        return explained_share(_predicted(task, result, task.plan.keep), scores[: task.whole], task.plan.weights)
+    rows = np.frombuffer(b"".join(further.asked), dtype=bool).reshape(-1, len(task.units))
+    return explained_share(_predicted(task, result, rows), np.array(list(further.asked.values())), np.ones(len(rows)))
 
 
 def _failure(number: int, text: object, error: Exception) -> Failure:
-    """Return what is kept of an error; one that nobody expected is logged with its traceback."""
+    """Return what is kept of an error; an unexpected one is logged with its traceback."""
     expected = isinstance(error, SlalomError)
     if not expected:
         _LOG.error("text %d could not be explained", number, exc_info=error)
-    reason = " ".join(str(error).split())
-    said = reason if expected else f"{type(error).__name__}: {reason}"
-    return Failure(number, text if isinstance(text, str) else repr(text)[:200], said)
+    reason = one_line(error, limit=None)
+    message = reason if expected else f"{type(error).__name__}: {reason}"
+    return Failure(number, text if isinstance(text, str) else repr(text)[:200], message)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
 
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 
 
 class _Named(Protocol):
@@ -52,7 +52,7 @@ def load_plugin(point: EntryPoint, kind: type[T], taken: Iterable[str]) -> T:
         plugin = point.load()
         plugin = plugin if isinstance(plugin, kind) else plugin()
     except Exception as error:  # plugins may raise anything
-        raise InputError(f"{which} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise InputError(f"{which} cannot be loaded: {type(error).__name__}: {one_line(error)}") from error
     if not isinstance(plugin, kind) or plugin.name != point.name:
         got = f"{_article(noun)} called {plugin.name!r}" if isinstance(plugin, kind) else type(plugin).__name__
         raise InputError(f"{which} must be {_article(kind.__name__)} of that name; got {got}")

@@ -1,7 +1,7 @@
-"""Where results get their pictures from, without knowing who draws them.
+"""Views of results by name, so that results need not import what draws them.
 
-The package connects each view once (`slalom/__init__.py`): "plot" and "page" of explanations, "notebook" of one,
-"compared plot" and "compared page" of a comparison. A result asks for a view by name when a user wants it.
+`slalom/__init__.py` connects each view once: "plot" and "page" of explanations, "notebook" of one explanation,
+"compared plot" and "compared page" of a comparison.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ _VIEWS: dict[str, Callable[[Any], Any]] = {}
 
 
 def connect(name: str, draw: Callable[[Any], Any]) -> None:
-    """Let a function draw the results that ask for this view."""
+    """Register the function that draws a view."""
     _VIEWS[name] = draw
 
 
 def view(name: str) -> Callable[[Any], Any]:
-    """Return what draws a view."""
+    """Return the function that draws a view."""
     return _VIEWS[name]

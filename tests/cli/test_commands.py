@@ -198,7 +198,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             1,
             "have a field \"review\"; it has 'text', 'label'; .*--column text",
         ),
-        (["explain", "--file", "n.txt", "--column", "review"], 1, "--column is for rows .*; n.txt has one text a line"),
+        (["explain", "--file", "n.txt", "--column", "review"], 1, "--column is for rows .*; n.txt has one text per line"),
         (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
         (["explain", "good", "--model", "d.csv"], 1, "a saved classifier is a folder; 'd.csv' is a file"),
@@ -328,11 +328,21 @@ def test_a_column_names_the_texts(run, tmp_path, kind):
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film.", "A bad film."]
 
 
+@pytest.mark.parametrize("kind", ["file", "stdin"])
+def test_one_json_object_over_several_lines_is_one_text(run, tmp_path, kind):
+    content = json.dumps({"text": "A good film.", "id": 3}, indent=2)
+    (tmp_path / "t.json").write_text(content)
+    given = ["-"] if kind == "stdin" else ["--file", "t.json"]
+    code, out, err = run("explain", *given, "--json", "--queries", 20, given=content)
+    assert code == 0, err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film."]
+
+
 def test_lines_of_standard_input_have_no_column(run):
     code, out, err = run("explain", "-", "--column", "review", given="[spoiler] He dies.\n")
     assert (code, out) == (1, "")
     assert err == (
-        "error: --column is for rows (.jsonl, .json, .csv, .tsv); standard input has one text a line and no columns\n"
+        "error: --column is for rows (.jsonl, .json, .csv, .tsv); standard input has one text per line and no columns\n"
     )
 
 
@@ -343,7 +353,7 @@ def test_test_labels_are_those_of_the_training_data(run, tmp_path):
     code, out, err = run("train", "d.csv", "--out", "m", "--test", "t.csv", "--labels", "negative,positive", *size)
     assert code == 0, err
     assert "3 rows of t.csv have no text or no label and are left out" in out
-    assert "on 1.0000 of the 3 test texts" in out
+    assert "1.0000 on the 3 test texts" in out
 
 
 def test_a_run_that_diverges_is_no_success(run, tmp_path):
@@ -388,7 +398,7 @@ def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
     monkeypatch.setattr(slalom.Explainer, "__call__", broken)
     code, _, err = run("explain", "good")
     assert code == 1
-    assert err == "error: RuntimeError: odd thing; this is a fault of slalom (set SLALOM_TRACEBACK=1 to see where)\n"
+    assert err == "error: RuntimeError: odd thing; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)\n"
 
 
 def test_a_text_that_is_too_long_is_said_to_be_cut(run):
@@ -405,22 +415,22 @@ def test_a_classifier_is_trained_and_explained(run, tmp_path):
     rows = [(" ".join(rng.permutation([word, "film", "story", "the"])), word) for word in ("good", "bad") * 100]
     (tmp_path / "d.csv").write_text("review,mark\n" + "".join(f"{text},{word}\n" for text, word in rows))
     code, out, err = run(
-        "train", "d.csv", "--text", "review", "--label", "mark", "--labels", "negative,positive", "--out", "m",
+        "train", "d.csv", "--column", "review", "--label", "mark", "--labels", "negative,positive", "--out", "m",
         "--test", "d.csv", "--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 16,
         "--epochs", 8, "--learning-rate", 0.01,
     )  # fmt: skip
     assert code == 0, err
-    assert re.search(
-        r"m: [\d,]+ parameters, \d+ s, right on 1\.0000 of the held-out texts, on 1\.0000 of the 200 test texts", out
-    )
-    assert "slalom train d.csv --text review" in (tmp_path / "m" / "README.md").read_text()
+    assert re.search(r"m: [\d,]+ parameters, \d+ s, accuracy 1\.0000 on the held-out texts, 1\.0000 on the 200 test texts", out)
+    assert "slalom train d.csv --column review" in (tmp_path / "m" / "README.md").read_text()
     code, out, _ = run("explain", "the good story", "--model", "m", "--json")
     # The labels were sorted: bad, good.
     given = json.loads(out)
     assert given["labels"][int(np.argmax(given["probabilities"]))] == "positive"
     assert given["model"] == "m"
     assert read_labelled(tmp_path / "d.csv", text="review", label="mark").names == ("bad", "good")
-    assert run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")[0] == 1
+    code, _, err = run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")  # the former name of --column
+    assert code == 1
+    assert "already holds a model" in err
 
 
 def test_one_layer_of_attention_is_trained_and_explained(run, tmp_path):
@@ -432,7 +442,7 @@ def test_one_layer_of_attention_is_trained_and_explained(run, tmp_path):
         "--epochs", 3, "--learning-rate", 0.02, "--no-final",
     )  # fmt: skip
     assert code == 0, err
-    assert re.search(r"m: \d+ parameters, \d+ s, right on 1\.0000 of the held-out texts", out)
+    assert re.search(r"m: \d+ parameters, \d+ s, accuracy 1\.0000 on the held-out texts", out)
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     assert (config["model_type"], config["final"], config["num_attention_heads"]) == ("slalom-attention", False, 2)
     assert json.loads(run("explain", "the good story", "--model", "m", "--json")[1])["units"] == ["the", "good", "story"]
@@ -454,7 +464,7 @@ def test_info_tells_versions_devices_and_the_model(run):
 
 
 def test_help_and_completion_are_there(run):
-    for command in ([], ["explain"], ["compare"], ["train"], ["info"]):
+    for command in ([], ["explain"], ["compare"], ["train"], ["methods"], ["info"]):
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Usage:" in out
@@ -484,7 +494,7 @@ def test_ctrl_c_loses_nothing(tmp_path):
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
     assert "Traceback" not in err
-    assert "the same command goes on" in err
+    assert "run the same command to continue" in err
     done = slalom.load(path)
     assert 0 < len(done) < len(texts)
     assert [e.text for e in done] == texts[: len(done)]
@@ -511,7 +521,7 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130, said + err
-    assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; the same command goes on from there", err)
+    assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; run the same command to continue", err)
     assert "Traceback" not in err
     assert (tmp_path / "m" / "checkpoint.pt").exists()
 
@@ -531,16 +541,25 @@ def test_methods_are_set_side_by_side(run, tmp_path):
     assert json.loads(printed)["about"]["texts"] == 2
 
 
+def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
+    (tmp_path / "t.csv").write_text("text,review\nno,A good film.\nno,A bad film.\n")
+    options = ["--methods", "random", "--metrics", "near", "--json"]
+    code, printed, err = run("compare", "--data", "t.csv", "--column", "review", *options)
+    assert code == 0, err
+    assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["--data", "none.txt"], 1, "could not read 'none.txt'"),
         (["--data", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
         (["--data", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
-        (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with what people have marked"),
+        (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
         (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2"),
-        (["--data", "empty.txt"], 1, "must have at least one text"),
-        (["--data", "w.csv"], 1, "must have a field \"text\"; they have 'words'"),
+        (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
+        (["--data", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
+        (["--data", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
         (["--data", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
         (["--data", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
         ([], 2, "Missing option '--data'"),

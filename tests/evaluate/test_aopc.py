@@ -147,18 +147,18 @@ def test_a_single_unit_and_no_explanation():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: fractions_of(1), "n must be an integer of at least 2"),
+        (lambda: fractions_of(1), "n must be a whole number of at least 2"),
         (lambda: fractions_of(9, [0.0]), "fractions must be one or more numbers above 0"),
         (lambda: fractions_of(9, [1.1]), "fractions must be one or more numbers above 0, at most 1"),
         (lambda: fractions_of(9, []), "fractions must be one or more"),
-        (lambda: steps_of(9, 0), "step must be an integer of at least 1"),
+        (lambda: steps_of(9, 0), "step must be a whole number of at least 1"),
         (lambda: insertion_masks([1.0, 2.0], [3]), "integers from 0 to 2"),
         (lambda: insertion_masks([1.0, 2.0], [0.5]), "integers from 0 to 2"),
         (lambda: insertion_masks([np.nan, 2.0], [1]), "scores must be finite"),
         (lambda: aopc(0.5, []), "must be probabilities"),
         (lambda: aopc(1.5, [0.1]), "must be probabilities"),
         (lambda: perturbation([exact()], adder(EFFECTS), score="size"), "a score must be one of"),
-        (lambda: perturbation([exact()], adder(EFFECTS), step=0), "step must be an integer"),
+        (lambda: perturbation([exact()], adder(EFFECTS), step=0), "step must be a whole number"),
     ],
 )
 def test_wrong_arguments(call, says):

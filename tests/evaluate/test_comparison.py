@@ -10,8 +10,7 @@ import pytest
 import slalom
 from slalom import Explainer, compare
 from slalom.errors import InputError
-from slalom.evaluate import fidelity, perturbation, summarize
-from slalom.evaluate.comparison import MEASURES
+from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import SurrogateMethod, method
 from slalom.theory.oracle import Oracle
 

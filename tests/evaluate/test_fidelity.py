@@ -65,18 +65,18 @@ def test_unexplained_is_one_less_r2():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: strict_fidelity([1.0], [1.0, 2.0]), "must have one shape"),
-        (lambda: strict_fidelity([], []), "must have one shape and not be empty"),
+        (lambda: strict_fidelity([1.0], [1.0, 2.0]), "must have the same shape"),
+        (lambda: strict_fidelity([], []), "must have the same shape and not be empty"),
         (lambda: strict_fidelity([np.nan], [1.0]), "predicted must be finite"),
         (lambda: fidelity_profile([1.0], [1.0], [0]), "gone must hold 1 integers of at least 1"),
-        (lambda: removals(0, 1, 1, np.random.default_rng()), "n must be an integer of at least 1"),
-        (lambda: removals(3, 0, 1, np.random.default_rng()), "most must be an integer of at least 1"),
-        (lambda: removals(3, 1, True, np.random.default_rng()), "per must be an integer"),
+        (lambda: removals(0, 1, 1, np.random.default_rng()), "n must be a whole number of at least 1"),
+        (lambda: removals(3, 0, 1, np.random.default_rng()), "most must be a whole number of at least 1"),
+        (lambda: removals(3, 1, True, np.random.default_rng()), "per must be a whole number"),
         (lambda: masks(3, 3), "a text must be a string"),
-        (lambda: masks("a", 1, seed=-1), "seed must be an integer of at least 0"),
+        (lambda: masks("a", 1, seed=-1), "seed must be a whole number of at least 0"),
         (lambda: fidelity(exact(), adder(EFFECTS)), "put a single one into brackets"),
         (lambda: fidelity(["text"], adder(EFFECTS)), "got str at index 0"),
-        (lambda: fidelity([exact()], adder(EFFECTS), per=0), "per must be an integer of at least 1"),
+        (lambda: fidelity([exact()], adder(EFFECTS), per=0), "per must be a whole number of at least 1"),
     ],
 )
 def test_wrong_arguments(call, says):

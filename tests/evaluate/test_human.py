@@ -86,18 +86,18 @@ def test_scores_are_taken_by_their_strength():
     ("call", "says"),
     [
         (lambda: auroc([0, 2], [1.0, 2.0]), "zeros and ones only"),
-        (lambda: auroc([0, 1], [1.0]), "must have one shape"),
+        (lambda: auroc([0, 1], [1.0]), "must have the same shape"),
         (lambda: word_spans("words"), "a list of strings"),
         (lambda: word_spans(["a", ""]), "none of them empty"),
         (lambda: consensus([[0, 1], [1]]), "same number of words"),
-        (lambda: consensus([0, 1]), "one row an annotator"),
+        (lambda: consensus([0, 1]), "one row per annotator"),
         (lambda: consensus([[0, 3]]), "zeros and ones"),
-        (lambda: unit_marks([[0, 1]], ["a"], [1, 0]), "one entry a word"),
+        (lambda: unit_marks([[0, 1]], ["a"], [1, 0]), "one entry per word"),
         (lambda: unit_marks([0, 1], ["a"], [1]), "integers"),
         (lambda: human_attention(explanation("a b", [1.0, 2.0]), ["a", "c"], [[0, 1]]), "of the annotated text"),
         (lambda: yelp_hat([{"words": ["a"]}]), "a row must have words, maps and a label"),
         (lambda: yelp_hat([{"words": ["a"], "maps": [[1, 0]] * 3, "label": 1}]), "row 0 has 2 for 1 words"),
-        (lambda: yelp_hat([], annotators=0), "annotators must be an integer"),
+        (lambda: yelp_hat([], annotators=0), "annotators must be a whole number"),
     ],
 )
 def test_wrong_arguments(call, says):

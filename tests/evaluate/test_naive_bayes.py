@@ -85,19 +85,19 @@ def test_units_may_be_called_by_other_names():
     assert naive_bayes_correlation(e, bayes) < 1.0
     ids = NaiveBayes({7: 1.0, 3: 0.0, 5: -1.0})
     assert naive_bayes_correlation(e, ids, tokens=[7, 3, 5]) == pytest.approx(1.0)
-    with pytest.raises(InputError, match="tokens must be one a unit; got 1 for 3 units"):
+    with pytest.raises(InputError, match="tokens must be one per unit; got 1 for 3 units"):
         naive_bayes_correlation(e, ids, tokens=[7])
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: NaiveBayes.fit(["a"], [1, 0], str.split), "one label a text; got 2 labels for 1 texts"),
+        (lambda: NaiveBayes.fit(["a"], [1, 0], str.split), "one label per text; got 2 labels for 1 texts"),
         (lambda: NaiveBayes.fit(["a", "b"], [1, 2], str.split), "labels must be 0 or 1; got 2"),
         (lambda: NaiveBayes.fit(["a", "b"], [1, 1], str.split), "both classes need at least one text"),
         (lambda: NaiveBayes.fit(["a", "b"], [1, 0], str.split, alpha=0), "alpha must be a number above 0"),
         (lambda: NaiveBayes.fit(["a", "b"], [1, 0], str.split, alpha="much"), "alpha must be an array of real numbers"),
-        (lambda: rank_correlation([1.0], [1.0, 2.0]), "scores and reference must have one shape"),
+        (lambda: rank_correlation([1.0], [1.0, 2.0]), "scores and reference must have the same shape"),
         (lambda: rank_correlation([], []), "not be empty"),
         (
             lambda: naive_bayes_correlation(explanation("a", [[1.0, 0.0, 0.0]], labels=("a", "b", "c")), NaiveBayes({})),

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm, sem, wilcoxon
 
 from slalom.errors import InputError
-from slalom.evaluate import compare, holm, summarize
+from slalom.evaluate import compare_paired, holm, summarize
 
 
 def test_means_count_what_is_missing():
@@ -25,7 +25,7 @@ def test_a_comparison_is_paired():
     b = texts.tolist()
     a = (texts + 0.2 + 0.5 * rng.normal(size=200)).tolist()
     d = np.array(a) - np.array(b)
-    found = compare(a, b)
+    found = compare_paired(a, b)
     assert found.difference == pytest.approx(d.mean())
     assert found.se == pytest.approx(sem(d))
     assert found.p == pytest.approx(wilcoxon(d).pvalue)
@@ -33,26 +33,26 @@ def test_a_comparison_is_paired():
     assert found.low == pytest.approx(d.mean() - half, abs=0.1 * half)
     assert found.high == pytest.approx(d.mean() + half, abs=0.1 * half)
     assert (found.higher, found.lower, found.equal) == (int((d > 0).sum()), int((d < 0).sum()), 0)
-    assert compare(a, b) == found
-    assert compare(a, b, seed=1) != found
-    other = compare(b, a)
+    assert compare_paired(a, b) == found
+    assert compare_paired(a, b, seed=1) != found
+    other = compare_paired(b, a)
     assert other.difference == pytest.approx(-found.difference)
     assert other.p == pytest.approx(found.p)
 
 
 def test_small_samples_by_hand():
     # five differences of one sign: both tails of 2^5 sign patterns
-    found = compare([2.0, 3.0, 4.0, 5.5, 7.0], [1.0, 1.0, 1.0, 1.0, 1.0])
+    found = compare_paired([2.0, 3.0, 4.0, 5.5, 7.0], [1.0, 1.0, 1.0, 1.0, 1.0])
     assert found.p == pytest.approx(2 / 32)
     assert found.low > 0
-    same = compare([1.0, 2.0], [1.0, 2.0])
+    same = compare_paired([1.0, 2.0], [1.0, 2.0])
     assert (same.p, same.difference, same.low, same.high, same.equal) == (1.0, 0.0, 0.0, 0.0, 2)
-    one = compare([3.0], [1.0])
+    one = compare_paired([3.0], [1.0])
     assert (one.difference, one.se, one.p) == (2.0, None, 1.0)
 
 
 def test_texts_without_both_numbers_are_left_out():
-    found = compare([1.0, None, 3.0, 5.0], [0.0, 1.0, float("nan"), 5.0])
+    found = compare_paired([1.0, None, 3.0, 5.0], [0.0, 1.0, float("nan"), 5.0])
     assert (found.n, found.missing, found.higher, found.equal) == (2, 2, 1, 1)
     assert found.difference == 0.5
 
@@ -62,7 +62,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     inside = 0
     for seed in range(200):
         d = rng.normal(0.3, 1.0, 40)
-        found = compare(d, np.zeros(40), level=0.9, resamples=400, seed=seed)
+        found = compare_paired(d, np.zeros(40), level=0.9, resamples=400, seed=seed)
         inside += found.low <= 0.3 <= found.high
     assert 0.82 < inside / 200 < 0.96
 
@@ -88,10 +88,10 @@ def test_holm_keeps_order_and_is_never_harsher_than_bonferroni():
     [
         (lambda: summarize([float("inf")]), "must be finite"),
         (lambda: summarize(["a"]), "must be numbers"),
-        (lambda: compare([1.0], [1.0, 2.0]), "of the same texts; got 1 and 2"),
-        (lambda: compare([None], [1.0]), "at least one text with both numbers"),
-        (lambda: compare([1.0], [1.0], level=1.0), "level must be between 0 and 1"),
-        (lambda: compare([1.0], [1.0], resamples=0), "resamples must be an integer"),
+        (lambda: compare_paired([1.0], [1.0, 2.0]), "of the same texts; got 1 and 2"),
+        (lambda: compare_paired([None], [1.0]), "at least one text with both numbers"),
+        (lambda: compare_paired([1.0], [1.0], level=1.0), "level must be between 0 and 1"),
+        (lambda: compare_paired([1.0], [1.0], resamples=0), "resamples must be a whole number"),
         (lambda: holm([1.5]), "from 0 to 1"),
         (lambda: holm([np.nan]), "p must be finite"),
     ],

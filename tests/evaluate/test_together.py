@@ -11,7 +11,7 @@ import slalom
 from slalom.core import Joint
 from slalom.evaluate import (
     NaiveBayes,
-    compare,
+    compare_paired,
     fidelity,
     human_attention,
     masks,
@@ -79,7 +79,7 @@ def test_the_units_that_matter_decide(explainer, found):
         assert one.probability == pytest.approx(e.prediction[1], rel=1e-4)
     assert [e.prediction[0] for e in found["joint"]] == ["positive", "negative"]
     for best, bad in ((joint, even), (words, even)):
-        better = compare([one.deletion for one in best], [one.deletion for one in bad])
+        better = compare_paired([one.deletion for one in best], [one.deletion for one in bad])
         assert better.higher == 2
     assert summarize([one.insertion for one in joint]).mean < summarize([one.insertion for one in even]).mean
 

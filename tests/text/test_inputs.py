@@ -1,6 +1,7 @@
 """What users pass: containers of texts, sets of labels, per-call options, texts that fail."""
 
 from collections import OrderedDict, deque
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -236,10 +237,10 @@ def test_arrays_that_are_no_lists_of_texts_are_refused():
         explainer()(np.array("a text"))
 
 
-def test_an_explainer_knows_what_it_would_make():
-    model = explainer(target=1)
-    assert model.made(model(TWO[0]))
-    assert not model.made(model(TWO[0]), target=0)
+def test_a_pipeline_knows_what_it_would_make():
+    made = explainer(target=1)
+    assert made.pipeline.matches(made(TWO[0]), made.options)
+    assert not made.pipeline.matches(made(TWO[0]), replace(made.options, target=0))
 
 
 def test_a_method_without_a_sign_says_so():

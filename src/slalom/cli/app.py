@@ -1,7 +1,6 @@
-"""The commands together, and what becomes of errors.
+"""The commands, and how errors are reported: one line, and an exit code.
 
-Exit codes: 0 done, 1 the work could not be done (the message says what to do next), 2 the command line was wrong,
-130 interrupted.
+0 success, 1 failure (the message says what to do next), 2 wrong usage, 130 interrupted.
 """
 
 import io
@@ -19,13 +18,15 @@ from slalom.cli.info import info
 from slalom.cli.methods import methods
 from slalom.cli.printing import complain
 from slalom.cli.train import train
-from slalom.errors import SlalomError
+from slalom.errors import SlalomError, one_line
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
 
+_PURPOSE = "Why did this transformer decide that? Explanations of text classifiers that predict what the model does."
+
 app = typer.Typer(
     name="slalom",
-    help="Why did this transformer decide that? Explanations of text classifiers that predict what the model does.",
+    help=_PURPOSE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -38,8 +39,8 @@ app.command()(methods)
 app.command()(info)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"slalom {slalom.__version__}")
         raise typer.Exit
 
@@ -47,49 +48,49 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Why did this transformer decide that? Explanations of text classifiers that predict what the model does."""
 
 
 def main() -> None:
-    """Run the command line; an error is one line, never a traceback."""
+    """Run the command line. Errors are printed as one line, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a pipe may have an encoding without the characters of a text
+        if isinstance(stream, io.TextIOWrapper):  # a pipe's default encoding may lack characters of the text
             stream.reconfigure(
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
-        sys.exit(_code())
+        sys.exit(_exit_code())
 
 
-def _code() -> int:
+def _exit_code() -> int:
     """Run the command and return its exit code."""
     try:
         return int(app(prog_name="slalom", standalone_mode=False) or 0)
     except _UsageError as error:
-        if not error.format_message():  # no command at all: the help has been printed
+        if not error.format_message():  # no command: typer has printed the help
             return 2
         where = error.ctx.command_path if error.ctx else "slalom"
-        complain(f"error: {_line(error.format_message())}; see {where} --help")
+        complain(f"error: {_message(error.format_message())}; see {where} --help")
         return 2
     except (SlalomError, OSError) as error:
-        complain(f"error: {_line(error)}")
+        complain(f"error: {_message(error)}")
         return 1
     except Exception as error:
         if isinstance(error, MemoryError) or "out of memory" in str(error):
-            why = f" ({_line(error)})" if str(error) else ""
+            why = f" ({_message(error)})" if str(error) else ""
             complain(f"error: out of memory{why}; try fewer queries, a shorter text, or another device")
         elif os.environ.get("SLALOM_TRACEBACK"):
             raise
         else:
-            said = _line(f"{type(error).__name__}: {error}")
-            complain(f"error: {said}; this is a fault of slalom (set SLALOM_TRACEBACK=1 to see where)")
+            message = _message(f"{type(error).__name__}: {error}")
+            complain(f"error: {message}; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)")
         return 1
 
 
-def _line(said: object) -> str:
-    return " ".join(str(said).split()).removesuffix(".")
+def _message(error: object) -> str:
+    return one_line(error, limit=None).removesuffix(".")

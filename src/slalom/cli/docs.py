@@ -1,15 +1,15 @@
-"""The documentation of the commands: what `--help` prints, as Markdown. `python -m slalom.cli.docs > docs/cli.md`."""
+"""The reference page of the commands, from `--help`: `python -m slalom.cli.docs > docs/cli.md`."""
 
 import os
 import subprocess
 import sys
 
-_COMMANDS = ("", "explain", "compare", "train", "info")
+_COMMANDS = ("", "explain", "compare", "train", "methods", "info")
 
 
 def commands() -> str:
-    """Return the help texts of all commands."""
-    parts = ["# The command line", "", "What `--help` prints; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
+    """Return the help of all commands as Markdown."""
+    parts = ["# The command line", "", "The output of `--help`; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
     environment = {**os.environ, "COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb"}
     environment = {name: value for name, value in environment.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
     for command in _COMMANDS:

@@ -1,7 +1,6 @@
 """`slalom explain`: why a classifier decided as it did, for one text or many."""
 
 import json
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,68 +9,70 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slalom.cli.printing import check_places, complain, console
+from slalom.cli.inputs import texts_of_file, texts_of_standard_input
+from slalom.cli.options import Column, Device, Model, Target, UnitName
+from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, require
-from slalom.files import begun_lines, drop_rest, has_rows, json_rows, read_rows, read_text, texts_of, write_text
+from slalom.files import drop_partial_line, read_complete_lines, write_text
 
-_AT_ONCE = 16  # texts that share their batches; what is done is written after each lot
+_BATCH = 16  # texts explained together; results are written after each batch
 
 
 def explain(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to explain; - reads texts from standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="Text to explain; - reads texts from standard input.")
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
-            help="A file with one text a line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
+            help="File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
         ),
     ] = None,
-    column: Annotated[str | None, typer.Option(help="The field of the rows that holds the texts.", show_default="text")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The folder or hub name of a Hugging Face classifier; the sentiment model of slalom unless told."),
+    column: Column = None,
+    model: Model = None,
+    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    queries: Annotated[
+        int | None,
+        typer.Option(help="Budget of model queries per text.", show_default="five per unit, between 200 and 1000"),
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="How to ask and to fit; `slalom methods` lists them.", show_default=True)
-    ] = "joint",
-    queries: Annotated[int | None, typer.Option(help="How many parts of a text the model is asked about, at most.")] = None,
     unit: Annotated[
-        Literal["token", "type", "word", "sentence"] | None,
-        typer.Option(help="What the text is made of; the method's own unless told."),
+        UnitName | None,
+        typer.Option(help="Unit of the explanation.", show_default="that of the method"),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class to explain, by label or number, or `all`.")] = None,
+    target: Target = None,
     long: Annotated[
-        Literal["cut", "window"], typer.Option(help="What becomes of texts that are too long for the model.")
+        Literal["cut", "window"],
+        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
     ] = "cut",
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one, unless told.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the queries and the fit.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="An SQLite file that keeps all answers of the model.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many units the table shows.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text, and nothing else.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Write a page to look at in a browser.")] = None,
+    device: Device = None,
+    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of units in the table.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only, one line per text.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     png: Annotated[
         Path | None,
         typer.Option(
-            help="Draw value against importance, or bars where effects add up (.png, .svg, .pdf); several texts get numbers."
+            help="Plot value against importance, or bars where effects are additive (.png, .svg, .pdf); several texts are"
+            " numbered."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the explanations as JSON lines; a file that was begun is continued.")
+        Path | None, typer.Option(help="Write the explanations as JSON lines; an incomplete file is continued.")
     ] = None,
 ) -> None:
     """Explain why a classifier decided as it did.
 
-    Every unit of the text gets a value (what it says) and an importance (how loudly); the last line says how well these
-    predict what the model answers when parts of the text are taken away.
+    Every unit of the text gets a value (what it says) and an importance (how loudly). The last line says how well they
+    predict the model's answers when parts of the text are removed.
     """
     from slalom import Explainer, Explanation, Explanations  # noqa: PLC0415
     from slalom.render.terminal import show  # noqa: PLC0415
     from slalom.result import Failure  # noqa: PLC0415
 
     texts = _texts(text, file, column)
-    _check_places(file, html, png, out)
-    done = _begun(out, texts) if out else []
+    _check_outputs(file, html, png, out)
+    done = _resumed(out, texts) if out else []
     explainer = Explainer(
         model, method=method, unit=unit, queries=queries, seed=seed, long=long, device=device, cache=cache
     )  # fmt: skip
@@ -94,7 +95,11 @@ def explain(
             if png:
                 _draw(e, png, len(every) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
-        kept = f"{str(out)!r} has what is done; the same command goes on" if out else "with --out FILE what is done is kept"
+        kept = (
+            f"{str(out)!r} has the results so far; run the same command to continue"
+            if out
+            else "use --out FILE to keep results"
+        )
         complain(f"interrupted after {len(every) + len(failures)} of {len(texts)} texts; {kept}")
         raise typer.Exit(130) from stop
     if html and every:
@@ -112,34 +117,35 @@ def explain(
 def _explained(
     explainer: Any, texts: Sequence[str], target: str | int | None, done: Sequence[Any], out: Path | None
 ) -> Iterator[Any]:
-    """Give the explanations of all texts, lot by lot, and the failures of several; what the file has already comes first."""
+    """Yield an explanation or a Failure for every text, beginning with the results in the file; failures are retried."""
     from slalom.result import Failure  # noqa: PLC0415
 
-    if not all(isinstance(e, Failure) or explainer.made(e, target) for e in done):
+    options = replace(explainer.options, target=target)
+    if not all(isinstance(e, Failure) or explainer.pipeline.matches(e, options) for e in done):
         raise InputError(
             f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
         )
     failed = [i for i, e in enumerate(done) if isinstance(e, Failure)]
-    if failed and out:  # what failed before is tried again
-        again = dict(zip(failed, _lot(explainer, [(i, texts[i]) for i in failed], target), strict=True))
-        done = [again.get(i, e) for i, e in enumerate(done)]
+    if failed and out:
+        retried = dict(zip(failed, _batch(explainer, [(i, texts[i]) for i in failed], target), strict=True))
+        done = [retried.get(i, e) for i, e in enumerate(done)]
         fresh = out.with_name(out.name + ".new")
         write_text(fresh, "".join(e.to_json() + "\n" for e in done))
         fresh.replace(out)
     yield from done
-    for start in range(len(done), len(texts), _AT_ONCE):
-        numbered = list(enumerate(texts[start : start + _AT_ONCE], start))
-        lot = [explainer(texts[0], target=target)] if len(texts) == 1 else _lot(explainer, numbered, target)
+    for start in range(len(done), len(texts), _BATCH):
+        numbered = list(enumerate(texts[start : start + _BATCH], start))
+        batch = [explainer(texts[0], target=target)] if len(texts) == 1 else _batch(explainer, numbered, target)
         if out:
-            write_text(out, "".join(e.to_json() + "\n" for e in lot), append=True)
-        yield from lot
+            write_text(out, "".join(e.to_json() + "\n" for e in batch), append=True)
+        yield from batch
 
 
-def _lot(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | int | None) -> list[Any]:
-    """Explain some texts, each with its number: explanations and failures, in their order."""
-    found = explainer([text for _, text in numbered], target=target, errors="keep")
-    failed = {failure.number: failure for failure in found.failures}
-    explained = iter(found)
+def _batch(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | int | None) -> list[Any]:
+    """Explain texts with their numbers: explanations and failures, in the same order."""
+    results = explainer([text for _, text in numbered], target=target, errors="keep")
+    failed = {failure.number: failure for failure in results.failures}
+    explained = iter(results)
     return [replace(failed[i], number=number) if i in failed else next(explained) for i, (number, _) in enumerate(numbered)]
 
 
@@ -151,69 +157,40 @@ def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]
         if column is not None:
             raise typer.BadParameter("--column is for the rows of a file or of standard input; got a TEXT")
         return [text]
-    if file is not None and str(file) != "-":
-        if has_rows(file):
-            return texts_of(read_rows(file), "text" if column is None else column, str(file))
-        return _lines(read_text(file), str(file), column)
-    try:
-        content = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input must be text in UTF-8; {error}") from error
-    first = next((line for line in content.split("\n") if line.strip()), "")
-    if _object(first) is None and not re.match(r"\s*\[\s*\{", content):
-        return _lines(content, "standard input", column)
-    return texts_of(json_rows(content, "standard input"), "text" if column is None else column, "standard input")
+    return texts_of_standard_input(column) if file is None or str(file) == "-" else texts_of_file(file, column)
 
 
-def _lines(content: str, where: str, column: str | None) -> list[str]:
-    """Return the texts of a file with one a line."""
-    if column is not None:
-        raise InputError(f"--column is for rows (.jsonl, .json, .csv, .tsv); {where} has one text a line and no columns")
-    texts = [line for line in re.split(r"\r\n|\r|\n", content) if line.strip()]
-    if not texts:
-        raise InputError(f"{where} must have at least one line with a text; it is empty")
-    return texts
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _check_places(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:
-    """Say before the work, not after it, that a file cannot be written."""
-    check_places(file, html, png, out)
+def _check_outputs(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:
+    """Fail before the work, not after it, where an output cannot be written."""
+    check_outputs(file, html, png, out)
     if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
     if png is not None:
         with require("drawing pictures", "plots"):
             import matplotlib  # noqa: F401, PLC0415
     if out is not None and out.suffix.lower() != ".jsonl":
-        raise InputError(f"--out must be a .jsonl file, one explanation a line; got {str(out)!r}")
+        raise InputError(f"--out must be a .jsonl file, one explanation per line; got {str(out)!r}")
 
 
-def _begun(out: Path, texts: Sequence[str]) -> list[Any]:
-    """Return the explanations that an earlier, interrupted run has written for the first of these texts.
+def _resumed(out: Path, texts: Sequence[str]) -> list[Any]:
+    """Return the results that an interrupted run has written for the first of these texts.
 
-    A last line that was cut off is taken away, once it is clear that the file is ours.
+    A partial last line is removed, but only from a file that this command has written.
     """
     from slalom.result import restored  # noqa: PLC0415
 
-    whole, rest = begun_lines(out)
-    other = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
+    lines, partial = read_complete_lines(out)
+    foreign = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
     try:
-        found = [restored(json.loads(line)) for line in whole]
+        results = [restored(json.loads(line)) for line in lines]
     except (ValueError, TypeError) as error:
-        raise other from error
+        raise foreign from error
     openings = [f'{{"format": "slalom {kind}"'.encode() for kind in ("explanation", "failure")]
-    cut = any(rest.startswith(opening) or opening.startswith(rest) for opening in openings)
-    if [e.text for e in found] != list(texts[: len(found)]) or not cut:
-        raise other
-    drop_rest(out, rest)
-    return found
+    ours = any(partial.startswith(opening) or opening.startswith(partial) for opening in openings)
+    if [e.text for e in results] != list(texts[: len(results)]) or not ours:
+        raise foreign
+    drop_partial_line(out, partial)
+    return results
 
 
 def _draw(e: Any, path: Path, number: int) -> None:

@@ -4,29 +4,30 @@ import json
 import math
 import platform
 from importlib import metadata
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 import slalom
+from slalom.cli.options import Json
 from slalom.cli.printing import console
 
 _PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "matplotlib", "pandas", "datasets")
 
 
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
+def info(as_json: Json = False) -> None:
     """Show versions, devices, the bundled model, and what kinds of models can be explained."""
-    found = _found()
+    facts = _facts()
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(facts, indent=1))
         return
     table = Table(box=None, show_header=False, padding=(0, 3, 0, 0), pad_edge=False)
-    for name, value in found["versions"].items():
+    for name, value in facts["versions"].items():
         table.add_row(name, value or "not installed")
-    table.add_row("devices", Text(", ".join(found["devices"])))
-    model = found["model"]
+    table.add_row("devices", Text(", ".join(facts["devices"])))
+    model = facts["model"]
     table.add_row(
         "model",
         f"{model['name']}: {model['parameters']:,} parameters, {model['megabytes']} MB, labels {', '.join(model['labels'])}"
@@ -35,12 +36,12 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and no
     )
     if model:
         table.add_row("", Text(str(model["path"])))
-    for number, adapter in enumerate(found["adapters"]):
+    for number, adapter in enumerate(facts["adapters"]):
         table.add_row("" if number else "adapters", Text(f"{adapter['name']}: {adapter['summary']}"))
     console().print(table)
 
 
-def _found() -> dict[str, Any]:
+def _facts() -> dict[str, Any]:
     versions: dict[str, str | None] = {"slalom": slalom.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -1,29 +1,30 @@
-"""`slalom methods`: every method that can be asked for, plugins included."""
+"""`slalom methods`: all installed methods, plugins included."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from slalom.cli.options import Json
 from slalom.cli.printing import console
 
 
-def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
+def methods(as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
-    from slalom.methods import methods as known  # noqa: PLC0415
+    from slalom.methods import methods as installed  # noqa: PLC0415
 
     rows: list[dict[str, Any]] = [
         {
             "method": name,
-            "needs": list(one.needs),
-            "extra": one.extra,
-            "signed": one.signed,
-            "unit": one.unit,
-            "summary": one.summary,
+            "needs": list(method.needs),
+            "extra": method.extra,
+            "signed": method.signed,
+            "unit": method.unit,
+            "summary": method.summary,
         }
-        for name, one in known().items()
+        for name, method in installed().items()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

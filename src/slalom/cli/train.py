@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 
+from slalom.cli.inputs import DEFAULT_COLUMN
+from slalom.cli.options import Column, Device
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError
 
 _NEW, _START, _TEACH, _RUN = "A new network", "A saved start", "A teacher", "The run"
 
 
-def _unless(told: object, attention: object) -> str:
-    """Say what an option is unless told: for most architectures, and for the one layer of attention."""
-    return f"Unless told {told}; attention: {attention}."
+def _default(usual: object, attention: object) -> str:
+    """Return the default of an option: that of most architectures, and that of one layer of attention."""
+    return f"{usual}; attention: {attention}"
 
 
 def train(
@@ -26,80 +28,94 @@ def train(
             metavar="DATA", help="Labelled texts: a .csv, .tsv, .jsonl or .json file (also .gz), or a data set by name."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder for the model.")],
-    test: Annotated[str | None, typer.Option(help="Texts to judge the finished model on, given like DATA.")] = None,
-    text: Annotated[str, typer.Option(help="The column with the texts.")] = "text",
-    label: Annotated[str, typer.Option(help="The column with the labels.")] = "label",
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    test: Annotated[str | None, typer.Option(help="Labelled texts to test the trained model on, given like DATA.")] = None,
+    column: Column = None,
+    text: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --column
+    label: Annotated[str, typer.Option(help="Field of the rows that holds the labels.")] = "label",
     labels: Annotated[
-        str | None, typer.Option(help="Names for the labels, in their sorted order, with commas: negative,positive.")
+        str | None, typer.Option(help="Names for the labels, in sorted order, separated by commas: negative,positive.")
     ] = None,
     arch: Annotated[
         str,
         typer.Option(help="bert, distilbert, gpt2, or attention: one layer, as in docs/attention.md.", rich_help_panel=_NEW),
     ] = "bert",
-    layers: Annotated[int | None, typer.Option(help=f"How many layers. {_unless(2, 1)}", rich_help_panel=_NEW)] = None,
-    hidden: Annotated[
-        int | None, typer.Option(help=f"The size of each layer. {_unless(256, 128)}", rich_help_panel=_NEW)
+    layers: Annotated[
+        int | None, typer.Option(help="Number of layers.", show_default=_default(2, 1), rich_help_panel=_NEW)
     ] = None,
-    heads: Annotated[int | None, typer.Option(help=f"Attention heads a layer. {_unless(4, 6)}", rich_help_panel=_NEW)] = None,
+    hidden: Annotated[
+        int | None, typer.Option(help="Size of each layer.", show_default=_default(256, 128), rich_help_panel=_NEW)
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="Attention heads per layer.", show_default=_default(4, 6), rich_help_panel=_NEW)
+    ] = None,
     inner: Annotated[
         int | None,
         typer.Option(
-            help=f"The size of the feed-forward layers (attention: of a head). {_unless('four times --hidden', 64)}",
+            help="Size of the feed-forward layers (attention: of a head).",
+            show_default=_default("four times --hidden", 64),
             rich_help_panel=_NEW,
         ),
     ] = None,
     vocabulary: Annotated[
         int | None,
-        typer.Option(help=f"How many word pieces (attention: words). {_unless(8000, 200_000)}", rich_help_panel=_NEW),
+        typer.Option(
+            help="Number of word pieces (attention: words).", show_default=_default(8000, 200_000), rich_help_panel=_NEW
+        ),
     ] = None,
     dropout: Annotated[
-        float | None,
-        typer.Option(help=f"The share of activations left out in training. {_unless(0.1, 0)}", rich_help_panel=_NEW),
+        float | None, typer.Option(help="Dropout rate.", show_default=_default(0.1, 0), rich_help_panel=_NEW)
     ] = None,
     no_final: Annotated[
         bool, typer.Option("--no-final", help="Leave out the final layer (attention only).", rich_help_panel=_NEW)
     ] = False,
     init: Annotated[
-        str | None, typer.Option(help="Start from this saved encoder or classifier instead.", rich_help_panel=_START)
+        str | None, typer.Option(help="Start from this saved encoder or classifier.", rich_help_panel=_START)
     ] = None,
-    teacher: Annotated[str | None, typer.Option(help="Learn from this saved classifier too.", rich_help_panel=_TEACH)] = None,
-    temperature: Annotated[float, typer.Option(help="How much its opinions are softened.", rich_help_panel=_TEACH)] = 2.0,
-    hard: Annotated[float, typer.Option(help="The weight of the labels beside it.", rich_help_panel=_TEACH)] = 0.5,
+    teacher: Annotated[
+        str | None, typer.Option(help="Learn from the predictions of this saved classifier too.", rich_help_panel=_TEACH)
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="Temperature of its predictions.", rich_help_panel=_TEACH)] = 2.0,
+    hard: Annotated[float, typer.Option(help="Weight of the labels beside the teacher.", rich_help_panel=_TEACH)] = 0.5,
     crops: Annotated[
-        float, typer.Option(help="The share of texts shown as a random passage, judged by it.", rich_help_panel=_TEACH)
+        float, typer.Option(help="Share of texts cropped to a random passage, labelled by the teacher.", rich_help_panel=_TEACH)
     ] = 0.5,
-    views: Annotated[int, typer.Option(help="How many sets of passages are made.", rich_help_panel=_TEACH)] = 8,
+    views: Annotated[int, typer.Option(help="Number of different croppings of the data.", rich_help_panel=_TEACH)] = 8,
     epochs: Annotated[
-        int | None, typer.Option(help=f"How often all texts are seen. {_unless(5, 10)}", rich_help_panel=_RUN)
+        int | None, typer.Option(help="Passes over all texts.", show_default=_default(5, 10), rich_help_panel=_RUN)
     ] = None,
-    batch: Annotated[int | None, typer.Option(help=f"Texts a step. {_unless(32, 16)}", rich_help_panel=_RUN)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Texts per step.", show_default=_default(32, 16), rich_help_panel=_RUN)
+    ] = None,
     learning_rate: Annotated[
         float | None,
         typer.Option(
-            help=f"At its height. {_unless('5e-4 for a new network, 5e-5 from --init', '1e-4, and it stays there')}",
+            help="Largest learning rate.",
+            show_default=_default("5e-4 for a new network, 5e-5 from --init", "1e-4, constant"),
             rich_help_panel=_RUN,
         ),
     ] = None,
-    weight_decay: Annotated[float, typer.Option(help="Of matrices.", rich_help_panel=_RUN)] = 0.01,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.", rich_help_panel=_RUN)] = 0.01,
     max_length: Annotated[
-        int | None, typer.Option(help=f"How many tokens of a text are read. {_unless(512, 256)}", rich_help_panel=_RUN)
+        int | None,
+        typer.Option(help="Tokens of a text that are read.", show_default=_default(512, 256), rich_help_panel=_RUN),
     ] = None,
     validation: Annotated[
         float | None,
         typer.Option(
-            help=f"The share of texts held out to watch the training. {_unless(0.05, '0.2, and the best epoch is kept')}",
+            help="Share of texts held out for validation.",
+            show_default=_default(0.05, "0.2, and the best epoch is kept"),
             rich_help_panel=_RUN,
         ),
     ] = None,
     half: Annotated[bool, typer.Option("--half", help="Store the weights in half precision.", rich_help_panel=_RUN)] = False,
-    seed: Annotated[int, typer.Option(help="Of every random choice.", rich_help_panel=_RUN)] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one, unless told.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, and replace what is in the folder.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.", rich_help_panel=_RUN)] = 0,
+    device: Device = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, and replace what is in the folder.")] = False,
 ) -> None:
-    """Train a small classifier on labelled texts, from nothing, from a saved model, or taught by one.
+    """Train a small classifier on labelled texts, from scratch, from a saved model, or from a teacher.
 
-    Ctrl-C loses nothing: the same command goes on where it was stopped.
+    Nothing is lost on Ctrl-C: run the same command to continue.
     """
     from slalom.training import Recipe, Stopped, read_labelled  # noqa: PLC0415
     from slalom.training import train as run  # noqa: PLC0415
@@ -111,28 +127,29 @@ def train(
         half=half, seed=seed,
     )  # fmt: skip
 
-    texts = read_labelled(data, text=text, label=label, split="train")
-    judged = None if test is None else read_labelled(test, text=text, label=label, split="test").named(texts.names)
+    field = column or text or DEFAULT_COLUMN
+    texts = read_labelled(data, text=field, label=label, split="train")
+    test_texts = None if test is None else read_labelled(test, text=field, label=label, split="test").named(texts.names)
     if labels is not None:
         names = tuple(name.strip() for name in labels.split(","))
         if len(names) != len(texts.names) or len(set(names)) != len(names) or not all(names):
             raise InputError(
                 f"--labels must give {len(texts.names)} different names, for {', '.join(texts.names[:9])}; got {labels!r}"
             )
-        texts, judged = replace(texts, names=names), None if judged is None else replace(judged, names=names)
-    for some in (texts, judged):
-        if some is not None and some.skipped:
-            console().print(f"{some.skipped:,} rows of {some.source} have no text or no label and are left out", markup=False)
+        texts, test_texts = replace(texts, names=names), None if test_texts is None else replace(test_texts, names=names)
+    for part in (texts, test_texts):
+        if part is not None and part.skipped:
+            console().print(f"{part.skipped:,} rows of {part.source} have no text or no label and are left out", markup=False)
     command = f"slalom {shlex.join(sys.argv[1:])}"
     try:
-        made = run(texts, out, recipe, test=judged, device=device, fresh=fresh, command=command)
+        trained = run(texts, out, recipe, test=test_texts, device=device, fresh=fresh, command=command)
     except Stopped as stop:
         complain(str(stop))
         raise typer.Exit(130) from stop
-    said = [f"{made.parameters:,} parameters, {made.seconds:.0f} s"]
+    report = [f"{trained.parameters:,} parameters, {trained.seconds:.0f} s"]
     if len(texts) * recipe.validation >= 0.5:
-        kept = max(made.validation) if recipe.best else made.validation[-1]
-        said.append(f"right on {kept:.4f} of the held-out texts")
-    if judged is not None:
-        said.append(f"on {made.test:.4f} of the {len(judged):,} test texts")
-    console().print(f"{made.path}: {', '.join(said)}", markup=False)
+        accuracy = max(trained.validation) if recipe.best else trained.validation[-1]
+        report.append(f"accuracy {accuracy:.4f} on the held-out texts")
+    if test_texts is not None:
+        report.append(f"{trained.test:.4f} on the {len(test_texts):,} test texts")
+    console().print(f"{trained.path}: {', '.join(report)}", markup=False)

@@ -1,11 +1,12 @@
-"""How good an explanation is: numbers from arrays, and from explanations with the model that they explain.
+"""How good an explanation is: metrics of arrays, metrics of explanations with their model, and comparisons of methods.
 
-fidelity     does it predict the model?            strict_fidelity, fidelity_profile, unexplained; fidelity
-aopc         does it rank what decides first?      aopc; perturbation
-naive_bayes  does it rank as word counts do?       NaiveBayes, rank_correlation; naive_bayes_correlation
-human        does it rank as people do?            consensus, auroc; human_attention
-stability    does it come out the same again?      instability; seed_instability
-summary      what do many texts say together?      summarize, compare, holm
+fidelity     does it predict the model?                 strict_fidelity, fidelity_profile, unexplained; fidelity
+aopc         does it rank the decisive units first?     aopc; perturbation
+naive_bayes  does it rank like word counts?             NaiveBayes, rank_correlation; naive_bayes_correlation
+human        does it rank like people?                  consensus, auroc; human_attention
+stability    is it the same with another seed?          instability; seed_instability
+summary      statistics over texts                      summarize, compare_paired, holm
+comparison   methods side by side                       compare, Compared
 """
 
 from slalom.evaluate.aopc import (
@@ -19,6 +20,8 @@ from slalom.evaluate.aopc import (
     steps_of,
 )
 from slalom.evaluate.checks import magnitude
+from slalom.evaluate.compared import MEASURES, Compared, Measure
+from slalom.evaluate.comparison import DEFAULT_METHODS, compare
 from slalom.evaluate.fidelity import (
     Strict,
     fidelity,
@@ -33,20 +36,25 @@ from slalom.evaluate.human import Annotated, consensus, human_attention, unit_ma
 from slalom.evaluate.naive_bayes import NaiveBayes, naive_bayes_correlation
 from slalom.evaluate.ranks import auroc, rank_correlation
 from slalom.evaluate.stability import Instability, instability, seed_instability
-from slalom.evaluate.summary import Comparison, Summary, compare, holm, summarize
+from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
 
 __all__ = [
+    "DEFAULT_METHODS",
     "ERASER",
+    "MEASURES",
     "Annotated",
-    "Comparison",
+    "Compared",
     "Instability",
+    "Measure",
     "NaiveBayes",
+    "PairedComparison",
     "Perturbation",
     "Strict",
     "Summary",
     "aopc",
     "auroc",
     "compare",
+    "compare_paired",
     "consensus",
     "deletion_masks",
     "fidelity",

@@ -1,14 +1,14 @@
-"""Area over the perturbation curve: what becomes of the predicted class when the units that matter most go, or stay alone?
+"""Area over the perturbation curve: what happens to the predicted class when the top units are removed, or kept alone?
 
     deletion  (comprehensiveness) = p(text) - mean_k p(text without its top k)     higher is better
     insertion (sufficiency)       = p(text) - mean_k p(its top k alone)            lower is better
 
 p is the probability of the class that the model predicts for the whole text. The numbers k are fractions of the n units, as in
-ERASER (DeYoung et al., 2020: 1, 5, 10, 20 and 50%, rounded up), or every `step`-th number from `step` to below n. ERASER's text
-also counts k = 0 among the bins, which would scale the deletion by 5/6; here the mean is over the stated k alone.
+ERASER (DeYoung et al., 2020: 1, 5, 10, 20 and 50%, rounded up), or every `step`-th number from `step` to below n. The ERASER
+paper also counts k = 0, which would scale the deletion by 5/6; here the mean is over the stated k only.
 
-Units are ranked by scores that speak for the predicted class, highest first; importances and methods without signs by their
-strength. Units of equal score go in the order of the text.
+Units are ranked by their scores for the predicted class, highest first; importances and methods without signs by
+magnitude. Units with equal scores keep the order of the text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from slalom.core.checks import Floats, real_array
+from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
-from slalom.evaluate.checks import magnitude, several, unsigned, whole
+from slalom.evaluate.checks import magnitude, several, unsigned
 from slalom.explainer import Explainer
 from slalom.result import Explanation
 
@@ -31,9 +31,15 @@ Keep = NDArray[np.bool_]
 
 
 class Perturbation(NamedTuple):
-    """Both areas of one explanation, and the curves (k,) of probabilities that they come from.
+    """Deletion and insertion of one explanation, with their curves.
 
-    numbers (k,): how many units were removed or kept. probability: of the predicted class for the whole text.
+    Attributes:
+        deletion: Mean drop of the probability without the top units.
+        insertion: Mean drop of the probability with the top units alone.
+        probability: Probability of the predicted class for the whole text.
+        numbers: Numbers (k,) of units removed or kept.
+        deleted: Probabilities (k,) without the top units.
+        inserted: Probabilities (k,) with the top units alone.
     """
 
     deletion: float
@@ -45,57 +51,109 @@ class Perturbation(NamedTuple):
 
 
 def fractions_of(n: int, fractions: Sequence[float] = ERASER) -> NDArray[np.int64]:
-    """Return how many of n >= 2 units each fraction is: rounded up, and below n for a fraction below 1.
+    """Return the number of units of each fraction, rounded up.
 
-    >>> fractions_of(30).tolist()
-    [1, 2, 3, 6, 15]
+    Args:
+        n: Number of units, at least 2.
+        fractions: Fractions (k,) above 0, at most 1. Below 1 the number stays below n.
+
+    Returns:
+        Numbers (k,).
+
+    Raises:
+        InputError: If n or a fraction is out of range.
+
+    Example:
+        >>> fractions_of(30).tolist()
+        [1, 2, 3, 6, 15]
     """
-    n = whole("n", n, 2)
-    given = real_array("fractions", fractions, (1,))
-    if len(given) == 0 or (given <= 0).any() or (given > 1).any():
+    n = whole_number("n", n, 2)
+    shares = real_array("fractions", fractions, (1,))
+    if len(shares) == 0 or (shares <= 0).any() or (shares > 1).any():
         raise InputError(f"fractions must be one or more numbers above 0, at most 1; got {fractions!r}")
-    return np.array([n if f == 1 else min(ceil(f * n - 1e-9), n - 1) for f in given.tolist()], dtype=np.int64)
+    return np.array([n if f == 1 else min(ceil(f * n - 1e-9), n - 1) for f in shares.tolist()], dtype=np.int64)
 
 
 def steps_of(n: int, step: int = 1) -> NDArray[np.int64]:
-    """Return the numbers step, 2 step, ... below n >= 2; n - 1 alone where there is none.
+    """Return the numbers step, 2 step, ... below n, or n - 1 where there is none.
 
-    >>> steps_of(12, 5).tolist(), steps_of(4, 5).tolist()
-    ([5, 10], [3])
+    Args:
+        n: Number of units, at least 2.
+        step: Distance between the numbers.
+
+    Returns:
+        Numbers (k,).
+
+    Raises:
+        InputError: If an argument is out of range.
+
+    Example:
+        >>> steps_of(12, 5).tolist(), steps_of(4, 5).tolist()
+        ([5, 10], [3])
     """
-    n, step = whole("n", n, 2), whole("step", step, 1)
+    n, step = whole_number("n", n, 2), whole_number("step", step, 1)
     return np.arange(step, n, step, dtype=np.int64) if step < n else np.array([n - 1], dtype=np.int64)
 
 
 def insertion_masks(scores: ArrayLike, numbers: ArrayLike) -> Keep:
-    """Return presence (k, n) of the units with the highest scores (n,) alone, as many as `numbers` (k,) says.
+    """Return masks that keep the units with the highest scores alone.
 
-    >>> insertion_masks([0.1, 3.0, 2.0], [1, 2]).astype(int).tolist()
-    [[0, 1, 0], [0, 1, 1]]
+    Args:
+        scores: Scores (n,).
+        numbers: Numbers of units to keep (k,).
+
+    Returns:
+        Presence (k, n).
+
+    Raises:
+        InputError: If a number is not an integer from 0 to n.
+
+    Example:
+        >>> insertion_masks([0.1, 3.0, 2.0], [1, 2]).astype(int).tolist()
+        [[0, 1, 0], [0, 1, 1]]
     """
-    given = real_array("scores", scores, (1,))
-    sizes, n = np.asarray(numbers), len(given)
+    values = real_array("scores", scores, (1,))
+    sizes, n = np.asarray(numbers), len(values)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or (sizes > n).any():
         raise InputError(f"numbers must be a list of integers from 0 to {n}, the number of units; got {numbers!r}")
-    place = np.empty(n, dtype=np.int64)
-    place[np.argsort(-given, kind="stable")] = np.arange(n)
-    return np.asarray(place[None, :] < sizes[:, None])
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.argsort(-values, kind="stable")] = np.arange(n)
+    return np.asarray(rank[None, :] < sizes[:, None])
 
 
 def deletion_masks(scores: ArrayLike, numbers: ArrayLike) -> Keep:
-    """Return presence (k, n) without the units of the highest scores (n,), as many as `numbers` (k,) says.
+    """Return masks without the units with the highest scores.
 
-    >>> deletion_masks([0.1, 3.0, 2.0], [1, 2]).astype(int).tolist()
-    [[1, 0, 1], [1, 0, 0]]
+    Args:
+        scores: Scores (n,).
+        numbers: Numbers of units to remove (k,).
+
+    Returns:
+        Presence (k, n).
+
+    Raises:
+        InputError: If a number is not an integer from 0 to n.
+
+    Example:
+        >>> deletion_masks([0.1, 3.0, 2.0], [1, 2]).astype(int).tolist()
+        [[1, 0, 1], [1, 0, 0]]
     """
     return ~insertion_masks(scores, numbers)
 
 
 def aopc(probability: float, curve: ArrayLike) -> float:
-    """Return the mean drop from the probability of the whole text to those of a curve (k,).
+    """Return the mean drop of a probability along a curve.
 
-    >>> round(aopc(0.9, [0.5, 0.3]), 6)
-    0.5
+    Args:
+        probability: Probability of the whole text.
+        curve: Probabilities (k,) of its perturbations.
+
+    Raises:
+        InputError: If a number is not a probability, or the curve is empty.
+
+    Example:
+        >>> round(aopc(0.9, [0.5, 0.3]), 6)
+        0.5
     """
     points = real_array("curve", curve, (1,))
     full = float(real_array("probability", probability, (0,)))
@@ -112,53 +170,63 @@ def perturbation(
     fractions: Sequence[float] = ERASER,
     step: int | None = None,
 ) -> list[Perturbation | None]:
-    """Return deletion and insertion of each explanation; None where its text has one unit only.
+    """Measure deletion and insertion of explanations; all queries are asked at once.
 
-    explanations: of any texts by any methods; `explainer` holds the model that was explained, which is asked once about all of
-    them. score: as `Explanation.scores` takes it. step: takes every so-many-th number of units in place of the fractions, much
-    as the code of the SLALOM paper does (5). A fraction of 1 asks about no unit at all, which not every model can answer.
+    Args:
+        explanations: Explanations of any texts by any methods.
+        explainer: An Explainer of the model that was explained.
+        score: Name of a score, as `Explanation.scores` takes it.
+        fractions: Fractions of the units to remove or keep. A fraction of 1 queries the empty text, which not every model
+            can answer.
+        step: Use every `step`-th number of units in place of the fractions; the code of the SLALOM paper uses 5.
+
+    Returns:
+        One result per explanation; None for a text of one unit.
+
+    Raises:
+        InputError: If the model has no probabilities, or an explanation is not of the predicted class.
     """
-    given = several(explanations)
+    items = several(explanations)
     if not explainer.model.head.probabilistic:
-        raise InputError(f"{explainer.model.name} has no probabilities, which this measure is about; use a model that has them")
+        raise InputError(f"{explainer.model.name} has no probabilities, which this measure needs; use a model that has them")
     exclusive = explainer.model.head.kind == "classes"
-    long = [one for one in given if len(one) > 1]
+    several_units = [e for e in items if len(e) > 1]
     plans: list[tuple[NDArray[np.int64], Keep]] = []
-    for one in long:
-        numbers = fractions_of(len(one), fractions) if step is None else steps_of(len(one), step)
-        order = _order(one, score, exclusive)
-        whole_text = np.ones((1, len(one)), dtype=bool)
+    for e in several_units:
+        numbers = fractions_of(len(e), fractions) if step is None else steps_of(len(e), step)
+        order = _ranking_scores(e, score, exclusive)
+        whole_text = np.ones((1, len(e)), dtype=bool)
         plans.append((numbers, np.concatenate([whole_text, deletion_masks(order, numbers), insertion_masks(order, numbers)])))
-    found: dict[int, Perturbation] = {}
-    for one, (numbers, _), scores in zip(long, plans, explainer.ask_many(long, [keep for _, keep in plans]), strict=True):
-        p = _probabilities(scores, _side(one, exclusive))
-        gone, kept = p[1 : 1 + len(numbers)], p[1 + len(numbers) :]
-        found[id(one)] = Perturbation(aopc(p[0], gone), aopc(p[0], kept), float(p[0]), numbers, gone, kept)
-    return [found.get(id(one)) for one in given]
+    answers = explainer.ask_many(several_units, [keep for _, keep in plans])
+    results: dict[int, Perturbation] = {}
+    for e, (numbers, _), scores in zip(several_units, plans, answers, strict=True):
+        p = _probabilities(scores, _side(e, exclusive))
+        deleted, inserted = p[1 : 1 + len(numbers)], p[1 + len(numbers) :]
+        results[id(e)] = Perturbation(aopc(p[0], deleted), aopc(p[0], inserted), float(p[0]), numbers, deleted, inserted)
+    return [results.get(id(e)) for e in items]
 
 
-def _side(one: Explanation, exclusive: bool) -> int:
-    """Return 1 where the model predicts the target, -1 where it predicts the opposite; the first column, of all classes."""
-    if one.values.ndim == 2:
-        return int(np.argmax(one.score))
-    if exclusive and len(one.labels) > 2:
-        if one.prediction is not None and one.prediction[0] != one.target:
+def _side(e: Explanation, exclusive: bool) -> int:
+    """Return 1 where the model predicts the target, else -1; of all classes, the column of the predicted one."""
+    if e.values.ndim == 2:
+        return int(np.argmax(e.score))
+    if exclusive and len(e.labels) > 2:
+        if e.prediction is not None and e.prediction[0] != e.target:
             raise InputError(
-                f"the model predicts {one.prediction[0]!r}, and this explanation is of {one.target!r}, one of several classes;"
+                f"the model predicts {e.prediction[0]!r}, and this explanation is of {e.target!r}, one of several classes;"
                 " explain the predicted class (target=None) or all (target='all')"
             )
         return 1
-    return 1 if float(one.score) >= 0 else -1
+    return 1 if float(e.score) >= 0 else -1
 
 
-def _order(one: Explanation, score: str, exclusive: bool) -> Floats:
-    """Return what the units are ranked by."""
-    if unsigned(one, score):
-        return magnitude(one, score)
-    side = _side(one, exclusive)
-    return one.scores(score, side) if one.values.ndim == 2 else side * one.scores(score)
+def _ranking_scores(e: Explanation, score: str, exclusive: bool) -> Floats:
+    if unsigned(e, score):
+        return magnitude(e, score)
+    side = _side(e, exclusive)
+    return e.scores(score, side) if e.values.ndim == 2 else side * e.scores(score)
 
 
 def _probabilities(scores: Floats, side: int) -> Floats:
-    """Return the probability of the predicted class from log odds (m,), or from centred logits (m, n_classes)."""
+    """Return the probability of the predicted class from log odds (m,) or centred logits (m, n_classes)."""
     return np.asarray(expit(side * scores) if scores.ndim == 1 else softmax(scores, axis=1)[:, side])

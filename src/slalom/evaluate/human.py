@@ -2,8 +2,8 @@
 
     AU-ROC of |score| for the consensus: units of words that every annotator marked are 1, all others 0
 
-People mark words; a unit takes over the mark of its word (of any of its words, where it has several), found by character spans
-in the text " ".join(words). Human attention has no sign, so scores are taken by their strength, importances as they are.
+People mark words; a unit is marked if any of its words is, by character spans in the text " ".join(words). Human attention has
+no sign, so scores are taken by magnitude, importances unchanged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slalom.core.checks import whole_number
 from slalom.errors import InputError
-from slalom.evaluate.checks import magnitude, whole
+from slalom.evaluate.checks import magnitude
 from slalom.evaluate.ranks import auroc
 from slalom.result import Explanation
 
@@ -21,7 +22,14 @@ Marks = NDArray[np.bool_]
 
 
 class Annotated(NamedTuple):
-    """A text that people have marked: words joined by blanks, maps (annotators, words), and its label."""
+    """A text with words that people have marked.
+
+    Attributes:
+        text: The words, joined by blanks.
+        words: The words.
+        maps: Marks (annotators, words).
+        label: Class of the text.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -30,10 +38,20 @@ class Annotated(NamedTuple):
 
 
 def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
-    """Return where each word (w, 2) is in " ".join(words).
+    """Return the character spans of words in ``" ".join(words)``.
 
-    >>> word_spans(["so", "good"]).tolist()
-    [[0, 2], [3, 7]]
+    Args:
+        words: Words (w,), none of them empty.
+
+    Returns:
+        Spans (w, 2).
+
+    Raises:
+        InputError: If `words` is not a list of non-empty strings.
+
+    Example:
+        >>> word_spans(["so", "good"]).tolist()
+        [[0, 2], [3, 7]]
     """
     if isinstance(words, str) or not all(type(word) is str and word for word in words):
         raise InputError("words must be a list of strings, none of them empty")
@@ -42,34 +60,66 @@ def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
 
 
 def consensus(maps: ArrayLike) -> Marks:
-    """Return which words (w,) all annotators marked; maps (annotators, w) hold zeros and ones.
+    """Return which words all annotators marked.
 
-    >>> consensus([[1, 1, 0], [1, 0, 0]]).tolist()
-    [True, False, False]
+    Args:
+        maps: Marks (annotators, w), 0 or 1.
+
+    Returns:
+        Marks (w,).
+
+    Raises:
+        InputError: If the maps are not a matrix of zeros and ones.
+
+    Example:
+        >>> consensus([[1, 1, 0], [1, 0, 0]]).tolist()
+        [True, False, False]
     """
     return np.asarray(_marks(maps).all(axis=0))
 
 
 def unit_marks(spans: ArrayLike, words: Sequence[str], marked: ArrayLike) -> Marks:
-    """Return the marks (n,) of units at spans (n, 2) of " ".join(words), from the marks of the words (w,).
+    """Return which units lie in marked words.
 
-    >>> unit_marks([[0, 2], [3, 5], [5, 7]], ["so", "good"], [0, 1]).tolist()
-    [False, True, True]
+    Args:
+        spans: Spans (n, 2) of the units in ``" ".join(words)``.
+        words: Words (w,).
+        marked: Marks (w,) of the words, 0 or 1.
+
+    Returns:
+        Marks (n,) of the units.
+
+    Raises:
+        InputError: If the arguments do not fit together.
+
+    Example:
+        >>> unit_marks([[0, 2], [3, 5], [5, 7]], ["so", "good"], [0, 1]).tolist()
+        [False, True, True]
     """
-    places, units = word_spans(words), np.asarray(spans)
+    word_places, units = word_spans(words), np.asarray(spans)
     marks = _marks(np.asarray(marked)[None])[0]
-    if len(marks) != len(places):
-        raise InputError(f"marked must have one entry a word; got {len(marks)} for {len(places)} words")
+    if len(marks) != len(word_places):
+        raise InputError(f"marked must have one entry per word; got {len(marks)} for {len(word_places)} words")
     if units.ndim != 2 or units.shape[1] != 2 or units.dtype.kind not in "iu":
         raise InputError(f"spans must be an array of integers (n, 2); got shape {units.shape}")
     start, end = units[:, :1], np.maximum(units[:, 1:], units[:, :1] + 1)  # an empty span lies in the word around it
-    return np.asarray(((start < places[:, 1]) & (end > places[:, 0]) & marks).any(axis=1))
+    return np.asarray(((start < word_places[:, 1]) & (end > word_places[:, 0]) & marks).any(axis=1))
 
 
 def human_attention(explanation: Explanation, words: Sequence[str], maps: ArrayLike, *, score: str = "removal") -> float | None:
-    """Return the AU-ROC of an explanation of " ".join(words) for the consensus of maps (annotators, words).
+    """Return the AU-ROC of an explanation for the words that all annotators marked.
 
-    None where no unit is marked, or all are. score: as `Explanation.scores` takes it; the paper finds "importance" best.
+    Args:
+        explanation: An explanation of ``" ".join(words)``.
+        words: The words (w,).
+        maps: Marks (annotators, w), 0 or 1.
+        score: Name of a score, as `Explanation.scores` takes it; the paper finds "importance" best.
+
+    Returns:
+        A number from 0 to 1, 0.5 for chance; None where no unit is marked, or all are.
+
+    Raises:
+        InputError: If the explanation is of another text, or the maps do not fit.
     """
     if explanation.text != " ".join(words):
         raise InputError("the explanation must be of the annotated text, its words joined by blanks")
@@ -77,12 +127,17 @@ def human_attention(explanation: Explanation, words: Sequence[str], maps: ArrayL
 
 
 def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: str | None = None) -> list[Annotated]:
-    """Return the texts of Yelp-HAT (Sen et al., 2020) that at least so many people have marked, and agreed on some word.
+    """Return the texts of Yelp-HAT (Sen et al., 2020) on which the annotators agree about at least one word.
 
-    rows: mappings with `words`, `maps` (one list of zeros and ones an annotator) and `label`; `subset` where one is asked
-    for, for instance "yelp50".
+    Args:
+        rows: Mappings with `words`, `maps` (one list of zeros and ones per annotator) and `label`.
+        annotators: Smallest number of annotators per text.
+        subset: Only rows with this `subset`, for instance "yelp50".
+
+    Raises:
+        InputError: If a row lacks a field, or its maps do not fit its words.
     """
-    least, found = whole("annotators", annotators, 1), []
+    least, texts = whole_number("annotators", annotators, 1), []
     for number, row in enumerate(rows):
         try:
             words, maps, label = row["words"], row["maps"], int(row["label"])
@@ -94,18 +149,20 @@ def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: 
             continue
         marks = _marks(maps)
         if marks.shape[1] != len(words):
-            raise InputError(f"maps must have one entry a word; row {number} has {marks.shape[1]} for {len(words)} words")
+            raise InputError(f"maps must have one entry per word; row {number} has {marks.shape[1]} for {len(words)} words")
         if marks.all(axis=0).any():
-            found.append(Annotated(" ".join(words), tuple(words), marks, label))
-    return found
+            texts.append(Annotated(" ".join(words), tuple(words), marks, label))
+    return texts
 
 
 def _marks(maps: ArrayLike) -> Marks:
     """Return maps (annotators, words) as booleans."""
     try:
-        given = np.asarray(maps)
+        marks = np.asarray(maps)
     except ValueError as error:
         raise InputError("maps must have the same number of words each") from error
-    if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
-        raise InputError(f"maps must hold zeros and ones, one row an annotator and one column a word; got shape {given.shape}")
-    return given.astype(bool)
+    if marks.ndim != 2 or 0 in marks.shape or marks.dtype.kind not in "biuf" or not np.isin(marks, (0, 1)).all():
+        raise InputError(
+            f"maps must hold zeros and ones, one row per annotator and one column per word; got shape {marks.shape}"
+        )
+    return marks.astype(bool)

@@ -1,10 +1,10 @@
-"""Naive Bayes as a yardstick: do the scores of a text's units rank as the words of the training texts say?
+"""Naive Bayes as a reference: do the scores of units rank like the word statistics of the training texts?
 
     r(t) = log (n_1(t) + alpha) / (N_1 + alpha V) - log (n_0(t) + alpha) / (N_0 + alpha V)
 
-n_c(t): how often token t occurs in texts of class c, N_c: tokens in all, V: different tokens, alpha: Laplace smoothing (40 in
+n_c(t): count of token t in class c, N_c: number of tokens, V: number of distinct tokens, alpha: Laplace smoothing (40 in
 the SLALOM paper). The paper leaves out N_c + alpha V, the same for all tokens, and the logarithm: signed ranks are the same.
-Tokens never seen say nothing: r = 0.
+Unknown tokens have r = 0.
 """
 
 from collections import Counter
@@ -25,11 +25,15 @@ from slalom.result import Explanation
 @final
 @dataclass(frozen=True)
 class NaiveBayes:
-    """The log ratio of each token that was seen: above 0 it speaks for class 1, below for class 0.
+    """Log ratios of tokens: above 0 a token speaks for class 1, below 0 for class 0.
 
-    >>> bayes = NaiveBayes.fit(["good good film", "bad film"], [1, 0], str.split, alpha=1)
-    >>> bayes(["good", "bad", "never"]).round(3).tolist()
-    [0.916, -0.875, 0.0]
+    Attributes:
+        ratios: Log ratio of each known token.
+
+    Example:
+        >>> bayes = NaiveBayes.fit(["good good film", "bad film"], [1, 0], str.split, alpha=1)
+        >>> bayes(["good", "bad", "never"]).round(3).tolist()
+        [0.916, -0.875, 0.0]
     """
 
     ratios: Mapping[Hashable, float]
@@ -42,9 +46,16 @@ class NaiveBayes:
         tokenize: Callable[[str], Iterable[Hashable]],
         alpha: float = 40.0,
     ) -> "NaiveBayes":
-        """Count the tokens of labelled texts; labels are 0 and 1, both must occur.
+        """Count the tokens of labelled texts.
 
-        tokenize: from a text to its tokens: strings, or numbers, whatever the units of explanations will be looked up by.
+        Args:
+            texts: The texts.
+            labels: One label per text, 0 or 1; both must occur.
+            tokenize: Function from a text to its tokens, strings or ids; the units of explanations are looked up by them.
+            alpha: Laplace smoothing.
+
+        Raises:
+            InputError: If an argument is out of range, or a class has no token.
         """
         smoothing = float(real_array("alpha", alpha, (0,)))
         if smoothing <= 0:
@@ -52,7 +63,7 @@ class NaiveBayes:
         counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
         texts, labels = list(texts), list(labels)
         if len(texts) != len(labels):
-            raise InputError(f"there must be one label a text; got {len(labels)} labels for {len(texts)} texts")
+            raise InputError(f"there must be one label per text; got {len(labels)} labels for {len(texts)} texts")
         for text, label in zip(texts, labels, strict=True):
             if label not in (0, 1):
                 raise InputError(f"labels must be 0 or 1; got {label!r}")
@@ -65,7 +76,7 @@ class NaiveBayes:
         return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in seen})
 
     def __call__(self, tokens: Sequence[Hashable]) -> Floats:
-        """Return the log ratios (n,) of tokens; 0 where one was never seen."""
+        """Return the log ratios (n,) of tokens; 0 for unknown ones."""
         return np.array([self.ratios.get(token, 0.0) for token in tokens], dtype=np.float64)
 
 
@@ -77,25 +88,34 @@ def naive_bayes_correlation(
     tokens: Sequence[Hashable] | None = None,
     distinct: bool = False,
 ) -> float | None:
-    """Return the rank correlation of an explanation's scores with the log ratios of its units; None where either is constant.
+    """Return the rank correlation of an explanation's scores with the log ratios of its units.
 
-    The explanation is of a model with two classes, the second of which is class 1. Scores without a sign (importances,
-    attention) are compared with |r|, as in the paper. tokens: what `bayes` calls the units, one each (token ids, for instance);
-    None takes their names. distinct: a token that comes several times counts once, where it comes first, as in the code of
-    the paper.
+    Args:
+        explanation: An explanation of a model with two classes, the second of which is class 1.
+        bayes: The log ratios.
+        score: Name of a score, as `Explanation.scores` takes it. Scores without a sign (importances, attention) are compared
+            with the absolute ratios, as in the paper.
+        tokens: Keys (n,) of the units in `bayes`, for instance token ids. Default: the names of the units.
+        distinct: Count repeated tokens once, at their first occurrence, as the code of the paper does.
+
+    Returns:
+        A number from -1 to 1; None where scores or ratios are constant.
+
+    Raises:
+        InputError: If the explanation has more than two classes, or `tokens` do not fit its units.
     """
     if len(explanation.labels) != 2 or explanation.target not in explanation.labels:
         raise InputError(f"Naive Bayes compares two classes; the explanation has the labels {explanation.labels[:20]}")
-    called = explanation.units if tokens is None else tokens
-    if len(called) != len(explanation):
-        raise InputError(f"tokens must be one a unit; got {len(called)} for {len(explanation)} units")
-    scores, reference = explanation.scores(score), bayes(called)
+    keys = explanation.units if tokens is None else tokens
+    if len(keys) != len(explanation):
+        raise InputError(f"tokens must be one per unit; got {len(keys)} for {len(explanation)} units")
+    scores, reference = explanation.scores(score), bayes(keys)
     if unsigned(explanation, score):
         reference = np.abs(reference)
         scores = scores if score == "importance" else np.abs(scores)
     elif explanation.target == explanation.labels[0]:
         scores = -scores
     if distinct:
-        first = list({token: i for i, token in reversed(list(enumerate(called)))}.values())
+        first = list({token: i for i, token in reversed(list(enumerate(keys)))}.values())
         scores, reference = scores[first], reference[first]
     return rank_correlation(scores, reference)

@@ -1,7 +1,7 @@
-"""Sensitivity to the seed: how much do explanations of one text differ that ought to be the same?
+"""Sensitivity to the seed: how much do explanations of one text differ when only the seed differs?
 
-rank      1 - mean over pairs of Spearman(a, b)                 0 where all rank alike, 1 where ranks have nothing in common
-relative  mean over pairs of |a - b| / ((|a| + |b|) / 2)        0 where all are equal, at most 2; | | is the Euclidean norm
+rank      1 - mean over pairs of Spearman(a, b)             0: the same ranks, 1: unrelated ranks
+relative  mean over pairs of |a - b| / ((|a| + |b|) / 2)    0: equal, at most 2; | | is the Euclidean norm
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,13 @@ from slalom.result import Explanation
 
 
 class Instability(NamedTuple):
-    """How much repetitions differ, in rank and in size; None where no pair defines it. pairs: how many there are."""
+    """How much repetitions of an explanation differ.
+
+    Attributes:
+        rank: 1 - mean rank correlation; None where no pair defines it.
+        relative: Mean relative difference; None where no pair defines it.
+        pairs: Number of pairs.
+    """
 
     rank: float | None
     relative: float | None
@@ -27,36 +33,51 @@ class Instability(NamedTuple):
 
 
 def instability(scores: ArrayLike) -> Instability:
-    """Return how much the rows of scores (repetitions, n) differ.
+    """Return how much the scores of repeated explanations differ.
 
-    Spearman is not defined for a pair with a constant row, nor the relative difference of two rows of zeros: such pairs are
-    left out.
+    Args:
+        scores: Scores (repetitions, n). Pairs with a constant row have no rank correlation, pairs of zeros no relative
+            difference; they are left out.
 
-    >>> instability([[3.0, 4.0], [-3.0, -4.0]])
-    Instability(rank=2.0, relative=2.0, pairs=1)
+    Raises:
+        InputError: If there are fewer than two rows, or no column.
+
+    Example:
+        >>> instability([[3.0, 4.0], [-3.0, -4.0]])
+        Instability(rank=2.0, relative=2.0, pairs=1)
     """
-    given = real_array("scores", scores, (2,))
-    if len(given) < 2 or given.shape[1] == 0:
-        raise InputError(f"scores must have at least two rows, one a repetition, and a column a unit; got shape {given.shape}")
+    rows = real_array("scores", scores, (2,))
+    if len(rows) < 2 or rows.shape[1] == 0:
+        raise InputError(
+            f"scores must have at least two rows, one per repetition, and one column per unit; got shape {rows.shape}"
+        )
     ranks, sizes = [], []
-    for a, b in combinations(given, 2):
+    for a, b in combinations(rows, 2):
         if (rank := rank_correlation(a, b)) is not None:
             ranks.append(rank)
         if size := float(np.linalg.norm(a) + np.linalg.norm(b)):
             sizes.append(2.0 * float(np.linalg.norm(a - b)) / size)
-    pairs = len(given) * (len(given) - 1) // 2
+    pairs = len(rows) * (len(rows) - 1) // 2
     return Instability(1.0 - float(np.mean(ranks)) if ranks else None, float(np.mean(sizes)) if sizes else None, pairs)
 
 
 def seed_instability(explanations: Iterable[Explanation], *, score: str = "removal") -> Instability:
-    """Return how much explanations of one text with different seeds differ: same method, units, target and budget."""
-    given = several(explanations)
-    kinds = {(one.text, one.units, one.target, one.method) for one in given}
+    """Return how much explanations of one text with different seeds differ.
+
+    Args:
+        explanations: Explanations of one text by one method, with the same units and target.
+        score: Name of a score, as `Explanation.scores` takes it.
+
+    Raises:
+        InputError: If the explanations differ in more than their seeds, or share a seed.
+    """
+    repeated = several(explanations)
+    kinds = {(e.text, e.units, e.target, e.method) for e in repeated}
     if len(kinds) != 1:
         raise InputError(f"explanations must be of one text, by one method, in the same units, of one target; got {len(kinds)}")
-    if len({one.seed for one in given}) < len(given):
-        raise InputError(f"explanations must have different seeds; got {[one.seed for one in given]}")
-    if given[0].values.ndim == 2:
-        leading = int(np.argmax(given[0].score))
-        return instability([one.scores(score, leading) for one in given])
-    return instability([one.scores(score) for one in given])
+    if len({e.seed for e in repeated}) < len(repeated):
+        raise InputError(f"explanations must have different seeds; got {[e.seed for e in repeated]}")
+    if repeated[0].values.ndim == 2:
+        leading = int(np.argmax(repeated[0].score))
+        return instability([e.scores(score, leading) for e in repeated])
+    return instability([e.scores(score) for e in repeated])

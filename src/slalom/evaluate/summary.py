@@ -1,8 +1,8 @@
-"""From one number a text to a statement: means with standard errors, paired comparisons, several comparisons at once.
+"""Statistics over texts: means with standard errors, paired comparisons, correction for several comparisons.
 
-    se = sd / sqrt(n),  sd with n - 1        compare: d_i = a_i - b_i, text by text
+    se = sd / sqrt(n),  sd with n - 1        compare_paired: d_i = a_i - b_i, text by text
 
-A text for which a number is None or NaN is left out and counted.
+Texts whose number is None or NaN are left out and counted as missing.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import wilcoxon
 
-from slalom.core.checks import Floats, real_array
+from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
-from slalom.evaluate.checks import whole
 
 
 class Summary(NamedTuple):
-    """Mean and standard error over n texts; None where there are too few. missing: texts without a number."""
+    """Mean and standard error over texts.
+
+    Attributes:
+        mean: Mean; None without any number.
+        se: Standard error of the mean; None for fewer than two numbers.
+        n: Texts with a number.
+        missing: Texts without one.
+    """
 
     mean: float | None
     se: float | None
@@ -26,12 +32,20 @@ class Summary(NamedTuple):
     missing: int
 
 
-class Comparison(NamedTuple):
-    """The difference a - b over n texts that have both numbers.
+class PairedComparison(NamedTuple):
+    """The difference a - b over the texts that have both numbers.
 
-    difference, se: its mean and standard error. low, high: bootstrap interval of the mean. p: of Wilcoxon's signed-rank test,
-    two-sided, 1 where all differences are 0. higher, equal, lower: texts where a is above, at or below b. missing: texts
-    left out.
+    Attributes:
+        difference: Mean difference.
+        se: Its standard error; None for one text.
+        low: Lower end of the bootstrap interval of the mean.
+        high: Upper end.
+        p: Two-sided p value of Wilcoxon's signed-rank test; 1 where all differences are 0.
+        higher: Texts where a is above b.
+        equal: Texts where they are equal.
+        lower: Texts where a is below b.
+        n: Texts with both numbers.
+        missing: Texts left out.
     """
 
     difference: float
@@ -47,73 +61,104 @@ class Comparison(NamedTuple):
 
 
 def summarize(values: Iterable[float | None]) -> Summary:
-    """Return the mean and the standard error of one number a text.
+    """Return the mean and the standard error of one number per text.
 
-    >>> summarize([1.0, None, 3.0])
-    Summary(mean=2.0, se=1.0, n=2, missing=1)
+    Args:
+        values: One number per text; None or NaN where there is none.
+
+    Raises:
+        InputError: If a value is not a number, or infinite.
+
+    Example:
+        >>> summarize([1.0, None, 3.0])
+        Summary(mean=2.0, se=1.0, n=2, missing=1)
     """
-    every = _numbers("values", values)
-    there = every[~np.isnan(every)]
-    n = len(there)
-    return Summary(float(there.mean()) if n else None, _error(there), n, len(every) - n)
+    numbers = _numbers("values", values)
+    present = numbers[~np.isnan(numbers)]
+    n = len(present)
+    return Summary(float(present.mean()) if n else None, _standard_error(present), n, len(numbers) - n)
 
 
-def compare(
+def compare_paired(
     a: Iterable[float | None], b: Iterable[float | None], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> Comparison:
-    """Return how method a differs from method b on the same texts, in the same order.
+) -> PairedComparison:
+    """Return how two methods differ on the same texts.
 
-    level: of the interval, percentiles of the means of so many `resamples` of texts, drawn with `seed`.
+    Args:
+        a: One number per text, of the first method.
+        b: Those of the second method, in the same order.
+        level: Level of the bootstrap interval of the mean difference.
+        resamples: Number of bootstrap samples of texts.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        InputError: If there is no text with both numbers, or an argument is out of range.
+
+    Example:
+        >>> pair = compare_paired([2.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+        >>> pair.higher, round(pair.difference, 3)
+        (3, 2.333)
     """
     first, second = _numbers("a", a), _numbers("b", b)
     if len(first) != len(second):
         raise InputError(f"a and b must be of the same texts; got {len(first)} and {len(second)} numbers")
     if not 0.0 < float(real_array("level", level, (0,))) < 1.0:
         raise InputError(f"level must be between 0 and 1; got {level!r}")
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     d = first - second
     d = d[~np.isnan(d)]
     n = len(d)
     if n == 0:
         raise InputError(f"a and b must have at least one text with both numbers; got none of {len(first)}")
-    resamples = whole("resamples", resamples, 1)
+    resamples = whole_number("resamples", resamples, 1)
     block = max(1, 4_000_000 // n)  # texts drawn at once
     means = [d[rng.integers(0, n, (min(block, resamples - k), n))].mean(axis=1) for k in range(0, resamples, block)]
     low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    other = d[d != 0]
-    p = float(wilcoxon(other).pvalue) if len(other) else 1.0
+    nonzero = d[d != 0]
+    p = float(wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
     higher, lower = int((d > 0).sum()), int((d < 0).sum())
     missing = len(first) - n
-    return Comparison(float(d.mean()), _error(d), float(low), float(high), p, higher, n - higher - lower, lower, n, missing)
+    ends = float(low), float(high)
+    return PairedComparison(float(d.mean()), _standard_error(d), *ends, p, higher, n - higher - lower, lower, n, missing)
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Return p values (k,) corrected for k comparisons by Holm's method: reject where the corrected one is small enough.
+    """Return p values corrected for several comparisons by Holm's method.
 
-    p_(i) -> max over j <= i of min(1, (k - j + 1) p_(j)), from the smallest up.
+        p_(i) -> max over j <= i of min(1, (k - j + 1) p_(j)), from the smallest up
 
-    >>> holm([0.01, 0.04, 0.03]).round(6).tolist()
-    [0.03, 0.06, 0.06]
+    Args:
+        p: p values (k,).
+
+    Returns:
+        Corrected p values (k,), in the same order.
+
+    Raises:
+        InputError: If a value is outside 0 to 1.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).round(6).tolist()
+        [0.03, 0.06, 0.06]
     """
-    given = real_array("p", p, (1,))
-    if (given < 0).any() or (given > 1).any():
+    values = real_array("p", p, (1,))
+    if (values < 0).any() or (values > 1).any():
         raise InputError("p values must be from 0 to 1")
-    order, k = np.argsort(given, kind="stable"), len(given)
+    order, k = np.argsort(values, kind="stable"), len(values)
     corrected = np.empty(k)
-    corrected[order] = np.minimum(np.maximum.accumulate((k - np.arange(k)) * given[order]), 1.0)
+    corrected[order] = np.minimum(np.maximum.accumulate((k - np.arange(k)) * values[order]), 1.0)
     return corrected
 
 
 def _numbers(name: str, values: Iterable[float | None]) -> Floats:
     """Return numbers (n,), NaN where one is missing."""
     try:
-        every = np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+        numbers = np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers, one a text, None where there is none; {error}") from error
-    if np.isinf(every).any():
+        raise InputError(f"{name} must be numbers, one per text, None where there is none; {error}") from error
+    if np.isinf(numbers).any():
         raise InputError(f"{name} must be finite, or None where there is no number; got an infinite one")
-    return every
+    return numbers
 
 
-def _error(there: Floats) -> float | None:
-    return float(there.std(ddof=1) / np.sqrt(len(there))) if len(there) > 1 else None
+def _standard_error(numbers: Floats) -> float | None:
+    return float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else None

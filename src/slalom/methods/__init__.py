@@ -1,6 +1,6 @@
 """Explanation methods: ours, those of other packages, and the interface for new ones.
 
-`methods()` lists them all; `Explainer(method="lime")` and `slalom explain --method lime` take any of them.
+`methods()` lists them; `Explainer(method="lime")` and `slalom explain --method lime` take any of them.
 """
 
 import sys
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class _CallableModule(ModuleType):
-    """Lets `slalom.methods()` list the methods: a package hides a function of its name."""
+    """Makes `slalom.methods()` list the methods, although the package has the name of the function."""
 
     def __call__(self) -> MethodTable:
         return methods()

@@ -1,10 +1,10 @@
 """What an explanation method is.
 
-    plan(units, budget, ...)  -> QueryPlan       which parts of the text are asked about before it begins
+    plan(units, budget, ...)  -> QueryPlan       the queries to ask in advance, together with those of other texts
     explain(context)          -> MethodResult    a surrogate of the model around one text
 
-There are three kinds. A `SurrogateMethod` fits a surrogate to the answers of its plan. A `BlackBoxMethod` asks in its own way.
-A `WhiteBoxMethod` looks inside the model. The last two give one number per unit, an additive surrogate:
+There are three kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan. A `BlackBoxMethod` chooses its queries as
+it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effect per unit, an additive surrogate:
 
     score = base + sum_i effects_i
 """
@@ -19,23 +19,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats
-from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError
 from slalom.models import Model, Reading
-from slalom.text import Asked, Units, Whole
+from slalom.text import QueryPlan, Units, Whole
 
 
 class QueryContext(NamedTuple):
-    """A text as a black-box method meets it.
+    """One text as a black-box method sees it.
 
     Attributes:
         text: The text.
         units: Names of its units (n,).
-        spans: Where they are (n, 2).
-        ask: Presence of units (m, n) -> scores (m,) of the target, in as many calls as the method likes.
-        budget: How many different rows it may ask.
-        empty: Whether it may ask about no unit at all.
-        seed: Of its random choices.
+        spans: Character spans of the units (n, 2).
+        ask: Function from presence of units (m, n) to scores (m,) of the target; may be called any number of times.
+        budget: Largest number of distinct rows to ask.
+        empty: Whether the model accepts an empty input.
+        seed: Seed of random choices.
     """
 
     text: str
@@ -49,25 +48,25 @@ class QueryContext(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MethodContext:
-    """One text as a method meets it, its plan answered.
+    """One text as a method sees it, with the scores of its plan.
 
     Attributes:
         model: The model.
         reading: The text as the model reads it.
         units: Its units.
-        plan: The rows that were asked.
-        scores: The answers to them, (m,) or (m, n_classes).
-        score: The model's score of the whole text, () or (n_classes,).
-        target: Index of the class, or "all".
-        budget: How many rows may be asked in all.
-        seed: Of random choices.
-        ask: Asks further rows (k, n); they count as queries of the explanation.
+        plan: The queries of the method, m rows.
+        scores: Their scores, (m,) or (m, n_classes).
+        score: Score of the whole text, () or (n_classes,).
+        target: Index of the class to explain, or "all".
+        budget: Largest number of rows to ask, those of the plan included.
+        seed: Seed of random choices.
+        ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
     """
 
     model: Model
     reading: Reading
     units: Units
-    plan: Asked
+    plan: QueryPlan
     scores: Floats
     score: Floats
     target: int | Literal["all"]
@@ -76,26 +75,34 @@ class MethodContext:
     ask: Callable[[ArrayLike], Floats]
 
     def one_class(self, method: str) -> int:
-        """Return the target, for methods that explain one class at a time."""
+        """Return the target, for methods that explain one class at a time.
+
+        Args:
+            method: Name of the method, for the message.
+
+        Raises:
+            InputError: If the target is "all".
+        """
         if self.target == "all":
             raise InputError(f"method {method!r} explains one class at a time; choose a target")
         return self.target
 
     def shared(self, effects: Floats) -> Floats:
         """Return effects (n,) averaged over the units that share their parameters."""
-        own = self.units.type_of_unit
-        return (np.bincount(own, effects) / np.bincount(own))[own]
+        types = self.units.type_of_unit
+        return (np.bincount(types, effects) / np.bincount(types))[types]
 
 
 class MethodResult(NamedTuple):
-    """What a method found.
+    """The result of a method for one text.
 
     Attributes:
-        surrogate: Of the units (n,).
-        lengths: What the mere length of the input does; None where it does nothing.
-        r2: Share of the variance of the plan's answers that both explain; None leaves it to the caller.
-        diagnosis: Plain words where something is wrong.
-        values_se, importances_se: Standard errors, shaped as the surrogate's values and importances; None where unknown.
+        surrogate: Surrogate of the n units.
+        lengths: Effect of the input length, added to the surrogate; None: no effect.
+        r2: R2 of the fit. None: computed on the rows that the method has asked by itself, or else on its plan.
+        diagnosis: What is wrong, in one sentence; empty where nothing is.
+        values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
+        importances_se: Standard errors of its importances, of the same shape; None: unknown.
     """
 
     surrogate: Surrogate
@@ -107,17 +114,17 @@ class MethodResult(NamedTuple):
 
 
 class Method(ABC):
-    """A way to explain. Concrete methods are final frozen dataclasses.
+    """An explanation method. Concrete methods are final frozen dataclasses.
 
     Attributes:
-        name: What it is called in tables and files.
+        name: Name in tables, files and `Explainer(method=...)`.
         summary: One line on what it does.
         needs: What it needs of a model: "queries", "gradients", both or neither.
-        extra: The optional dependencies that it needs, by the name of the extra; None where it needs none.
-        unit: The unit that it takes by default.
-        check: How many further queries test it at most, by default.
+        extra: Extra of this distribution that it needs; None: none.
+        unit: Default unit.
+        check: Largest default number of held-out queries.
         signed: Whether the sign of its scores means for or against the target.
-        takes_budget: Whether more queries give a better explanation.
+        takes_budget: Whether the query budget matters.
     """
 
     name: str
@@ -130,81 +137,105 @@ class Method(ABC):
     takes_budget: ClassVar[bool] = True
 
     @abstractmethod
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Return the rows to ask: at most `budget`, one where the method asks for itself.
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return the queries to ask in advance.
 
-        empty: whether the model can be asked about nothing at all.
+        Args:
+            units: Units of the text.
+            budget: Largest number of rows.
+            rng: Random generator.
+            empty: Whether the model accepts an empty input.
         """
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:
-        """Return the explanation of one text.
+        """Explain one text.
+
+        Args:
+            context: The text, its model and the scores of the plan.
 
         Raises:
-            InputError: The model or the target is not of a kind that the method knows.
+            InputError: If the method does not support this model or target.
         """
 
 
 class BlackBoxMethod(Method):
-    """A method that asks in its own way: subclasses give `attribute`."""
+    """A method that chooses its queries as it goes. Subclasses implement `attribute`.
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Return the whole text; the method asks the rest."""
+    Example:
+        >>> class Halves(BlackBoxMethod):
+        ...     name = "halves"
+        ...
+        ...     def attribute(self, context):
+        ...         n = len(context.units)
+        ...         whole, first = context.ask([[1] * n, [1] * (n // 2) + [0] * (n - n // 2)])
+        ...         effects = [first / (n // 2)] * (n // 2) + [(whole - first) / (n - n // 2)] * (n - n // 2)
+        ...         return Additive(effects, 0.0)
+        >>> from slalom import Explainer
+        >>> e = Explainer(lambda texts: [1.0 * ("bad" in t) for t in texts], output="log_odds")("so so bad", method=Halves())
+        >>> e.removal.tolist()
+        [0.0, 0.5, 0.5]
+    """
+
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return the whole text as the only query."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Let the method ask, and share its effects between equal units; R2 is that of the rows that it asked."""
+        """Return the effects of `attribute`, averaged over units that share parameters."""
         context.one_class(self.name)
-        c, asked = context, dict[bytes, float]()
-
-        def ask(keep: ArrayLike) -> Floats:
-            scores = c.ask(keep)
-            rows = np.asarray(keep).astype(bool).reshape(-1, len(c.units))
-            asked.update(zip([row.tobytes() for row in rows], scores.tolist(), strict=True))
-            return scores
-
-        found = self.attribute(
-            QueryContext(c.reading.text, c.units.names, c.units.spans, ask, c.budget, c.reading.empty, c.seed)
+        c = context
+        surrogate = self.attribute(
+            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
         )
-        surrogate = Additive(context.shared(found.effects), found.base)
-        rows = np.frombuffer(b"".join(asked), dtype=bool).reshape(-1, len(c.units)).astype(np.float64)
-        scores = np.array(list(asked.values()))
-        r2 = explained_share(surrogate(rows), scores, np.ones(len(scores))) if len(scores) else None
-        return MethodResult(surrogate, r2=r2)
+        return MethodResult(Additive(context.shared(surrogate.effects), surrogate.base))
 
     @abstractmethod
     def attribute(self, context: QueryContext) -> Additive:
-        """Return effects (n_units,) and a base."""
+        """Return the effects (n,) of the units and a base.
+
+        Args:
+            context: The text, and a function that queries the model.
+
+        Raises:
+            InputError: If the method does not support this model.
+        """
 
 
 class WhiteBoxMethod(Method):
-    """A method that looks inside the model: subclasses give `attribute`.
+    """A method that looks inside the model. Subclasses implement `attribute`.
 
-    The base takes up what its numbers do not add up to, so that the surrogate is right on the whole text.
+    The base of its additive surrogate is chosen so that the prediction for the whole text is exact.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
     check: int = 20
     takes_budget: ClassVar[bool] = False
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Return the whole text."""
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return the whole text as the only query."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Sum the numbers of the tokens of each unit."""
+        """Return the effects of `attribute`, summed over the atoms of each unit."""
         target = context.one_class(self.name)
         atoms = self.attribute(context.model, context.reading, target, context.seed)
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)
         effects = context.shared(per_unit)
-        return MethodResult(Additive(effects, float(context.score) - float(effects.sum())), r2=1.0)  # of the text itself
+        return MethodResult(
+            Additive(effects, float(context.score) - float(effects.sum())), r2=1.0
+        )  # on the plan, the whole text
 
     @abstractmethod
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the effects (n_atoms,) on the score of a target (an index into the labels), as `Head.scores` has it.
+        """Return the effects (n_atoms,) of the atoms on the score of a class. The model must be left unchanged.
 
-        The model is left as it was found.
+        Args:
+            model: The model.
+            reading: The text as the model reads it.
+            target: Index of the class; its score is that of `Head.scores`.
+            seed: Seed of random choices.
 
         Raises:
-            InputError: The model is not of a kind that the method knows.
+            InputError: If the method does not support this model.
         """

@@ -1,4 +1,4 @@
-"""Methods that ask in their own way: leave-one-out, and those of the packages lime, shap and captum as they come.
+"""Black-box baselines: leave-one-out, and the methods of the packages lime, shap and captum with their own defaults.
 
     LeaveOneOut       F(text) - F(text without i)
     Lime              lime.lime_text.LimeTextExplainer: random deletions, kernel on the cosine distance, ridge regression
@@ -7,9 +7,11 @@
     CaptumKernelShap  captum.attr.KernelShap
     CaptumLime        captum.attr.Lime, with its own interpretable model (a lasso)
 
-A unit is taken away, not masked. Each draws from its own generator under the seed.
+Units are removed, not masked. Random choices depend on the seed alone, and global generators are restored.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, final
@@ -21,20 +23,20 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError, require
 from slalom.methods.base import BlackBoxMethod, QueryContext
 
-_REMOVED = "UNKWORDZ"  # what LIME writes in place of a word
+_REMOVED = "UNKWORDZ"  # LIME replaces a removed word by this
 
 
 @final
 @dataclass(frozen=True)
 class LeaveOneOut(BlackBoxMethod):
-    """What the score loses without each unit; the budget plays no part. A text of one unit loses against the empty one."""
+    """The change of the score when each unit is removed; n + 1 queries, whatever the budget."""
 
     name: str = "leave-one-out"
-    summary: str = "what the score loses without each unit"
+    summary: str = "the change of the score when each unit is removed"
     takes_budget: ClassVar[bool] = False
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Ask n + 1 rows."""
+        """Query the text, and the text without each unit."""
         n = len(context.units)
         if n == 1 and not context.empty:
             whole = float(context.ask(np.ones((1, 1)))[0])
@@ -47,7 +49,11 @@ class LeaveOneOut(BlackBoxMethod):
 @final
 @dataclass(frozen=True)
 class Lime(BlackBoxMethod):
-    """LIME with all units, by position. kernel_width: None takes the package's own, 25."""
+    """LIME of the lime package, with all units as features.
+
+    Args:
+        kernel_width: Width of the kernel on the cosine distance. Default: that of the package, 25.
+    """
 
     kernel_width: float | None = None
 
@@ -56,8 +62,8 @@ class Lime(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Let it read words that stand for the units, so that its positions are ours."""
-        text = _package("lime.lime_text")
+        """Explain a text of placeholder words, one per unit, so that its positions are the units."""
+        lime_text = _package("lime.lime_text")
         n = len(context.units)
 
         def classify(texts: list[str]) -> Floats:
@@ -65,19 +71,23 @@ class Lime(BlackBoxMethod):
             return np.column_stack([-scores, scores])
 
         width = {} if self.kernel_width is None else {"kernel_width": self.kernel_width}
-        explainer = text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed, **width)
+        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed, **width)
         names = " ".join(f"u{i}" for i in range(n))
-        found = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=context.budget)
+        explanation = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=context.budget)
         effects = np.zeros(n)
-        for i, effect in found.local_exp[1]:
+        for i, effect in explanation.local_exp[1]:
             effects[i] = effect
-        return Additive(effects, found.intercept[1])
+        return Additive(effects, explanation.intercept[1])
 
 
 @final
 @dataclass(frozen=True)
 class KernelShap(BlackBoxMethod):
-    """KernelSHAP. l1_reg: how units are chosen; None takes shap's own, at most ten of them; False keeps all."""
+    """KernelSHAP of the shap package.
+
+    Args:
+        l1_reg: Feature selection of `shap_values`; False keeps all units. Default: that of shap, at most ten units.
+    """
 
     l1_reg: str | bool | None = None
 
@@ -86,28 +96,28 @@ class KernelShap(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Ask the text and the empty text besides the samples."""
+        """Query the text and the empty text besides the samples."""
         shap = _package("shap")
         n = len(context.units)
         _need_empty(context, "KernelSHAP")
         with _seeded(context.seed):
             explainer = shap.KernelExplainer(context.ask, np.zeros((1, n)))
-            chosen = {} if self.l1_reg is None else {"l1_reg": self.l1_reg}
-            effects = explainer.shap_values(np.ones(n), nsamples=max(context.budget - 2, 1), silent=True, **chosen)
+            selection = {} if self.l1_reg is None else {"l1_reg": self.l1_reg}
+            effects = explainer.shap_values(np.ones(n), nsamples=max(context.budget - 2, 1), silent=True, **selection)
         return Additive(effects, explainer.expected_value)
 
 
 @final
 @dataclass(frozen=True)
 class PartitionShap(BlackBoxMethod):
-    """Owen values along shap's tree for texts."""
+    """Owen values along the tree that shap builds for texts."""
 
     name: str = "partition-shap"
     summary: str = "shap's PartitionExplainer: Owen values along a tree"
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Let the tree see the real units; the model gets their numbers, 0 where one is masked."""
+        """Build the tree from the real units; token ids are their numbers, 0 where one is masked."""
         shap = _package("shap")
         _need_empty(context, "PartitionSHAP")
 
@@ -118,37 +128,37 @@ class PartitionShap(BlackBoxMethod):
         with _seeded(context.seed):
             masker = shap.maskers.Text(tokenizer, mask_token=0, output_type="token_ids")
             explainer = shap.PartitionExplainer(lambda ids: context.ask(ids != 0), masker)
-            found = explainer([context.text], max_evals=context.budget, silent=True)
-        return Additive(found.values[0], found.base_values[0])
+            explanation = explainer([context.text], max_evals=context.budget, silent=True)
+        return Additive(explanation.values[0], explanation.base_values[0])
 
 
 @final
 @dataclass(frozen=True)
 class CaptumKernelShap(BlackBoxMethod):
-    """KernelSHAP as captum has it."""
+    """KernelSHAP of the captum package."""
 
     name: str = "captum-kernel-shap"
     summary: str = "KernelSHAP of the captum package"
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Ask all samples at once."""
+        """Query all samples at once."""
         _need_empty(context, "captum's KernelShap")
         effects = _captum(context, "KernelShap")
-        return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has asked it: the engine remembers
+        return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has asked it: no new query
 
 
 @final
 @dataclass(frozen=True)
 class CaptumLime(BlackBoxMethod):
-    """LIME as captum has it: every unit present or not by the toss of a coin, a lasso."""
+    """LIME of the captum package: every unit is kept with probability one half, and a lasso is fitted."""
 
     name: str = "captum-lime"
     summary: str = "LIME of the captum package, with a lasso"
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Ask all samples at once; the base is what the effects do not add up to."""
+        """Query all samples at once; the base makes the prediction for the whole text exact."""
         effects = _captum(context, "Lime")
         whole = context.ask(np.ones((1, len(effects))))[0]
         return Additive(effects, whole - effects.sum())
@@ -166,26 +176,23 @@ def _captum(context: QueryContext, name: str) -> Floats:
         return torch.from_numpy(context.ask(rows))
 
     try:
-        found = getattr(captum, name)(forward).attribute(
+        effects = getattr(captum, name)(forward).attribute(
             torch.ones(1, len(context.units)), n_samples=context.budget, perturbations_per_eval=context.budget
         )
     finally:
         torch.set_rng_state(state)
-    return np.asarray(found.numpy()[0], dtype=np.float64)
+    return np.asarray(effects.numpy()[0], dtype=np.float64)
 
 
-class _seeded:  # noqa: N801
-    """shap draws from numpy's global generator; give it a seed and put the generator back."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def __enter__(self) -> None:
-        self.state = np.random.get_state()  # noqa: NPY002
-        np.random.seed(self.seed % 2**32)  # noqa: NPY002
-
-    def __exit__(self, *_: object) -> None:
-        np.random.set_state(self.state)  # noqa: NPY002
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed numpy's global generator, which shap uses, and restore it."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def _need_empty(context: QueryContext, name: str) -> None:

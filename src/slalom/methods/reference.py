@@ -1,7 +1,7 @@
-"""What methods are held against: Naive Bayes of a corpus, and random numbers.
+"""References for other methods: Naive Bayes of a corpus, and random numbers.
 
-naive bayes     log p(token | target) - log p(token | other classes), with alpha added to every count
-random          standard normal
+NaiveBayes      log p(token | target) - log p(token | other classes)
+Random          standard normal
 """
 
 from collections.abc import Mapping
@@ -19,37 +19,39 @@ from slalom.models import Model, Reading
 @final
 @dataclass(frozen=True)
 class Random(WhiteBoxMethod):
-    """Random numbers, the floor for every metric."""
+    """Random effects, a lower bound for every metric."""
 
     name: str = "random"
-    summary: str = "random numbers, the floor for every measure"
+    summary: str = "random numbers, a lower bound for every measure"
     needs: ClassVar[tuple[str, ...]] = ()
     check: int = 100
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Draw one number an atom."""
+        """Draw one number per atom."""
         return np.random.default_rng([seed, len(reading.text)]).normal(size=len(reading.names))
 
 
 @final
 @dataclass(frozen=True)
 class NaiveBayes(WhiteBoxMethod):
-    """Token weights of a corpus: how much more often a token occurs with the target. Knows nothing of the model.
+    """Token weights of a labelled corpus, independent of the model.
 
-    weights: by token id (by name, for a model that reads strings), one number a class; a token that is not there has none.
+    Args:
+        weights: Weights of each token, one per class, by token id (by name, for a model that reads strings). Other tokens
+            have the weight 0.
     """
 
     weights: Mapping[int | str, tuple[float, ...]] = field(repr=False)
     name: str = "naive-bayes"
-    summary: str = "token weights of a labelled corpus, whatever the model does"
+    summary: str = "token weights of a labelled corpus, independent of the model"
     needs: ClassVar[tuple[str, ...]] = ()
     check: int = 100
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Look the tokens up."""
-        some = next(iter(self.weights.values()), ())
-        if target >= len(some):
-            raise InputError(f"Naive Bayes was given {len(some)} classes; the model's class {target} is not among them")
-        nothing = (0.0,) * len(some)
+        """Look up the tokens."""
+        n_classes = len(next(iter(self.weights.values()), ()))
+        if target >= n_classes:
+            raise InputError(f"Naive Bayes was given {n_classes} classes; the model's class {target} is not among them")
+        unknown = (0.0,) * n_classes
         tokens = reading.types.tolist() if model.tokenized else reading.names
-        return np.array([self.weights.get(token, nothing)[target] for token in tokens])
+        return np.array([self.weights.get(token, unknown)[target] for token in tokens])

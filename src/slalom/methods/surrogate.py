@@ -1,4 +1,4 @@
-"""Our methods and the paper's: a sampler chooses what is asked, a fitter turns the answers into a surrogate.
+"""Our methods and those of the paper: a sampler chooses the queries, a fitter turns their scores into a surrogate.
 
 joint   Scales + Joint              subsets of every size, background, link
 local   Deletions + Joint           1 to 10 units removed: most faithful near the text
@@ -14,21 +14,21 @@ import numpy as np
 from slalom.core import Alternating, Fitter, Joint, Linear, Sgd, fit, fit_lengths
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
-from slalom.text import Asked, Deletions, Pairs, Sampler, Scales, Units
+from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, Units
 
 
 @final
 @dataclass(frozen=True)
 class SurrogateMethod(Method):
-    """Fits a surrogate to the answers to a plan of queries.
+    """Fits a surrogate to the scores of sampled queries.
 
     Args:
-        name: What it is called.
-        sampler: What is asked.
-        fitter: How it is fitted.
-        unit: The unit that it takes by default.
+        name: Name of the method.
+        sampler: Chooses the queries.
+        fitter: Fits the surrogate.
+        unit: Default unit.
         lengths: Rounds of length-offset fitting; 0 disables it.
-        check: How many further queries test the fit at most, by default.
+        check: Largest default number of held-out queries.
         summary: One line on what it does.
 
     Example:
@@ -44,42 +44,40 @@ class SurrogateMethod(Method):
     check: int = 100
     summary: str = ""
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Let the sampler choose."""
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return the queries of the sampler."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Fit the surrogate, and the effect of the length to what it leaves over, in turn."""
+        """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""
         plan, units, scores = context.plan, context.units, context.scores
         counts, fitter = units.counts(plan.keep), self.fitter.seeded(context.seed)
-        found, length = fit(counts, scores, fitter, weights=plan.weights), None
-        r2, own = found.r2, units.type_of_unit
+        fitted, length = fit(counts, scores, fitter, weights=plan.weights), None
+        r2, types = fitted.r2, units.type_of_unit
         if self.lengths:
-            sizes, longest, turns = units.lengths(plan.keep), int(units.sizes.sum()), self.lengths
+            sizes, longest, rounds = units.lengths(plan.keep), int(units.sizes.sum()), self.lengths
             while True:
-                guess = found.model(counts)
-                length = fit_lengths(sizes, scores - guess, longest)
-                turns -= 1
-                if length is None or not turns:
+                predicted = fitted.model(counts)
+                length = fit_lengths(sizes, scores - predicted, longest)
+                rounds -= 1
+                if length is None or not rounds:
                     break
-                found = fit(counts, scores - length(sizes), fitter, weights=plan.weights)
-            r2 = explained_share(guess if length is None else guess + length(sizes), scores, plan.weights)
+                fitted = fit(counts, scores - length(sizes), fitter, weights=plan.weights)
+            r2 = explained_share(predicted if length is None else predicted + length(sizes), scores, plan.weights)
         return MethodResult(
-            found.model if units.n_types == len(units) else found.model.repeated(own),
+            fitted.model if units.n_types == len(units) else fitted.model.repeated(types),
             length,
             r2,
-            found.diagnosis,
-            None if found.values_se is None else found.values_se[own],
-            None if found.importances_se is None else found.importances_se[own],
+            fitted.diagnosis,
+            None if fitted.values_se is None else fitted.values_se[types],
+            None if fitted.importances_se is None else fitted.importances_se[types],
         )
 
 
 OURS = (
     SurrogateMethod("joint", Scales(), Joint(), lengths=1, summary="SLALOM with background and link, subsets of every size"),
-    SurrogateMethod(
-        "local", Deletions(), Joint(), lengths=2, summary="the same from 1 to 10 units removed: best near the text"
-    ),
-    SurrogateMethod("eff", Pairs(), Sgd(), unit="type", check=20, summary="the paper's SLALOM-eff: pairs of tokens, quick"),
+    SurrogateMethod("local", Deletions(), Joint(), lengths=2, summary="the same on 1 to 10 units removed: best near the text"),
+    SurrogateMethod("eff", Pairs(), Sgd(), unit="type", check=20, summary="the paper's SLALOM-eff: pairs of tokens, fast"),
     SurrogateMethod(
         "fidel",
         Deletions(most=5, repeats=True),

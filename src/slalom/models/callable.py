@@ -23,7 +23,7 @@ import regex
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, whole_number
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.adapter import Adapter, ModelOptions, Output
 from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.head import Decision, Head, label_names
@@ -175,7 +175,7 @@ class Function(Model):
         except (SlalomError, MemoryError):
             raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:300]
+            reason = one_line(error)
             advice = "; it must take a list of strings" if isinstance(error, (TypeError, AttributeError)) else ""
             raise ModelError(
                 f"{self.name} failed on {len(inputs)} strings: {type(error).__name__}: {reason}{advice}"

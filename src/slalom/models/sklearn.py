@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import Model
 from slalom.models.callable import Function
@@ -220,7 +220,7 @@ def _call(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> 
     except SlalomError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise ModelError(
             f"{name} does not take strings ({type(error).__name__}: {reason}); put it into a pipeline after a vectorizer"
         ) from error

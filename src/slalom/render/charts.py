@@ -18,7 +18,7 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.evaluate.comparison import MEASURES, Compared
+from slalom.evaluate import MEASURES, Compared
 from slalom.render.labels import Place, place
 from slalom.render.palette import is_ours, method_number
 from slalom.result import NORMAL_95

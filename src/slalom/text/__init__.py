@@ -1,18 +1,18 @@
-"""What a unit of a text is, and which parts of a text to ask a model about."""
+"""Units of a text, and which parts of a text to query."""
 
 from slalom.text.held_out import held_out
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Asked, Deletions, Pairs, Sampler, Scales, Whole
+from slalom.text.samplers import Deletions, Pairs, QueryPlan, Sampler, Scales, Whole
 from slalom.text.segment import sentences, words
 from slalom.text.units import KINDS, Unit, Units, units
 
 __all__ = [
     "KINDS",
-    "Asked",
     "Deletions",
     "Pairs",
     "Piece",
+    "QueryPlan",
     "Sampler",
     "Scales",
     "Unit",

@@ -1,4 +1,4 @@
-"""Which queries test an explanation: rows that its fit has not seen, near the text and on parts of all sizes."""
+"""Held-out queries: rows that the fit has not seen, near the text and of all sizes."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,9 +12,19 @@ from slalom.text.samplers import spread
 def held_out(
     fitted: NDArray[np.bool_], names: Sequence[str], check: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return rows that are not in the fit: 1 to 10 units removed, and subsets of all sizes (of few lengths, for few batches).
+    """Return queries that test an explanation and are not in its fit.
 
-    Two rows are the same query where the same names are left: of "very very" it does not matter which one goes.
+    Two rows are the same query where they leave the same names: of "very very" either word may go.
+
+    Args:
+        fitted: Presence (m, n) of the rows that are fitted.
+        names: Names of the units (n,).
+        check: Number of rows to return in all, at most.
+        rng: Random generator.
+
+    Returns:
+        Presence of rows near the text (1 to 10 units removed) and of subsets of all sizes. There are at most ten different
+        sizes, so that batches are full.
     """
     n = fitted.shape[1]
     kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
@@ -28,13 +38,13 @@ def held_out(
 
     near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
     far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near
-    same = np.isin(fitted.sum(axis=1, dtype=np.int32), [*near, *far])  # only rows of one size can be one query
-    used, found = set(queries(fitted[same])), []
+    same_size = np.isin(fitted.sum(axis=1, dtype=np.int32), [*near, *far])  # only rows of equal size can be equal
+    used, chosen = set(queries(fitted[same_size])), []
     for sizes, budget in ((near, check // 2), (far, check - check // 2)):
         drawn = spread(n, sizes, 2 * budget, rng) if len(sizes) and budget else np.zeros((0, n), dtype=bool)
         fresh = {query: i for i, query in enumerate(queries(drawn)) if query not in used}
         left = drawn[sorted(fresh.values())]
-        # `spread` gives the sizes one after the other: thin out evenly, so that all sizes stay.
-        found.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
-        used |= set(queries(found[-1]))
-    return found[0], found[1]
+        # `spread` sorts rows by size: thin out evenly to keep all sizes.
+        chosen.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
+        used |= set(queries(chosen[-1]))
+    return chosen[0], chosen[1]

@@ -1,7 +1,7 @@
-"""Texts as users have them: one string, or a container of strings.
+"""Containers of texts.
 
-accepted     str; list, tuple, generator, deque, dictionary view; array, Series, column of a data set, Arrow array
-refused      table, mapping, data set, bytes, set: what was meant is not clear, so the error says what to pass instead
+accepted     list, tuple, generator, deque, dictionary view; array, Series, column of a data set, Arrow array
+refused      table, mapping, data set, bytes, set: ambiguous, so the error says what to pass instead
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,52 +12,56 @@ from typing import Any
 from slalom.errors import InputError
 
 
-def as_texts(given: Any) -> list[Any]:
-    """Return the items of a container of texts; each is checked where it is explained.
+def as_texts(texts: Any) -> list[Any]:
+    """Return the items of a container of texts as a list. The items are checked where they are explained.
 
     Args:
-        given: Any ordered container of strings.
+        texts: Any ordered container of strings.
 
     Raises:
-        InputError: It is a table, a mapping, bytes, a set, or no container at all.
+        InputError: If it is a table, a mapping, bytes, a set, or no container at all.
+
+    Example:
+        >>> as_texts(text for text in ("a", "b"))
+        ['a', 'b']
     """
-    name = type(given).__name__
-    if isinstance(given, (bytes, bytearray, memoryview)):
+    name = type(texts).__name__
+    if isinstance(texts, (bytes, bytearray, memoryview)):
         raise InputError(f"a text must be a string; got {name}; decode it: text.decode('utf-8')")
-    if isinstance(given, Path):
-        raise InputError(f"a text must be a string; got the path {str(given)!r}; read it: path.read_text()")
-    columns = _columns(given)
+    if isinstance(texts, Path):
+        raise InputError(f"a text must be a string; got the path {str(texts)!r}; read it: path.read_text()")
+    columns = _columns(texts)
     if columns is not None:
-        some = ", ".join(repr(column) for column in columns[:8]) + (", ..." if len(columns) > 8 else "")
+        listed = ", ".join(repr(column) for column in columns[:8]) + (", ..." if len(columns) > 8 else "")
         wanted = next((column for column in columns if str(column).lower() in ("text", "texts", "sentence", "review")), "text")
         raise InputError(
-            f"texts must be a list of strings; got a {name} with {some or 'nothing'}; pass one of them: x[{wanted!r}]"
+            f"texts must be a list of strings; got a {name} with {listed or 'nothing'}; pass one of them: x[{wanted!r}]"
         )
-    if isinstance(given, AbstractSet) and not _is_view(given):
+    if isinstance(texts, AbstractSet) and not _is_view(texts):
         raise InputError(f"texts must have an order; got a {name}; pass a list of strings, such as sorted(texts)")
-    if callable(getattr(given, "to_pylist", None)):  # Arrow: its items are no strings
-        return list(given.to_pylist())
-    shape = getattr(given, "shape", None)
+    if callable(getattr(texts, "to_pylist", None)):  # the items of Arrow arrays are no strings
+        return list(texts.to_pylist())
+    shape = getattr(texts, "shape", None)
     if shape == ():
         raise InputError(f"a text must be a string; got a {name} without dimensions; pass str(x)")
     if isinstance(shape, tuple) and len(shape) != 1:
         raise InputError(f"texts must be a list of strings; got a {name} of shape {shape}; pass one column of it")
-    if not isinstance(given, Iterable):
+    if not isinstance(texts, Iterable):
         raise InputError(f"a text must be a string, several a list of strings; got {name}")
-    return list(given)
+    return list(texts)
 
 
-def _columns(given: Any) -> list[Any] | None:
-    """Return the names of the parts of a table or mapping; None where it is neither."""
-    if isinstance(given, Mapping):
-        return list(given)
+def _columns(texts: Any) -> list[Any] | None:
+    """Return the column names of a table or the keys of a mapping; None for anything else."""
+    if isinstance(texts, Mapping):
+        return list(texts)
     for name in ("column_names", "columns"):  # of data sets and Arrow tables; of pandas and Polars
-        found = getattr(given, name, None)
-        if found is not None and not callable(found) and not isinstance(found, str) and isinstance(found, Iterable):
-            return list(found)
+        columns = getattr(texts, name, None)
+        if columns is not None and not callable(columns) and not isinstance(columns, str) and isinstance(columns, Iterable):
+            return list(columns)
     return None
 
 
-def _is_view(given: Any) -> bool:
-    """Whether it is a view of a dictionary, which has an order."""
-    return type(given).__name__ in ("dict_keys", "dict_items", "dict_values", "odict_keys")
+def _is_view(texts: Any) -> bool:
+    """Return whether it is a view of a dictionary, which is ordered."""
+    return type(texts).__name__ in ("dict_keys", "dict_items", "dict_values", "odict_keys")

@@ -1,7 +1,7 @@
-"""A text cut where its units begin and end, for showing it: the pieces, joined, are the text.
+"""A text cut at its units, for display: the pieces, joined, are the text.
 
-Units may overlap (the tokens of one emoji all have its span) and may be empty. Each unit gets what no unit before it has taken,
-which can be nothing, and every unit appears exactly once.
+Units may overlap (the tokens of an emoji share its span) and may be empty. Every unit appears exactly once, with the characters
+that no earlier unit has, which may be none.
 """
 
 from typing import NamedTuple
@@ -10,33 +10,50 @@ from slalom.text.segment import Spans
 
 
 class Piece(NamedTuple):
-    """Some characters of a text, and the unit they belong to; None between units."""
+    """A piece of a text.
+
+    Attributes:
+        text: Its characters.
+        unit: Index of its unit; None between units.
+    """
 
     text: str
     unit: int | None
 
 
 def pieces(text: str, spans: Spans) -> list[Piece]:
-    """Return a text as pieces, those of its units (spans (n, 2)) and those between them.
+    """Cut a text at its units.
 
-    >>> import numpy as np
-    >>> [tuple(p) for p in pieces("a good film", np.array([[2, 6], [4, 6], [6, 11]]))]
-    [('a ', None), ('good', 0), ('', 1), (' film', 2)]
+    Args:
+        text: The text.
+        spans: Character spans of the units (n, 2).
+
+    Returns:
+        The pieces of units and the pieces between them, in the order of the text.
+
+    Example:
+        >>> import numpy as np
+        >>> [tuple(p) for p in pieces("a good film", np.array([[2, 6], [4, 6], [6, 11]]))]
+        [('a ', None), ('good', 0), ('', 1), (' film', 2)]
     """
-    found, at = [], 0
+    cut, at = [], 0
     for unit, (a, b) in sorted(enumerate(spans.tolist()), key=lambda entry: entry[1]):
         if a > at:
-            found.append(Piece(text[at:a], None))
+            cut.append(Piece(text[at:a], None))
             at = a
-        found.append(Piece(text[at:b], unit))
+        cut.append(Piece(text[at:b], unit))
         at = max(at, b)
-    return [*found, Piece(text[at:], None)] if at < len(text) else found
+    return [*cut, Piece(text[at:], None)] if at < len(text) else cut
 
 
 def printable(text: str) -> str:
-    """Return a text that can be encoded: halves of characters (lone surrogates) become U+FFFD.
+    """Return a text that can be encoded: lone surrogates become U+FFFD.
 
-    >>> printable("a \\ud83d b")
-    'a \ufffd b'
+    Args:
+        text: Any string.
+
+    Example:
+        >>> printable("a \\ud83d b")
+        'a \ufffd b'
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

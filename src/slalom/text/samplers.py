@@ -1,13 +1,12 @@
-"""Which parts of a text to ask the model about.
+"""Samplers: which parts of a text to query.
 
-    Pairs       two units and nothing else: the paper's SLALOM-eff
-    Deletions   the text less 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
+    Pairs       two units alone: the paper's SLALOM-eff
+    Deletions   the text without 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
-    Whole       the text itself and nothing else, for methods that look inside the model
+    Whole       the text itself, for methods that look inside the model or choose their own queries
 
-A sampler knows no text and asks no model: it turns a number of units into presence (m, n) and row weights (m,). No row comes
-twice, so where there are fewer distinct rows than the budget allows, there are fewer rows. The same generator state gives the
-same rows.
+A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
+so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
 """
 
 from abc import ABC, abstractmethod
@@ -24,57 +23,82 @@ from slalom.errors import InputError
 Keep = NDArray[np.bool_]
 
 
-class Asked(NamedTuple):
-    """Presence of units (m, n) and how much each row counts in the fit (m,)."""
+class QueryPlan(NamedTuple):
+    """The queries of a method.
+
+    Attributes:
+        keep: Presence of units (m, n).
+        weights: Weight of each row in the fit (m,).
+    """
 
     keep: Keep
     weights: NDArray[np.float64]
 
 
 class Sampler(ABC):
-    """A strategy: hyper-parameters in the constructor, sizes in `draw`. Concrete samplers are final frozen dataclasses."""
+    """Chooses queries: hyper-parameters go into the constructor, data into `draw`.
+
+    Concrete samplers are final frozen dataclasses.
+    """
 
     @abstractmethod
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Return at most `budget` distinct rows for units with these parameters (n,), n >= 1.
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return distinct queries.
 
-        empty: whether the model can be asked about nothing at all. Units of one type look alike to the model.
+        Args:
+            types: Parameter of each unit (n,), n >= 1; units with equal numbers are the same to the model.
+            budget: Largest number of rows.
+            rng: Random generator.
+            empty: Whether the model accepts an empty input.
+
+        Returns:
+            At most `budget` distinct rows.
         """
 
 
 @final
 @dataclass(frozen=True)
 class Pairs(Sampler):
-    """Sequences of two units, in the order of the text; all of them where the budget allows.
+    """Sequences of two units, in the order of the text; all of them if the budget allows.
 
-    Units of one type are the same token, so one occurrence stands for all. A text of one unit is asked about as it is.
+    Units of one type are the same token, so one occurrence stands for all. A text of one unit is queried whole.
+
+    Example:
+        >>> Pairs().draw(np.arange(3), 10, np.random.default_rng(0), empty=True).keep.sum(axis=1).tolist()
+        [2, 2, 2]
     """
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct pairs."""
         place = np.unique(types, return_index=True)[1]
         n, full = len(place), comb(len(place), 2)
         if n == 1:
-            return _asked(np.arange(len(types))[None] == place[0])
+            return _uniform(np.arange(len(types))[None] == place[0])
         chosen = np.arange(full) if full <= budget else rng.choice(full, budget, replace=False)
-        # Pair number p lies in row i of the upper triangle, whose first pair has the number i (2n - i - 1) / 2.
+        # Pair p is in row i of the upper triangle, whose first pair has the number i (2n - i - 1) / 2.
         starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2
         first = np.searchsorted(starts, chosen, side="right") - 1
         second = chosen - starts[first] + first + 1
         keep = np.zeros((len(chosen), len(types)), dtype=bool)
         rows = np.arange(len(chosen))
         keep[rows, place[first]] = keep[rows, place[second]] = True
-        return _asked(keep)
+        return _uniform(keep)
 
 
 @final
 @dataclass(frozen=True)
 class Deletions(Sampler):
-    """The text less 1..most units (each number equally often), and the text itself.
+    """The text without 1..most units (each number equally often), and the text itself.
 
-    anchor: how much the text itself counts, as a share of all the deletions together. A prediction is a change from there,
-    so an error there is in all of them. repeats: draw with replacement from 0..most deletions, as the paper does; a row that
-    comes r times is asked once and counts r times (and there is no anchor).
+    Args:
+        most: Largest number of units to remove.
+        anchor: Weight of the whole text, relative to all deletions together. Predictions are changes from the whole text, so
+            an error there affects all of them.
+        repeats: Draw 0..most deletions with replacement, as the paper does. A row that is drawn r times is queried once and
+            has the weight r; there is no anchor.
+
+    Raises:
+        InputError: If an argument is out of range.
     """
 
     most: int = 10
@@ -82,20 +106,20 @@ class Deletions(Sampler):
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the arguments."""
         if not self.most >= 1 or not self.anchor > 0:
             raise InputError(f"Deletions needs most >= 1 and anchor > 0; got {self.most!r} and {self.anchor!r}")
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct deletions; at most half of the text is deleted."""
         n = len(types)
         most = min(self.most, max(n // 2, 1), n if empty and not self.repeats else n - 1)
         if self.repeats:
             keep = removed(n, rng.integers(0, most + 1, budget), rng)
             keep, times = distinct(keep)
-            return Asked(keep, times.astype(np.float64))
+            return QueryPlan(keep, times.astype(np.float64))
         if most == 0:
-            return _asked(np.ones((1, n), dtype=bool))
+            return _uniform(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
         return _with_ends(keep, empty=False, anchor=self.anchor)
 
@@ -103,32 +127,36 @@ class Deletions(Sampler):
 @final
 @dataclass(frozen=True)
 class Whole(Sampler):
-    """The text itself."""
+    """The whole text, as the only query."""
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
-        """Return one row, all present."""
-        return _asked(np.ones((1, len(types)), dtype=bool))
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return one row with all units."""
+        return _uniform(np.ones((1, len(types)), dtype=bool))
 
 
 @final
 @dataclass(frozen=True)
 class Scales(Sampler):
-    """Subsets of every size, the text itself, and the empty text where it can be asked.
+    """Subsets of every size, the whole text, and the empty text where the model accepts it.
 
-    anchor: how much the text itself counts, as a share of all the subsets together. levels: how many different sizes are asked
-    at most, evenly spread over 1..n-1. Inputs of one length share a batch, so fewer sizes make better use of the hardware;
-    beyond a few dozen nothing is learnt from more.
+    Args:
+        levels: Largest number of different sizes, evenly spread over 1..n-1. Inputs of equal length share a batch, so that
+            fewer sizes are faster; more than a few dozen do not improve the fit.
+        anchor: Weight of the whole text, relative to all subsets together.
+
+    Raises:
+        InputError: If an argument is out of range.
     """
 
     levels: int = 48
     anchor: float = 0.1
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the arguments."""
         if not self.levels >= 2 or not self.anchor > 0:
             raise InputError(f"Scales needs levels >= 2 and anchor > 0; got {self.levels!r} and {self.anchor!r}")
 
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> Asked:
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct subsets."""
         n = len(types)
         if n == 1:
@@ -139,9 +167,9 @@ class Scales(Sampler):
 
 
 def spread(n: int, sizes: NDArray[np.int64], budget: int, rng: np.random.Generator) -> Keep:
-    """Return distinct subsets of n units, the budget shared evenly between sizes; where a size has too few, others get more.
+    """Return distinct subsets of n units, with the budget shared evenly between sizes; a size with too few leaves its share.
 
-    Within a size, units are taken from shuffled decks, so that each is kept about equally often.
+    Within a size, units are dealt from shuffled decks, so that each is kept about equally often.
     """
     limit = np.array([min(comb(n, int(k)), budget) for k in sizes], dtype=np.int64)
     share = np.zeros(len(sizes), dtype=np.int64)
@@ -158,12 +186,12 @@ def spread(n: int, sizes: NDArray[np.int64], budget: int, rng: np.random.Generat
 
 
 def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Keep:
-    """Return one random row (n,) for each number of units removed, the same numbers side by side."""
+    """Return one random row (n,) for each number of removed units, sorted by number."""
     return np.concatenate([_without(n, _blocks(n, int(k), int(m), rng)) for k, m in enumerate(np.bincount(numbers)) if m])
 
 
 def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
-    """Return the rows that differ, in the order of their first coming, and how often each came."""
+    """Return the distinct rows in the order of their first occurrence, and their multiplicities."""
     packed = np.packbits(keep, axis=1)
     raw, size = packed.tobytes(), packed.shape[1]
     if len({raw[i : i + size] for i in range(0, len(raw), size)}) == len(keep):
@@ -189,7 +217,7 @@ def _subsets(n: int, k: int, m: int, rng: np.random.Generator) -> Keep:
 
 
 def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return m rows of k different units each: shuffled decks of all n units, dealt out k at a time."""
+    """Return m rows of k distinct units each, dealt from shuffled decks of all n units."""
     if k == 0:
         return np.zeros((m, 0), dtype=np.int64)
     hands = n // k
@@ -198,21 +226,21 @@ def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int6
 
 
 def _without(n: int, gone: NDArray[np.int64]) -> Keep:
-    """Return presence (m, n) less the units named in each row (m, k)."""
+    """Return presence (m, n) without the units listed in each row (m, k)."""
     keep = np.ones((len(gone), n), dtype=bool)
     keep.reshape(-1)[gone + n * np.arange(len(gone))[:, None]] = False
     return keep
 
 
-def _asked(keep: Keep) -> Asked:
-    """Return the rows, each of the same weight."""
-    return Asked(keep, np.ones(len(keep)))
+def _uniform(keep: Keep) -> QueryPlan:
+    """Return the rows with equal weights."""
+    return QueryPlan(keep, np.ones(len(keep)))
 
 
-def _with_ends(keep: Keep, empty: bool, anchor: float) -> Asked:
-    """Return the rows with the whole text before them, and the empty one after them where it can be asked."""
+def _with_ends(keep: Keep, empty: bool, anchor: float) -> QueryPlan:
+    """Return the rows with the whole text before them and, where the model accepts it, the empty text after them."""
     n = keep.shape[1]
     ends = [np.ones((1, n), dtype=bool), keep] + ([np.zeros((1, n), dtype=bool)] if empty else [])
     weights = np.ones(1 + len(keep) + int(empty))
     weights[0] = max(anchor * len(keep), 1.0)
-    return Asked(np.concatenate(ends), weights)
+    return QueryPlan(np.concatenate(ends), weights)

@@ -53,25 +53,39 @@ _LAST = regex.compile(
 )
 _INITIALS = regex.compile(r"(?:\p{Lu}\.-?)*\p{Lu}|(?:\p{Ll}\.)+\p{Ll}")  # J, U.S, J.-C; t.v
 _BEGINS = regex.compile(r"[\p{Lu}\p{Lt}\p{Lo}\"'“‘„«¿¡]")
-_REACH = 40  # characters before a full stop that are looked at
+_REACH = 40  # characters before a full stop that are examined
 
 
 def words(text: str) -> Spans:
-    """Return the spans (n, 2) of the words.
+    """Return the words of a text.
 
-    >>> text = "It isn't good,<br />is it? 👍🏽"
-    >>> [text[a:b] for a, b in words(text)]
-    ['It', "isn't", 'good', ',', '<br />', 'is', 'it', '?', '👍🏽']
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Example:
+        >>> text = "It isn't good,<br />is it? 👍🏽"
+        >>> [text[a:b] for a, b in words(text)]
+        ['It', "isn't", 'good', ',', '<br />', 'is', 'it', '?', '👍🏽']
     """
     return _spans([match.span() for match in _WORD.finditer(text)])
 
 
 def sentences(text: str) -> Spans:
-    """Return the spans (n, 2) of the sentences, each without the white space around it.
+    """Return the sentences of a text, without the white space around them.
 
-    >>> text = "Mr. Smith left. Why?<br />Nobody knows"
-    >>> [text[a:b] for a, b in sentences(text)]
-    ['Mr. Smith left.', 'Why?<br />', 'Nobody knows']
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Example:
+        >>> text = "Mr. Smith left. Why?<br />Nobody knows"
+        >>> [text[a:b] for a, b in sentences(text)]
+        ['Mr. Smith left.', 'Why?<br />', 'Nobody knows']
     """
     cuts, start = [], 0
     for stop in _STOP.finditer(text):
@@ -83,7 +97,7 @@ def sentences(text: str) -> Spans:
 
 
 def _ends(text: str, start: int, stop: Any) -> bool:
-    """Whether these marks end the sentence that begins at `start`."""
+    """Return whether these marks end the sentence that begins at `start`."""
     marks, closing, emoji, space = stop["marks"], stop["closing"], stop["emoji"], stop["space"]
     after = text[stop.end() : stop.end() + 1]
     if not after or any(sign in space for sign in "<\r\n"):
@@ -100,12 +114,12 @@ def _ends(text: str, start: int, stop: Any) -> bool:
 
 
 def _abbreviated(text: str, start: int, end: int, after: int) -> bool:
-    """Whether the full stop at `end` is part of the word before it; the sentence begins at `start`, more text at `after`."""
+    """Return whether the full stop at `end` belongs to the word before it; the text goes on at `after`."""
     last = _LAST.search(text, max(start, end - _REACH), end)
     if last is None:
         return False
-    word, first, found = last["word"], text[after], _LETTERS.match(text, after)
-    following = found.group() if found else ""
+    word, first, letters = last["word"], text[after], _LETTERS.match(text, after)
+    following = letters.group() if letters else ""
     kind = _kind("".join(last.group().split())) or _kind(word)  # "z. B" as "z.B"
     number = kind is not None or word.endswith("str")  # Goethestr. 5
     half = following and _kind(f"{word}.{following}")  # the first half of "z. B."
@@ -118,7 +132,7 @@ def _abbreviated(text: str, start: int, end: int, after: int) -> bool:
 
 
 def _initial(word: str, before: list[str], following: str, dotted: bool) -> bool:
-    """Whether a word is an initial, or several, of the name or word that follows; dotted: a full stop is next."""
+    """Return whether a word is one or more initials of the following name; dotted: the next word has a full stop."""
     if not following or not _INITIALS.fullmatch(word):
         return False
     if following[0].islower():
@@ -129,7 +143,7 @@ def _initial(word: str, before: list[str], following: str, dotted: bool) -> bool
 
 
 def _kind(word: str) -> Before | None:
-    """Return what an abbreviation must precede to end no sentence; a single capital is an initial, not an abbreviation."""
+    """Return what must follow an abbreviation that ends no sentence; single capitals are initials, not abbreviations."""
     if word in ABBREVIATIONS or len(word) == 1:
         return ABBREVIATIONS.get(word)
     lower = word.lower() if word.isupper() else word[0].lower() + word[1:]
@@ -137,10 +151,10 @@ def _kind(word: str) -> Before | None:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span without the white space at its ends; one that is white space alone stays as it is."""
+    """Return the span without white space at its ends; a span of white space only is returned unchanged."""
     piece = text[start:end]
     left = piece.lstrip()
-    if len(piece) == len(left.rstrip()) or not left:  # as good as always
+    if len(piece) == len(left.rstrip()) or not left:  # the usual case
         return start, end
     return start + len(piece) - len(left), start + len(piece.rstrip())
 

@@ -1,4 +1,4 @@
-"""Training of small classifiers: `slalom train` and the model that ships with the package come from here."""
+"""Training of small classifiers, for `slalom train`; the bundled classifier was trained with it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ __all__ = ["Labelled", "Recipe", "Stopped", "Trained", "read_labelled", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs torch and transformers when it is first used."""
+    """Load names that need torch and transformers on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'slalom.training' has no attribute {name!r}")
     with require("training", "hf"):

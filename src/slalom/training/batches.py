@@ -1,4 +1,4 @@
-"""Texts as token ids, in batches of nearly one length, and what a classifier says of them."""
+"""Texts as token ids, in batches of similar length, and the logits of a classifier."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 
-_POOL = 50  # batches are made of texts sorted by length within so many batches' worth of shuffled ones
+_POOL = 50  # shuffled texts are sorted by length within pools of this many batches
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Token ids of texts, one after the other; text i has ids[ends[i] : ends[i + 1]]."""
+    """Token ids of texts, concatenated.
+
+    Attributes:
+        ids: Token ids of all texts; text i has ids[ends[i] : ends[i + 1]].
+        ends: Offsets (m + 1,).
+        padding: Id of the padding token.
+    """
 
     ids: NDArray[np.int32]
     ends: NDArray[np.int64]
@@ -24,11 +30,11 @@ class Encoded:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many tokens each text has."""
+        """Number of tokens of each text (m,)."""
         return np.diff(self.ends)
 
     def inputs(self, rows: NDArray[np.int64], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return padded ids and the mask of some texts."""
+        """Return padded ids and attention mask of the texts in `rows`."""
         lengths = self.lengths[rows]
         width = -(-int(lengths.max()) // 8) * 8 if device.type == "cuda" else int(lengths.max())
         present = np.arange(width) < lengths[:, None]
@@ -41,18 +47,20 @@ class Encoded:
 
 
 def encoded(tokenizer: Any, texts: Sequence[str], max_length: int) -> Encoded:
-    """Return texts as token ids, cut to a length."""
+    """Return texts as token ids, truncated to a length."""
     parts: list[NDArray[np.int32]] = []
     for start in range(0, len(texts), 1000):
-        some = tokenizer(list(texts[start : start + 1000]), truncation=True, max_length=max_length, return_attention_mask=False)
-        # A decoder's text may have no token at all; it gets a padding token, which stands for nothing.
-        parts += [np.array(ids or [tokenizer.pad_token_id], dtype=np.int32) for ids in some["input_ids"]]
+        chunk = tokenizer(
+            list(texts[start : start + 1000]), truncation=True, max_length=max_length, return_attention_mask=False
+        )
+        # A decoder's text may have no token at all; it gets a padding token.
+        parts += [np.array(ids or [tokenizer.pad_token_id], dtype=np.int32) for ids in chunk["input_ids"]]
     ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return Encoded(np.concatenate(parts) if parts else np.zeros(0, np.int32), ends, tokenizer.pad_token_id)
 
 
 def shuffled(lengths: NDArray[np.int64], batch: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Return all rows in random batches whose texts have nearly one length."""
+    """Return all rows in random batches of texts of similar length."""
     order = rng.permutation(len(lengths))
     pools = [order[i : i + _POOL * batch] for i in range(0, len(order), _POOL * batch)]
     ordered = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
@@ -62,7 +70,7 @@ def shuffled(lengths: NDArray[np.int64], batch: int, rng: np.random.Generator) -
 
 @torch.inference_mode()
 def logits(model: Any, texts: Encoded, device: torch.device, exact: bool = False) -> Floats:
-    """Return what the classifier says of each text, (m, n_classes); exact: in the precision of its weights."""
+    """Return the logits of each text (m, n_classes); exact: in the precision of the weights."""
     was_training = model.training
     model.eval()
     order = np.argsort(texts.lengths, kind="stable")
@@ -71,19 +79,19 @@ def logits(model: Any, texts: Encoded, device: torch.device, exact: bool = False
         with autocast(device, not exact):
             answers.append((rows, model(**texts.inputs(rows, device)).logits.float()))
     model.train(was_training)
-    found = np.empty((len(order), model.config.num_labels))
+    outputs = np.empty((len(order), model.config.num_labels))
     for rows, answer in answers:
-        found[rows] = answer.cpu().numpy()
-    return found
+        outputs[rows] = answer.cpu().numpy()
+    return outputs
 
 
-def autocast(device: torch.device, wanted: bool = True) -> Any:
-    """Use bfloat16 where a GPU multiplies; full precision elsewhere."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=wanted and device.type == "cuda")
+def autocast(device: torch.device, enabled: bool = True) -> Any:
+    """Use bfloat16 on a GPU; full precision elsewhere."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled and device.type == "cuda")
 
 
 def _filled(order: NDArray[np.int64], lengths: NDArray[np.int64], tokens: int) -> Iterator[NDArray[np.int64]]:
-    """Cut rows, sorted by length, into batches of at most so many tokens."""
+    """Cut rows, sorted by length, into batches of at most `tokens` tokens."""
     start = 0
     while start < len(order):
         stop = start + 1

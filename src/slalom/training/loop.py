@@ -1,7 +1,7 @@
-"""Training a classifier, so that it can be stopped at any step and goes on as if nothing had happened.
+"""Training a classifier. A run can be interrupted at any step and resumed with the same result.
 
-Every random choice is made from the seed and the number of the epoch, or by torch's generator, whose state is in the
-checkpoint. A stop (Ctrl-C) ends the step that is under way, writes the checkpoint and raises Stopped; the same call goes on.
+Random choices depend on the seed and the epoch, or on torch's generator, whose state is in the checkpoint. Ctrl-C finishes the
+current step, writes the checkpoint and raises Stopped; the same call resumes.
 """
 
 import os
@@ -21,7 +21,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.networks.one_layer import AttentionClassifier
 from slalom.training.batches import Encoded, autocast, encoded, logits, shuffled
@@ -29,22 +29,28 @@ from slalom.training.card import card
 from slalom.training.data import Labelled
 from slalom.training.networks import learnt_tokenizer, loaded_classifier, new_classifier, new_tokenizer, save_tokenizer
 from slalom.training.recipe import Recipe
+from slalom.training.teacher import Teacher, passage
 
 _CHECKPOINT = "checkpoint.pt"
-_FIRST_LENGTH = 4  # words of the shortest passage
 
 
 class Stopped(SlalomError, KeyboardInterrupt):
-    """Training was stopped and can go on: the checkpoint is written."""
+    """Training was interrupted; the checkpoint is written, and the same call resumes."""
 
 
 @final
 @dataclass(frozen=True)
 class Trained:
-    """What came out: where it is, and how often it is right.
+    """A trained classifier.
 
-    validation: accuracy on held-out training texts after each epoch. test: on the test texts; test_new: on those of them that
-    are not also in the training data. parameters: how many numbers the network has.
+    Attributes:
+        path: Its folder.
+        parameters: Number of parameters.
+        validation: Accuracy on the held-out texts after each epoch.
+        test: Accuracy on the test texts; None without any.
+        test_new: Accuracy on the test texts that are not in the training data; None without any.
+        repeated: Number of test texts that are in the training data.
+        seconds: Training time.
     """
 
     path: Path
@@ -58,7 +64,7 @@ class Trained:
 
 @dataclass
 class _State:
-    """How far training has come."""
+    """Progress of a run."""
 
     epoch: int = 0
     step: int = 0
@@ -77,10 +83,22 @@ def train(
     progress: bool = True,
     command: str = "",
 ) -> Trained:
-    """Train a classifier on labelled texts and save it, with its tokenizer and a card, in a folder.
+    """Train a classifier and save it in a folder, with its tokenizer and a model card. An interrupted run is resumed.
 
-    A run that was stopped goes on where it was; fresh=True begins anew and replaces what is in the folder. test: texts that the
-    finished model is judged on. command: what the card says it was made with.
+    Args:
+        data: The training texts.
+        out: Folder for the model.
+        recipe: Hyper-parameters. Default: ``Recipe()``.
+        test: Texts to test the trained model on.
+        device: Device, such as "cpu" or "cuda:1". Default: a GPU if there is one.
+        fresh: Start over, and replace what is in the folder.
+        progress: Whether to show a progress bar.
+        command: Command line to quote in the model card.
+
+    Raises:
+        InputError: If the data has one class only, or the folder holds something else.
+        ModelError: If the training diverges.
+        Stopped: If it is interrupted by Ctrl-C; the same call resumes.
     """
     recipe, out = recipe or Recipe(), Path(out)
     place = _device(device)
@@ -97,7 +115,7 @@ def train(
 
 @final
 class _Run:
-    """One training run: the network, its optimiser, the texts as token ids, and how far it has come."""
+    """One training run: the network, its optimiser, the texts as token ids, and the progress."""
 
     def __init__(self, data: Labelled, out: Path, recipe: Recipe, device: torch.device, fresh: bool, progress: bool) -> None:
         self.recipe, self.out, self.device, self.progress, self.data = recipe, out, device, progress, data
@@ -120,18 +138,18 @@ class _Run:
         if recipe.init is not None:
             self.model, self.tokenizer = loaded_classifier(recipe.init, data.names)
         else:
-            # Learning it twice may break ties in another way, so a run that goes on keeps its own.
+            # Learning it again may break ties differently, so a resumed run keeps its tokenizer.
             self.learnt = saved["tokenizer"] if saved else learnt_tokenizer(self.texts.texts, recipe.arch, recipe.vocabulary)
             self.tokenizer = new_tokenizer(self.learnt, recipe.max_length)
             self.model = new_classifier(
                 recipe.arch, self.tokenizer, data.names, recipe.layers, recipe.hidden, recipe.heads, recipe.inner,
                 recipe.dropout, recipe.final,
             )  # fmt: skip
-        # One layer fills every text up to one length, so that its batches need not be of texts of like lengths.
+        # One layer of attention pads every text to one length, so its batches need not have texts of similar length.
         self.one_length = isinstance(self.model, AttentionClassifier)
         self.model.to(device).train()
         self.max_length = min(recipe.max_length, positions(self.model) or recipe.max_length)
-        self.teacher = None if recipe.teacher is None else _Teacher(recipe.teacher, data.names, recipe.max_length, device)
+        self.teacher = None if recipe.teacher is None else Teacher(recipe.teacher, data.names, recipe.max_length, device)
         self.views: dict[int, tuple[Encoded, Floats | None, NDArray[np.bool_]]] = {}
         self.held_ids = encoded(self.tokenizer, self.held.texts, self.max_length)
         decayed = [p for p in self.model.parameters() if p.ndim > 1]
@@ -140,12 +158,12 @@ class _Run:
         self.optimiser = torch.optim.AdamW(groups, lr=recipe.peak, fused=device.type == "cuda")
         self.steps = recipe.epochs * -(-len(self.texts) // recipe.batch)
         self.state = _State()
-        self.best: dict[str, torch.Tensor] | None = None  # the weights of the best epoch, where that is asked for
+        self.best: dict[str, torch.Tensor] | None = None  # weights of the best epoch, with recipe.best
         if saved is not None:
             self._restore(saved)
 
     def go(self, stopping: Callable[[], bool]) -> None:
-        """Train until all epochs are done."""
+        """Train all epochs."""
         state = self.state
         with tqdm(total=self.steps, initial=self._done(), unit="step", disable=not self.progress, desc="training") as bar:
             while state.epoch < self.recipe.epochs:
@@ -165,21 +183,21 @@ class _Run:
                         self._save()
                         raise Stopped(
                             f"stopped in epoch {state.epoch + 1} of {self.recipe.epochs}, at step {self._done()} of"
-                            f" {self.steps}; the same command goes on from there{self.without_fresh}"
+                            f" {self.steps}; run the same command to continue{self.without_fresh}"
                         )
                 loss = self._check_loss(losses)
-                judged = logits(self.model, self.held_ids, self.device, exact=self.one_length)
-                state.validation.append(_accuracy(judged, self.held.labels))
+                held = logits(self.model, self.held_ids, self.device, exact=self.one_length)
+                state.validation.append(_accuracy(held, self.held.labels))
                 if self.recipe.best and state.validation[-1] > max(state.validation[:-1], default=-1.0):
                     self.best = {name: part.detach().cpu().clone() for name, part in self.model.state_dict().items()}
                 state.epoch, state.step = state.epoch + 1, 0
                 state.seconds += perf_counter() - began
-                shown = "" if not len(self.held) else f", {state.validation[-1]:.4f} right on held-out texts"
+                shown = "" if not len(self.held) else f", accuracy {state.validation[-1]:.4f} on held-out texts"
                 bar.set_postfix_str(f"epoch {state.epoch}: loss {loss:.3f}{shown}")
                 self._save()
 
     def _check_loss(self, losses: list[torch.Tensor]) -> float:
-        """Return the mean loss of some steps (NaN for none); an error where it is not a number: nothing is saved then."""
+        """Return the mean loss of steps (NaN for none); raise ModelError before anything is saved where it is not finite."""
         if not losses:
             return float("nan")
         mean = float(torch.stack(losses).mean())
@@ -203,16 +221,16 @@ class _Run:
         labels = torch.from_numpy(self.texts.labels[rows]).to(self.device)
         loss = functional.cross_entropy(answer, labels, reduction="none")
         if taught is not None:
-            hot = self.recipe.temperature
+            temperature = self.recipe.temperature
             aim = torch.from_numpy(taught[rows].astype(np.float32)).to(self.device)
-            apart = functional.kl_div(
-                functional.log_softmax(answer / hot, -1),
-                functional.log_softmax(aim / hot, -1),
+            divergence = functional.kl_div(
+                functional.log_softmax(answer / temperature, -1),
+                functional.log_softmax(aim / temperature, -1),
                 reduction="none",
                 log_target=True,
             )
-            told = torch.from_numpy(whole[rows].astype(np.float32)).to(self.device)
-            loss = hot**2 * apart.sum(-1) + self.recipe.hard * told * loss
+            labelled = torch.from_numpy(whole[rows].astype(np.float32)).to(self.device)
+            loss = temperature**2 * divergence.sum(-1) + self.recipe.hard * labelled * loss
         mean = loss.mean()
         self.optimiser.zero_grad(set_to_none=True)
         mean.backward()  # type: ignore[no-untyped-call]
@@ -222,7 +240,7 @@ class _Run:
         return mean.detach()
 
     def _view(self, epoch: int) -> tuple[Encoded, Floats | None, NDArray[np.bool_]]:
-        """Return the texts of an epoch: token ids, what the teacher says of them, and which are whole."""
+        """Return the texts of an epoch: token ids, logits of the teacher, and which are not cropped."""
         crops = self.recipe.crops if self.teacher is not None else 0.0
         number = epoch % self.recipe.views if crops else 0
         if number not in self.views:
@@ -263,8 +281,8 @@ class _Run:
             mine, theirs = self.key["recipe"], saved["key"]["recipe"]
             other = [name for name in mine if mine[name] != theirs.get(name)] or ["the data"]
             raise InputError(
-                f"{str(path)!r} is of another run ({', '.join(other)} differ); give the same options to go on, another folder,"
-                " or begin anew with --fresh"
+                f"{str(path)!r} is of another run ({', '.join(other)} differ); give the same options to continue, another"
+                " folder, or begin anew with --fresh"
             )
         return saved
 
@@ -278,7 +296,7 @@ class _Run:
             torch.cuda.set_rng_state(saved["random_cuda"], self.device)
 
     def finish(self, test: Labelled | None, command: str) -> Trained:
-        """Save the model as it will be loaded, judge that, and write its card."""
+        """Save the model, test it as saved, and write its card."""
         if self.best is not None:
             self.model.load_state_dict(self.best)
         self.model.eval()
@@ -287,65 +305,32 @@ class _Run:
         self.out.mkdir(parents=True, exist_ok=True)
         with quietly():
             self.model.save_pretrained(self.out)
-            self.model.float().config.dtype = torch.float32  # half precision is for the file: it is slow on a CPU
+            self.model.float().config.dtype = torch.float32  # half precision is for the file only: it is slow on a CPU
             self.model.config.save_pretrained(self.out)
         save_tokenizer(self.tokenizer, self.out)
-        right = right_new = None
+        accuracy = accuracy_new = None
         repeated = 0
         if test is not None:
-            read = encoded(self.tokenizer, test.texts, self.max_length)
-            hits = _hits(logits(self.model, read, self.device, exact=True), test.labels)
+            test_ids = encoded(self.tokenizer, test.texts, self.max_length)
+            correct = _correct(logits(self.model, test_ids, self.device, exact=True), test.labels)
             seen = set(self.data.texts)
             new = np.array([text not in seen for text in test.texts])
-            right, repeated = float(hits.mean()), int((~new).sum())
-            right_new = float(hits[new].mean()) if new.any() else None
+            accuracy, repeated = float(correct.mean()), int((~new).sum())
+            accuracy_new = float(correct[new].mean()) if new.any() else None
         parameters = sum(p.numel() for p in self.model.parameters())
-        made = Trained(
-            self.out, parameters, tuple(self.state.validation), right, right_new, repeated, round(self.state.seconds, 1)
+        trained = Trained(
+            self.out, parameters, tuple(self.state.validation), accuracy, accuracy_new, repeated, round(self.state.seconds, 1)
         )
         (self.out / "README.md").write_text(
-            card(made, self.recipe, self.data, test, self.model.config.model_type, self.device.type, command), encoding="utf-8"
+            card(trained, self.recipe, self.data, test, self.model.config.model_type, self.device.type, command),
+            encoding="utf-8",
         )
         (self.out / _CHECKPOINT).unlink(missing_ok=True)
-        return made
-
-
-@final
-class _Teacher:
-    """A saved classifier that says what it thinks of texts; its classes are put in the order of the student's."""
-
-    def __init__(self, path: str, names: tuple[str, ...], max_length: int, device: torch.device) -> None:
-        self.model, self.tokenizer = loaded_classifier(path, None)
-        own = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
-        if sorted(own) != sorted(names):
-            raise InputError(f"the teacher must know the same labels ({', '.join(names)}); it has {', '.join(own)}")
-        self.order = [own.index(name) for name in names]
-        self.max_length, self.device = min(max_length, positions(self.model) or max_length), device
-        self.model.to(device).eval()
-
-    def __call__(self, texts: list[str]) -> Floats:
-        said = logits(self.model, encoded(self.tokenizer, texts, self.max_length), self.device)[:, self.order]
-        if not np.isfinite(said).all():
-            raise ModelError("the teacher answers with NaN or infinity; check its weights")
-        return said
-
-
-def passage(text: str, rng: np.random.Generator) -> tuple[str, bool]:
-    """Return a random passage of a text, with as many words as a log-uniform draw says, and whether it is the whole text.
-
-    >>> passage("one two three four five six", np.random.default_rng(1))
-    ('three four five six', False)
-    """
-    words = text.split()
-    if len(words) <= _FIRST_LENGTH:
-        return text, True
-    length = int(np.exp(rng.uniform(np.log(_FIRST_LENGTH), np.log(len(words)))))
-    start = int(rng.integers(0, len(words) - length + 1))
-    return " ".join(words[start : start + length]), False
+        return trained
 
 
 def _check_folder(out: Path, fresh: bool) -> None:
-    """Refuse a folder that holds something else."""
+    """Raise InputError for a folder that holds something else."""
     held = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     if "config.json" in held and _CHECKPOINT not in held and not fresh:
         raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with fresh=True (--fresh)")
@@ -354,7 +339,7 @@ def _check_folder(out: Path, fresh: bool) -> None:
 
 
 def _check_writing(out: Path) -> None:
-    """Say before the work that a folder cannot be written."""
+    """Fail before the work where the folder cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{_CHECKPOINT}.new").write_bytes(b"")
@@ -364,20 +349,20 @@ def _check_writing(out: Path) -> None:
 
 
 def _schedule(done: float, warmup: float, constant: bool) -> float:
-    """Return the share of the learning rate: up linearly, then down linearly or not at all."""
+    """Return the factor of the learning rate: linear warm-up, then linear decay or none."""
     if done < warmup:
         return done / warmup
     return 1.0 if constant else max(0.0, (1.0 - done) / (1.0 - warmup))
 
 
-def _hits(answers: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _correct(answers: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     if not np.isfinite(answers).all():
         raise ModelError("the trained model answers with NaN or infinity; try a smaller learning rate")
     return np.asarray(answers.argmax(axis=1) == labels)
 
 
 def _accuracy(answers: Floats, labels: NDArray[np.int64]) -> float:
-    return float(_hits(answers, labels).mean()) if len(labels) else float("nan")
+    return float(_correct(answers, labels).mean()) if len(labels) else float("nan")
 
 
 def _device(name: str | None) -> torch.device:
@@ -386,24 +371,24 @@ def _device(name: str | None) -> torch.device:
         torch.zeros(1, device=place)
         return torch.device(place)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}; try 'cpu'") from error
+        raise InputError(f"device {place!r} cannot be used: {one_line(error)}; try 'cpu'") from error
 
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C into a flag that is looked at between steps. A second one interrupts at once."""
-    asked = threading.Event()
+    """Turn Ctrl-C into a flag that is checked between steps. A second one interrupts at once."""
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield requested.is_set
         return
 
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
+    def handler(number: int, frame: Any) -> None:
+        if requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
         signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""New networks: a tokenizer learnt from the texts, and a classifier, new or from a folder."""
+"""Tokenizers learnt from the texts, and classifiers, new or from a folder."""
 
 import json
 from collections import Counter
@@ -15,55 +15,55 @@ from slalom.networks.blank import labelling, new_classifier
 
 __all__ = ["learnt_tokenizer", "loaded_classifier", "new_classifier", "new_tokenizer", "save_tokenizer"]
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-_MARK = "▁"  # where a word begins
+_MARK = "▁"  # marks the beginning of a word
 _WORD = r"[\p{L}\p{M}\p{N}]+(?:['\x{2019}][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}]"
 
 
 def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
-    """Learn a WordPiece tokenizer that lower-cases and reads HTML line breaks as blanks; return it as JSON.
+    """Learn a lower-casing WordPiece tokenizer that reads HTML line breaks as blanks; return it as JSON.
 
-    An encoder's texts stand between [CLS] and [SEP]; a decoder's have no special tokens, as it reads its last token. The
-    architecture attention reads whole words (`learnt_words`).
+    Encoders get [CLS] and [SEP]; decoders no special tokens, as they classify by their last token. The architecture
+    "attention" reads whole words (`learnt_words`).
     """
     if arch == "attention":
         return learnt_words(texts, vocabulary)
     breaks = normalizers.Replace(Regex(r"<br\s*/?>"), " ")
     normalizer = normalizers.Sequence([breaks, normalizers.BertNormalizer(lowercase=True)])
     pieces = {name: i for i, name in enumerate(_learnt_pieces(texts, normalizer, vocabulary))}
-    made = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
-    made.normalizer = normalizer
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece()
-    made.add_special_tokens(list(_SPECIAL))
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(list(_SPECIAL))
     if arch != "gpt2":
         ends = [(name, pieces[name]) for name in ("[CLS]", "[SEP]")]
-        made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return str(made.to_str())
+        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return str(tokenizer.to_str())
 
 
 def learnt_words(texts: Iterable[str], vocabulary: int) -> str:
-    """Learn a tokenizer of whole words and marks, lower-cased; return it as JSON. [UNK] is 0, [CLS] is 1 and begins a text.
+    """Learn a lower-casing tokenizer of whole words and marks; return it as JSON. [UNK] is 0; [CLS] is 1 and starts a text.
 
-    Words are numbered by how often they occur, equally frequent ones by the alphabet; those beyond the vocabulary are [UNK].
+    Words are numbered by frequency, then alphabetically; those beyond the vocabulary are [UNK].
     """
-    made = Tokenizer(models.WordLevel({"[UNK]": 0, "[CLS]": 1}, unk_token="[UNK]"))
-    made.normalizer = normalizers.Sequence([normalizers.Replace(Regex(r"<br\s*/?>"), " "), normalizers.Lowercase()])
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), behavior="removed", invert=True)
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "[CLS]": 1}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Replace(Regex(r"<br\s*/?>"), " "), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), behavior="removed", invert=True)
     counts = Counter[str]()
     for text in texts:
-        counts.update(word for word, _ in made.pre_tokenizer.pre_tokenize_str(made.normalizer.normalize_str(text)))
+        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text)))
     known = sorted(counts, key=lambda word: (-counts[word], word))[: vocabulary - 2]
-    made.model = models.WordLevel({word: i for i, word in enumerate(["[UNK]", "[CLS]", *known])}, unk_token="[UNK]")
-    made.add_special_tokens(["[UNK]", "[CLS]"])
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
-    return str(made.to_str())
+    tokenizer.model = models.WordLevel({word: i for i, word in enumerate(["[UNK]", "[CLS]", *known])}, unk_token="[UNK]")
+    tokenizer.add_special_tokens(["[UNK]", "[CLS]"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    return str(tokenizer.to_str())
 
 
 def _learnt_pieces(texts: Iterable[str], normalizer: Any, vocabulary: int) -> list[str]:
-    """Return the special tokens, every character, and the pieces that byte-pair encoding finds, until they are enough.
+    """Return the special tokens, every character, and the pieces of byte-pair encoding, up to the size of the vocabulary.
 
-    Words are learnt with a mark before them, which tells where a piece stands; the trainer for WordPiece itself would break
-    ties differently each time.
+    Words are learnt with a mark before them, which tells first pieces from others; the trainer of WordPiece itself breaks ties
+    at random.
     """
     learner = Tokenizer(models.BPE())
     learner.normalizer = normalizer
@@ -75,22 +75,22 @@ def _learnt_pieces(texts: Iterable[str], normalizer: Any, vocabulary: int) -> li
             vocab_size=2 * vocabulary, show_progress=False, min_frequency=2, limit_alphabet=max(vocabulary // 8, 30)
         ),
     )
-    found = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    letters = [name for name, _ in found if len(name) == 1 and name != _MARK]
-    whole = dict.fromkeys([*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)])
-    whole |= dict.fromkeys(name[1:] if name.startswith(_MARK) else f"##{name}" for name, _ in found if len(name) > 1)
-    return list(whole)[:vocabulary]
+    learnt = [name for name, _ in sorted(learner.get_vocab().items(), key=lambda item: item[1])]
+    letters = [name for name in learnt if len(name) == 1 and name != _MARK]
+    pieces = dict.fromkeys([*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)])
+    pieces |= dict.fromkeys(name[1:] if name.startswith(_MARK) else f"##{name}" for name in learnt if len(name) > 1)
+    return list(pieces)[:vocabulary]
 
 
 def new_tokenizer(learnt: str, max_length: int) -> Any:
-    """Return a learnt tokenizer as transformers wants it; one of whole words fills up with [UNK]."""
-    made = Tokenizer.from_str(learnt)
-    if made.token_to_id("[PAD]") is None:
+    """Return a learnt tokenizer as one of transformers; one of whole words pads with [UNK]."""
+    tokenizer = Tokenizer.from_str(learnt)
+    if tokenizer.token_to_id("[PAD]") is None:
         special = {"pad_token": "[UNK]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
     else:
         special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         **special,
         model_max_length=max_length,
         model_input_names=["input_ids", "attention_mask"],
@@ -98,7 +98,7 @@ def new_tokenizer(learnt: str, max_length: int) -> Any:
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Save a tokenizer so that older releases of transformers load it too, and without the cut that training made."""
+    """Save a tokenizer without the truncation of training, so that older releases of transformers load it too."""
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
@@ -109,7 +109,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
-    """Return a saved classifier and its tokenizer; with names, one of these classes, with a new head where it needs one."""
+    """Return a saved classifier and its tokenizer; with names, a classifier of these classes, with a new head if needed."""
     options = {} if names is None else {"ignore_mismatched_sizes": True, **labelling(names)}
     model, tokenizer, missing = load_saved(path, **options)
     if missing and names is None:

@@ -1,4 +1,4 @@
-"""How a classifier is trained: everything that decides what comes out, checked where it enters."""
+"""The hyper-parameters of a training run, checked."""
 
 from dataclasses import asdict, dataclass
 from math import isfinite
@@ -6,8 +6,8 @@ from typing import Any, final
 
 from slalom.errors import InputError
 
-# Lopardo, Precioso & Garreau 2024: 20,000 texts to learn from and 5,000 to choose the epoch by, every word of them known.
-_OWN: dict[str, dict[str, Any]] = {
+# Lopardo, Precioso & Garreau 2024: 20,000 texts for training and 5,000 for choosing the epoch, with all words known.
+_DEFAULTS: dict[str, dict[str, Any]] = {
     "attention": {
         "layers": 1, "hidden": 128, "heads": 6, "inner": 64, "vocabulary": 200_000, "dropout": 0.0, "max_length": 256,
         "epochs": 10, "batch": 16, "learning_rate": 1e-4, "warmup": 0.0, "constant": True, "clip": None,
@@ -21,24 +21,44 @@ _OWN: dict[str, dict[str, Any]] = {
 class Recipe:
     """The hyper-parameters of a training run.
 
-    A new network: arch ("bert", "distilbert" or "gpt2"), layers, hidden (size), heads, inner (size of the feed-forward layers;
-    None: four times hidden), vocabulary, dropout. Or init: a saved encoder or classifier to start from, which has all of these.
-    max_length: tokens of a text that are read.
+    With a teacher the loss is T^2 KL(teacher || student) at temperature T, plus `hard` times the cross-entropy of the labels of
+    whole texts.
 
-    arch "attention" is the one layer of `slalom.networks.one_layer`: hidden is the size of a word vector, inner that of a head
-    (None: half of hidden), final whether there is a final layer; `Recipe.of("attention")` has the paper's sizes and training.
+    Args:
+        arch: Architecture of a new network: "bert", "distilbert", "gpt2", or "attention" for the one layer of
+            `slalom.networks.one_layer`; `Recipe.of("attention")` has the sizes and training of its paper.
+        layers: Number of layers.
+        hidden: Size of the layers; of a word vector for "attention".
+        heads: Attention heads per layer.
+        inner: Size of the feed-forward layers, of a head for "attention". Default: four times, or half of, `hidden`.
+        vocabulary: Number of word pieces, of words for "attention".
+        dropout: Dropout rate.
+        final: Whether "attention" has a final layer.
+        init: Saved encoder or classifier to start from, in place of a new network.
+        max_length: Tokens of a text that are read.
+        teacher: Saved classifier to learn from, besides the labels.
+        temperature: Temperature of the teacher's predictions.
+        hard: Weight of the labels beside the teacher.
+        crops: Share of texts cropped to a random passage, which the teacher labels.
+        views: Number of different croppings, used in turn by the epochs.
+        epochs: Passes over the texts.
+        batch: Texts per step.
+        learning_rate: Largest learning rate. Default: 5e-5 from `init`, 5e-4 for a new network.
+        warmup: Share of the steps in which the learning rate rises; then it falls linearly to 0.
+        constant: Keep the learning rate constant after the warm-up.
+        clip: Largest norm of the gradient; None: any.
+        weight_decay: Weight decay of matrices.
+        validation: Share of texts held out for validation after each epoch.
+        best: Keep the epoch that is best on the held-out texts, not the last one.
+        half: Store the weights in half precision.
+        seed: Seed of all random choices.
 
-    With a teacher (a saved classifier) the loss is T^2 KL(teacher || student) at temperature T, and `hard` times the
-    cross-entropy of the labels of whole texts. crops: the share of texts that are shown as a random passage, which the
-    teacher judges anew; views: how many such versions of the data are made, taken in turn by the epochs.
+    Raises:
+        InputError: If a value is out of range.
 
-    learning_rate: at its height, after a `warmup` share of the steps; then falls linearly to 0, or stays (constant). None: 5e-5
-    from `init`, 5e-4 for a new network. clip: the longest gradient; None takes it as it is. validation: the share of the texts
-    that is held out to be judged after each epoch. best: the epoch that did best on them is kept, not the last one.
-    half: weights are stored in half precision.
-
-    >>> Recipe.of("attention", epochs=3).heads, Recipe.of("bert", heads=None).heads
-    (6, 4)
+    Example:
+        >>> Recipe.of("attention", epochs=3).heads, Recipe.of("bert", heads=None).heads
+        (6, 4)
     """
 
     arch: str = "bert"
@@ -69,7 +89,7 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the values."""
         for name, number in asdict(self).items():
             if isinstance(number, float) and not isfinite(number):
                 raise InputError(f"{name} must be finite; got {number!r}")
@@ -102,16 +122,24 @@ class Recipe:
             raise InputError("best needs held-out texts to choose an epoch by; give a validation share above 0")
 
     @classmethod
-    def of(cls, arch: str, **given: Any) -> "Recipe":
-        """Return the recipe of an architecture; what is None, or not given, is as the architecture wants it."""
-        told = {name: part for name, part in given.items() if part is not None}
-        if told.get("validation") == 0:
-            told = {"best": False, **told}
-        return cls(**{"arch": arch, **_OWN.get(arch, {}), **told})
+    def of(cls, arch: str, **options: Any) -> "Recipe":
+        """Return the recipe of an architecture.
+
+        Args:
+            arch: The architecture.
+            **options: Values to use in place of its defaults; None: the default.
+
+        Raises:
+            InputError: If a value is out of range.
+        """
+        chosen = {name: value for name, value in options.items() if value is not None}
+        if chosen.get("validation") == 0:
+            chosen = {"best": False, **chosen}
+        return cls(**{"arch": arch, **_DEFAULTS.get(arch, {}), **chosen})
 
     @property
     def peak(self) -> float:
-        """The learning rate at its height."""
+        """The largest learning rate."""
         if self.learning_rate is not None:
             return self.learning_rate
         return 5e-4 if self.init is None else 5e-5

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.evaluate.comparison import MEASURES
+from slalom.evaluate import MEASURES
 from slalom.render.charts import profile_chart, queries_chart, seconds_chart
 from slalom.render.page import comparison_page
 from slalom.render.page.charts import svg

@@ -92,8 +92,9 @@ def test_replacing_keeps_places_and_deleting_does_not():
 
 def test_replacing_and_deleting_are_told_apart_in_a_result():
     e = slalom.Explainer(trained())("good the bad")
-    assert slalom.Explainer(trained()).made(e)
-    assert not slalom.Explainer(folder()).made(e)
+    same, other = slalom.Explainer(trained()), slalom.Explainer(folder())
+    assert same.pipeline.matches(e, same.options)
+    assert not other.pipeline.matches(e, other.options)
 
 
 def test_other_methods_look_inside_it_too():

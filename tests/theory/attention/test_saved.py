@@ -41,7 +41,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch)
         return step(self, *arguments, **options)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", counted)
-    with pytest.raises(Stopped, match="the same command goes on from there"):
+    with pytest.raises(Stopped, match="run the same command to continue"):
         train(tmp_path / "cut")
     assert train(tmp_path / "cut").validation == whole.validation
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
@@ -56,7 +56,7 @@ def test_the_epoch_that_did_best_is_kept(tmp_path):
     assert short.validation == made.validation[: best + 1]
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("m", "short"))
     assert all((one[name] == two[name]).all() for name in one)
-    assert "after the epoch that was chosen by them" in (tmp_path / "m" / "README.md").read_text()
+    assert "after the epoch that was best on them" in (tmp_path / "m" / "README.md").read_text()
 
 
 def test_the_tokenizer_reads_whole_words():

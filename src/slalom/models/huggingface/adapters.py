@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from slalom.errors import InputError, require
+from slalom.errors import InputError, one_line, require
 from slalom.models.adapter import Adapter, ModelOptions, instance_of
 from slalom.models.base import Model
 
@@ -42,8 +42,7 @@ class SavedAdapter(Adapter):
         try:
             network = network.to(device)
         except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"the model could not be put on device {device!r}: {reason}; try device 'cpu'") from error
+            raise InputError(f"the model could not be put on device {device!r}: {one_line(error)}; try device 'cpu'") from error
         return HuggingFace(network, tokenizer, options.precision, name=name)
 
 

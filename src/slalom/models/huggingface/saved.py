@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
 from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
@@ -41,7 +41,7 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
     except ImportError:
         raise
     except Exception as error:  # broken files raise what they like
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
     return model, tokenizer, sorted(missing)
 

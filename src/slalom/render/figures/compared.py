@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from slalom.errors import InputError
-from slalom.evaluate.comparison import Compared
+from slalom.evaluate import Compared
 from slalom.render.charts import (
     LINE_HEIGHT,
     TEXT_SIZE,

@@ -7,8 +7,7 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from slalom.errors import InputError
-from slalom.evaluate import Comparison, Summary
-from slalom.evaluate.comparison import MEASURES, Compared
+from slalom.evaluate import MEASURES, Compared, PairedComparison, Summary
 from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
 from slalom.render.page.charts import style as method_style
 from slalom.render.page.charts import svg
@@ -146,7 +145,7 @@ def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
     return {"measure": measure_label(measure), "best": printable(row_name(compared, best)), "rows": rows}
 
 
-def _wins(paired: Comparison, more: bool | None) -> str:
+def _wins(paired: PairedComparison, more: bool | None) -> str:
     better, worse = (paired.higher, paired.lower) if more else (paired.lower, paired.higher)
     return f"{better} / {paired.equal} / {worse}"
 

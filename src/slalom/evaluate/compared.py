@@ -1,0 +1,166 @@
+"""The result of a comparison: methods side by side, on one model and the same texts.
+
+One record per text, method and budget; every table and picture is made from the records.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, final
+
+from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
+from slalom.result.plain import written
+from slalom.views import view
+
+Row: TypeAlias = tuple[str, int | None]  # a method and its budget
+
+
+class Measure(NamedTuple):
+    """What a measure says of a method.
+
+    Attributes:
+        more_is_better: Whether high values are good; None: neither is better.
+        summary: One line on what it measures.
+    """
+
+    more_is_better: bool | None
+    summary: str
+
+
+MEASURES: Mapping[str, Measure] = {
+    "near": Measure(False, "squared error of the predicted change of the score, 1 to 10 units removed"),
+    "far": Measure(False, "1 - R2 of the predicted score, subsets of all sizes"),
+    "deletion": Measure(True, "drop of the probability without the top units (comprehensiveness)"),
+    "insertion": Measure(False, "drop of the probability with the top units alone (sufficiency)"),
+    "naive_bayes": Measure(None, "rank correlation with Naive Bayes of the corpus"),
+    "human": Measure(True, "AU-ROC for the words that people have marked"),
+    "instability": Measure(False, "1 - rank correlation with another seed"),
+    "queries": Measure(False, "distinct inputs that the model was asked about"),
+    "tokens": Measure(False, "tokens of these inputs"),
+    "seconds": Measure(False, "time of an explanation"),
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Methods side by side, as `slalom.compare` returns them.
+
+    A row is a method with its budget, ``("joint", 500)``; the budget is None for a method that takes none.
+
+    Attributes:
+        records: One mapping per text and row, with `text` (its index), `method`, `budget`, `profile` (near error by number of
+            removed units) and the measures; a measure that is not defined for a text is None.
+        measures: Names of the measures, keys of `MEASURES`.
+        skipped: Methods that could not be used, with the reason.
+        about: Model, texts, seed, unit and target of the comparison.
+
+    Example:
+        >>> import slalom
+        >>> def model(texts):
+        ...     return [2.0 * ("good" in text) - ("bad" in text) for text in texts]
+        >>> texts = ["a good film", "a bad end", "good and bad"]
+        >>> compared = slalom.compare(model, texts, methods=["joint", "random"], output="log_odds", progress=False)
+        >>> compared.best("near")
+        ('joint', 500)
+    """
+
+    records: tuple[Mapping[str, Any], ...]
+    measures: tuple[str, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The methods with their budgets, in the order of the request."""
+        return list(dict.fromkeys((record["method"], record["budget"]) for record in self.records))
+
+    def values(self, row: Row, measure: str) -> list[float | None]:
+        """Return one value per text, in the order of the texts."""
+        return [record[measure] for record in sorted(self._records(row), key=lambda record: record["text"])]
+
+    def summary(self, row: Row, measure: str) -> Summary:
+        """Return mean and standard error over the texts."""
+        return summarize(self.values(row, measure))
+
+    def profile(self, row: Row) -> dict[int, Summary]:
+        """Return the near error by the number of removed units."""
+        profiles = [record["profile"] or {} for record in self._records(row)]
+        numbers = sorted({int(k) for profile in profiles for k in profile})
+        return {k: summarize([profile.get(str(k)) for profile in profiles]) for k in numbers}
+
+    def best(self, measure: str) -> Row | None:
+        """Return the row with the best mean; None where no row has one, or the measure has no good side."""
+        more = MEASURES[measure].more_is_better
+        means = {row: self.summary(row, measure).mean for row in self.rows}
+        known = {row: mean for row, mean in means.items() if mean is not None}
+        if more is None or not known:
+            return None
+        return (max if more else min)(known, key=lambda row: known[row])
+
+    def against(self, row: Row, measure: str) -> dict[Row, tuple[PairedComparison, float]]:
+        """Compare a row with every other one, text by text.
+
+        Args:
+            row: The method and budget to compare.
+            measure: Name of a measure.
+
+        Returns:
+            For each other row the paired comparison and its p value, corrected for their number by Holm's method.
+        """
+        values = self.values(row, measure)
+        pairs = {}
+        for other in self.rows:
+            others = self.values(other, measure)
+            both = [(a, b) for a, b in zip(values, others, strict=False) if a is not None and b is not None]
+            if other != row and both and len(values) == len(others):
+                pairs[other] = compare_paired([a for a, _ in both], [b for _, b in both])
+        corrected = holm([pair.p for pair in pairs.values()]).tolist() if pairs else []
+        return {other: (pair, p) for (other, pair), p in zip(pairs.items(), corrected, strict=True)}
+
+    @property
+    def plot(self) -> Any:
+        """The pictures: `plot.profile()`, `plot.against_queries(measure)`, `plot.against_seconds(measure)`."""
+        return view("compared plot")(self)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return a self-contained page with tables and pictures; write it to a file if `path` is given."""
+        return written(view("compared page")(self), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return records and summaries as lists, numbers and strings."""
+        table = [
+            {"method": row[0], "budget": row[1], **{name: self.summary(row, name)._asdict() for name in self.measures}}
+            for row in self.rows
+        ]
+        return {
+            "format": "slalom comparison",
+            "version": 1,
+            "about": dict(self.about),
+            "measures": list(self.measures),
+            "skipped": dict(self.skipped),
+            "summary": table,
+            "records": [dict(record) for record in self.records],
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    def to_csv(self) -> str:
+        """Return means and standard errors as CSV, one line per method and budget."""
+        lines = io.StringIO()
+        columns = [part for name in self.measures for part in (name, f"{name}_se")]
+        table = csv.writer(lines, lineterminator="\n")
+        table.writerow(["method", "budget", "texts", *columns])
+        for row in self.rows:
+            summaries = [self.summary(row, name) for name in self.measures]
+            numbers = [part for summary in summaries for part in (summary.mean, summary.se)]
+            table.writerow([row[0], "" if row[1] is None else row[1], len(self.values(row, "seconds")), *numbers])
+        return lines.getvalue()
+
+    def _records(self, row: Row) -> list[Mapping[str, Any]]:
+        return [record for record in self.records if (record["method"], record["budget"]) == row]
