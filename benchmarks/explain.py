@@ -199,13 +199,13 @@ def _error(values):
 def bare(explainer, text, device):
     """Return seconds of the forward pass alone: the same distinct inputs, in the same batches, already on the device."""
     adapter, given = explainer.model, []
-    start = adapter.start
+    submit = adapter.submit
 
     def noted(inputs):
         given.append(inputs.copy())
-        return start(inputs)
+        return submit(inputs)
 
-    adapter.start = noted
+    adapter.submit = noted
     explainer(text)
     blocks = [torch.from_numpy(block[:, 0].astype(np.int64)).to(device) for block in given]
 

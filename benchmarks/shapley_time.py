@@ -8,7 +8,7 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.core.shapley import interactions, shapley
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 
 
 def milliseconds(function: Callable[[Slalom], Floats], model: Slalom, runs: int) -> float:

@@ -574,3 +574,18 @@ def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
     assert (found, out) == (code, "")
     assert re.search(said, err)
     assert len(err.strip().splitlines()) == 1
+
+
+def test_compare_prints_95_percent_intervals():
+    from slalom.cli.compare import _table  # noqa: PLC0415
+    from slalom.result import NORMAL_95  # noqa: PLC0415
+    from tests.side_by_side import realistic  # noqa: PLC0415
+
+    compared = realistic()
+    row = compared.rows[0]
+    summary = compared.summary(row, "near")
+    table = _table(compared, ["near"], errors=True)
+    cell = str(next(iter(table.columns[2].cells)))
+    mean, half_width = map(float, cell.split(" ± "))
+    assert mean == pytest.approx(summary.mean, abs=5e-4)
+    assert half_width == pytest.approx(NORMAL_95 * summary.se, abs=5e-4) != pytest.approx(summary.se, abs=5e-4)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from tests.factories import random_slalom as planted
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from slalom.core.checks import Floats
 from slalom.core.measures import Beta, Measure, Point
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 TOLERANCE = 1e-10

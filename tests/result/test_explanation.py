@@ -244,7 +244,7 @@ def test_a_merged_explanation_says_why_it_is_not_tested():
     assert "not tested for sentences, which were merged from tokens" in repr(merged)
     assert "not tested for sentences, which were merged from tokens" in merged._repr_html_()
     assert merged.merge("sentence").merged_from == "token"
-    assert Explanation.from_dict(merged.to_dict()).fidelity_said == merged.fidelity_said
+    assert Explanation.from_dict(merged.to_dict()).fidelity_text == merged.fidelity_text
     assert "not tested" not in repr(e)
 
 
@@ -339,3 +339,10 @@ def test_damaged_files_are_refused_in_one_line(damage):
     with pytest.raises(InputError, match="a saved explanation lacks a part or has one of a wrong kind") as caught:
         Explanation.from_dict(one().to_dict() | damage)
     assert "\n" not in str(caught.value)
+
+
+def test_a_method_without_a_sign_has_strengths_in_words():
+    e = slalom.Explainer(method="attention", check=0, progress=False)("A fine film.")
+    assert not e.signed
+    assert "strength " in e.unit_text(0, e.removal)
+    assert "removal" not in repr(e).split("\n", 2)[2].split("Scores")[0]

@@ -110,7 +110,7 @@ def show(compared: Any, screen: Console) -> None:
         screen.print(f"left out for want of room: {hidden}; --csv FILE has all")
     about = compared.about
     screen.print(
-        f"{about['texts']} texts, {about['model']}, seed {about['seed']}; mean{' ± standard error' if errors else ''}",
+        f"{about['texts']} texts, {about['model']}, seed {about['seed']}; mean{' ± 95% interval' if errors else ''}",
         markup=False,
         soft_wrap=wide,
     )
@@ -123,6 +123,8 @@ def show(compared: Any, screen: Console) -> None:
 
 
 def _table(compared: Any, measures: Sequence[str], errors: bool) -> Table:
+    from slalom.result import NORMAL_95  # noqa: PLC0415
+
     best = {name: compared.best(name) for name in measures}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name, side in (("method", "left"), ("budget", "right"), *((name.replace("_", " "), "right") for name in measures)):
@@ -133,7 +135,7 @@ def _table(compared: Any, measures: Sequence[str], errors: bool) -> Table:
             summary = compared.summary(row, name)
             cell = "" if summary.mean is None else _number(summary.mean, name)
             if errors and summary.se is not None and name not in ("queries", "tokens"):
-                cell += f" ± {_number(summary.se, name)}"
+                cell += f" ± {_number(NORMAL_95 * summary.se, name)}"
             cells.append(Text(cell, "bold" if best[name] == row else ""))
         table.add_row(*cells)
     return table

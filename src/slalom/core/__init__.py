@@ -7,7 +7,7 @@ from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.measures import Beta, Measure, Point
 from slalom.core.recovery import Recovery, recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 
 __all__ = [
     "Additive",

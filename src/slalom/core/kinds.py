@@ -5,7 +5,7 @@ from typing import Any
 
 from slalom.core.additive import Additive
 from slalom.core.base import Surrogate
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive)}

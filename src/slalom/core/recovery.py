@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core.checks import Floats, real_array, whole_number
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError, ModelError
 
 Query: TypeAlias = Callable[[list[tuple[int, ...]]], ArrayLike]

@@ -23,7 +23,7 @@ def notebook(e: Explanation) -> str:
         if i is None:
             parts.append(escaped(text))
             continue
-        numbers = f"{e.units[i]}: {e.numbers_of(i, effects)}"
+        numbers = f"{e.units[i]}: {e.unit_text(i, effects)}"
         line, colour = "dashed" if shares[i] < 0 and e.signed else "solid", wash(shares[i], e.signed)
         look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
         parts.append(f'<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
@@ -33,8 +33,8 @@ def notebook(e: Explanation) -> str:
         for side, words in keys
     )
     meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
-    decision = f"{escaped(e.decided)} &middot; " if e.decided else ""
-    head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_said)}"
+    decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
+    head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_text)}"
     note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)
     return (
         '<div style="color:inherit;max-width:56em">'

@@ -151,5 +151,5 @@ def quality(e: Explanation) -> str:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
-    why = e.fidelity_said if e.merged_from else "no query was left to test it"
+    why = e.fidelity_text if e.merged_from else "no query was left to test it"
     return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

@@ -125,7 +125,7 @@ class Explanation:
         return self.label, float(self.probabilities[self.labels.index(self.label)])
 
     @property
-    def decided(self) -> str:
+    def prediction_text(self) -> str:
         """The prediction as text: "positive 90.1%", "positive", or empty."""
         if self.prediction is None:
             return ""
@@ -346,27 +346,27 @@ class Explanation:
         lines = [
             f"Explanation of {self.target!r}: score {number(self.score)}, {len(self)} {self.unit}s, {self.method},"
             f" {self.queries} queries, {self.seconds:.2g} s",
-            f"fidelity: {self.fidelity_said}",
+            f"fidelity: {self.fidelity_text}",
         ]
         effect = self.removal
-        lines += [f"  {self.units[i]!r}: {self.numbers_of(i, effect)}" for i in self.strongest(5)]
+        lines += [f"  {self.units[i]!r}: {self.unit_text(i, effect)}" for i in self.strongest(5)]
         return "\n".join([*lines, *self.remarks])
 
     @property
-    def fidelity_said(self) -> str:
+    def fidelity_text(self) -> str:
         """The fidelity in one line, or why there is none."""
         if self.merged_from and not self.fidelity.known:
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
         return str(self.fidelity)
 
-    def numbers_of(self, i: int, effect: Floats) -> str:
+    def unit_text(self, i: int, effect: Floats) -> str:
         """Return the numbers of a unit as text; value and importance only where they can be told apart.
 
         Args:
             i: Index of the unit.
             effect: `removal`, which is not computed again for every unit.
         """
-        text = f"removal {number(effect[i])}"
+        text = f"removal {number(effect[i])}" if self.signed else f"strength {number(np.abs(effect[i])).replace('+', '')}"
         return text if self.additive else f"{text}, value {number(self.values[i])}, importance {self.importances[i]:+.2f}"
 
     def _repr_html_(self) -> str:

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom.core.checks import whole_number
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from slalom.networks.blank import new_classifier, word_tokenizer
 

@@ -16,7 +16,7 @@ from slalom.core.fitting.alternating import (
     _value_step_by_svd,
 )
 from slalom.core.fitting.problem import Problem
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from tests.factories import deletions, pairs, planted, subsets
 from tests.factories import parameter_error as error

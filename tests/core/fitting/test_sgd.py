@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from slalom.core.fitting.problem import Problem
 from slalom.core.fitting.sgd import Sgd, _Data, _Full, _Listed, _quasi_newton
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from tests.factories import pairs, planted, subsets
 from tests.factories import parameter_error as error

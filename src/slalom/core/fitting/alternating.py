@@ -35,7 +35,7 @@ from scipy.sparse import csr_array
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 _INERTIA = 1e-7  # regularisation of an s step towards no move, relative to the size of its matrix

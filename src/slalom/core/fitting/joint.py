@@ -27,7 +27,7 @@ from slalom.core.fitting._evidence.ridge import Ridge, ridge
 from slalom.core.fitting._evidence.solver import Candidate, Solver, out_of_reach
 from slalom.core.fitting._evidence.steps import Factors
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 _MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, issparse
 
 from slalom.core.base import Surrogate
 from slalom.core.checks import Counts, Floats, centred, count_matrix, exponent, real_array, times_power
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 FALLBACK = "Fallback:"

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.core.fitting._lbfgs import two_loop
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
-from slalom.core.surrogate import Slalom
+from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 _Rows: TypeAlias = NDArray[np.intp]

@@ -78,7 +78,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation was made and how well it predicts the model, as names and values."""
     return [
         *(
-            [("Fidelity", e.fidelity_said)]
+            [("Fidelity", e.fidelity_text)]
             if e.merged_from and not e.fidelity.known
             else [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
         ),
