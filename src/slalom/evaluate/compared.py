@@ -5,14 +5,12 @@ One record per text, method and budget; every table and picture is made from the
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
 from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
-from slalom.result.plain import written
+from slalom.result.document import Document
 from slalom.views import view
 
 Row: TypeAlias = tuple[str, int | None]  # a method and its budget
@@ -46,7 +44,7 @@ MEASURES: Mapping[str, Measure] = {
 
 @final
 @dataclass(frozen=True, eq=False)
-class Compared:
+class Compared(Document):
     """Methods side by side, as `slalom.compare` returns them.
 
     A row is a method with its budget, ``("joint", 500)``; the budget is None for a method that takes none.
@@ -126,10 +124,6 @@ class Compared:
         """The pictures: `plot.profile()`, `plot.against_queries(measure)`, `plot.against_seconds(measure)`."""
         return view("compared plot")(self)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained page with tables and pictures; write it to a file if `path` is given."""
-        return written(view("compared page")(self), path)
-
     def to_dict(self) -> dict[str, Any]:
         """Return records and summaries as lists, numbers and strings."""
         table = [
@@ -146,9 +140,8 @@ class Compared:
             "records": [dict(record) for record in self.records],
         }
 
-    def to_json(self, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+    def _page(self) -> str:
+        return str(view("compared page")(self))
 
     def to_csv(self) -> str:
         """Return means and standard errors as CSV, one line per method and budget."""

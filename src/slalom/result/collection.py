@@ -9,12 +9,11 @@ from typing import Any, final, overload
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.files import write_text
 from slalom.result.codec import VERSION, check_format
+from slalom.result.document import Document
 from slalom.result.explanation import Explanation
 from slalom.result.fidelity import Fidelity
 from slalom.result.frame import columns, frame, pandas
-from slalom.result.plain import written
 from slalom.views import view
 
 _BATCH = "slalom explanations"
@@ -59,7 +58,7 @@ class Failure:
 
 
 @final
-class Explanations(Sequence[Explanation]):
+class Explanations(Sequence[Explanation], Document):
     """A sequence of the explanations of several texts, in their order.
 
     Args:
@@ -139,35 +138,8 @@ class Explanations(Sequence[Explanation]):
         result = {"format": _BATCH, "version": VERSION, "explanations": [e.to_dict() for e in self]}
         return result | ({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {})
 
-    def to_json(self, indent: int | None = None) -> str:
-        """Return everything as JSON.
-
-        Args:
-            indent: Spaces per level. Default: all on one line.
-        """
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
-
-    def save(self, path: str | Path) -> None:
-        """Write the explanations to a JSON file; `slalom.load` reads it.
-
-        Args:
-            path: The file; it is overwritten.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
-        write_text(path, self.to_json())
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page with all explanations.
-
-        Args:
-            path: Where to write the page. Default: it is only returned.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
-        return written(view("page")(self), path)
+    def _page(self) -> str:
+        return str(view("page")(self))
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with one row per unit; the column "text" is the number of the text.

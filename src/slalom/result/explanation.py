@@ -4,10 +4,8 @@ Arrays are aligned: entry i of values, importances, linear, removal, ... belongs
 spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, cast, final
 
 import numpy as np
@@ -16,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from slalom.core import Background, Lengths, Link, Surrogate
 from slalom.core.checks import Floats, read_only
 from slalom.errors import InputError
-from slalom.files import write_text
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
+from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.frame import columns, frame
-from slalom.result.plain import number, presence, written
+from slalom.result.plain import number, presence
 from slalom.result.remarks import remarks
 from slalom.text import KINDS, units
 from slalom.views import view
@@ -32,7 +30,7 @@ _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units on
 
 @final
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Document):
     """Why a model gave a text its score: a value and an importance for each unit.
 
     n is the number of units. Where all classes are explained, a number marked * is an array (n_classes,), and an array marked *
@@ -396,35 +394,8 @@ class Explanation:
         """
         return cls(**decode(saved, fields(cls)))
 
-    def to_json(self, indent: int | None = None) -> str:
-        """Return everything as JSON.
-
-        Args:
-            indent: Spaces per level. Default: all on one line.
-        """
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
-
-    def save(self, path: str | Path) -> None:
-        """Write the explanation to a JSON file; `slalom.load` reads it.
-
-        Args:
-            path: The file; it is overwritten.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
-        write_text(path, self.to_json())
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page about this explanation.
-
-        Args:
-            path: Where to write the page. Default: it is only returned.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
-        return written(view("page")([self]), path)
+    def _page(self) -> str:
+        return str(view("page")([self]))
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.

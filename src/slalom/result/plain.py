@@ -1,16 +1,14 @@
-"""Small functions that results share: numbers as text, presence of units, files, versions."""
+"""Small functions that results share: numbers as text, presence of units, versions."""
 
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.errors import InputError
-from slalom.files import write_text
 
 NORMAL_95 = 1.96  # half the width of a 95% interval, in standard errors
 
@@ -19,13 +17,6 @@ def number(value: Any) -> str:
     """Format a score, or one per class, with its sign."""
     numbers = np.atleast_1d(value)
     return f"{numbers[0]:+.3f}" if len(numbers) == 1 else "(" + ", ".join(f"{x:+.2f}" for x in numbers) + ")"
-
-
-def written(page: str, path: str | Path | None) -> str:
-    """Return a page; write it to a file if a path is given."""
-    if path is not None:
-        write_text(path, page)
-    return page
 
 
 def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
