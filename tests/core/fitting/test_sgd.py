@@ -1,6 +1,7 @@
 """Stochastic gradient descent: planted parameters, its gradient, its stopping, and what it cannot do."""
 
 from collections import deque
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -403,3 +404,27 @@ def test_wrong_hyper_parameters(wrong):
     with pytest.raises(InputError, match=f"^{next(iter(wrong))} must") as caught:
         Sgd(**wrong)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_are_not_fitted_to_the_last_digit(seed):
+    """With more parameters than rows the way to zero loss is long and leads away from the truth."""
+    rng = np.random.default_rng(seed)
+    truth = Slalom(rng.normal(0.0, 2.0, 120), rng.normal(0.0, 0.7, 120))
+    few, fresh = pairs(rng, 200, 120), pairs(rng, 2000, 120)
+    noise = rng.normal(0.0, 0.1, 200)
+    fit = Sgd().solve(Problem.of(few, truth(few) + noise, None))
+    with patch("slalom.core.fitting.sgd._EXACT", 1000):
+        perfect = Sgd().solve(Problem.of(few, truth(few) + noise, None))
+    assert fit.converged
+    assert fit.iterations < perfect.iterations / 3
+    assert ((fit.model(fresh) - truth(fresh)) ** 2).mean() < ((perfect.model(fresh) - truth(fresh)) ** 2).mean()
+
+
+def test_the_number_of_steps_does_not_peak_where_rows_are_as_many_as_parameters():
+    rng = np.random.default_rng(0)
+    truth = Slalom(rng.normal(0.0, 2.0, 120), rng.normal(0.0, 0.7, 120))
+    every = pairs(rng, 1000, 120)
+    scores = truth(every) + rng.normal(0.0, 0.1, len(every))
+    steps = [Sgd().solve(Problem.of(every[:m], scores[:m], None)).iterations for m in (60, 120, 240, 480, 1000)]
+    assert max(steps[:4]) <= 3 * steps[4]
