@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import grimp
 import pytest
 
 HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum")
@@ -92,3 +93,14 @@ def test_a_transformer_without_torch_names_what_to_install():
     asked = f"try:\n {code}\nexcept Exception as error: print(type(error).__name__, error)"
     (line,) = python(f"import sys; sys.modules['torch'] = None\n{asked}")
     assert line.startswith("MissingExtra slalom_transformer needs torch and transformers; install them with")
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """Imports inside of functions and for type checking count."""
+    graph = grimp.build_graph("slalom", exclude_type_checking_imports=False)
+    modules = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    left = dict(modules)
+    while leaves := [module for module, imported in left.items() if not imported & left.keys()]:
+        for module in leaves:
+            del left[module]
+    assert not left

@@ -166,7 +166,9 @@ class Explainer:
             >>> [e.strongest(1) for e in explainer(["a good film", "good"], unit="word", queries=None)]
             [[1], [0]]
         """
-        chosen = self._configured(errors="raise" if isinstance(text, str) else errors, **options)
+        chosen = self._configured(errors=errors, **options)
+        if isinstance(text, str):
+            chosen = replace(chosen, errors="raise")
         self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
         if isinstance(text, str):
             return Explanations(self.pipeline.run([text], chosen))[0]
@@ -252,7 +254,9 @@ class Explainer:
 
     def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Queries:
         """Return the query for presence of units (m, n) or (n,), as the model reads the text."""
-        reading, text_units = self.pipeline.read(explanation.text, explanation.unit, self.options.long)
+        reading, text_units = self.pipeline.read(
+            explanation.text, explanation.unit, explanation.settings.get("long", self.options.long)
+        )
         if text_units.names != explanation.units:
             raise InputError(
                 f"this model reads the text as {len(text_units)} {explanation.unit}s, the explanation has"

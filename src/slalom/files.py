@@ -123,7 +123,7 @@ def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"line {number} of {source} must be a JSON object; {error}") from error
             if not isinstance(row, dict):
                 raise InputError(f"line {number} of {source} must be a JSON object; got {line.strip()[:40]}")
@@ -141,7 +141,7 @@ def looks_like_json_rows(content: str) -> bool:
 def _json_object(content: str) -> dict[str, Any] | None:
     try:
         parsed = json.loads(content)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
 
@@ -149,7 +149,7 @@ def _json_object(content: str) -> dict[str, Any] | None:
 def _json_list(content: str, source: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(content)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{source} must be a JSON list of objects; {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{source} must be a JSON list of objects")

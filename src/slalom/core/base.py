@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from slalom.core.checks import Counts, Floats
+from slalom.core.checks import Counts, Floats, freeze
 from slalom.core.measures import Beta, Measure
 from slalom.errors import InputError
 
@@ -68,6 +68,11 @@ class Surrogate(ABC):
     importances: Floats
     background: Background | None = None
     link: Link | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle or a copy with read-only arrays."""
+        vars(self).update(state)
+        freeze(self)
 
     @property
     def n_units(self) -> int:

@@ -99,6 +99,13 @@ def whole_number(name: str, number: object, least: int) -> int:
     return int(number)
 
 
+def freeze(instance: object) -> None:
+    """Make all arrays among the attributes of a frozen object read-only."""
+    for name, part in vars(instance).items():
+        if isinstance(part, np.ndarray):
+            object.__setattr__(instance, name, read_only(part))
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that cannot be written to."""
     view = array.view()

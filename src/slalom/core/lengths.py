@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats, read_only
+from slalom.core.checks import Floats, freeze, read_only
 from slalom.core.measures import Beta
 
 _REACHES = (1.0, 3.0, 10.0, 30.0)
@@ -39,6 +39,11 @@ class Lengths:
     def __post_init__(self) -> None:
         """Make the offsets read-only."""
         object.__setattr__(self, "offsets", read_only(np.asarray(self.offsets)))
+
+    def __setstate__(self, state: dict[str, Floats]) -> None:
+        """Restore a pickle or a copy with read-only offsets."""
+        vars(self).update(state)
+        freeze(self)
 
     def __call__(self, lengths: NDArray[np.int64]) -> Floats:
         """Return the offsets of inputs.

@@ -1,6 +1,7 @@
-"""Explanations as plain data, by one table: a row per field says how it is written to JSON and read back.
+"""Explanations as plain data, by one table: a row per field says how it is written to JSON, read back and shown.
 
-A new field of an Explanation is a line of its dataclass and a row here. A field that has a default may be missing from a file,
+A new field of an Explanation is a line of its dataclass and a row here: with a `column` it is in the data frame, with a `fact`
+on the page. A field that has a default may be missing from a file,
 as it is from those of older versions. Numbers come back bit by bit.
 """
 
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slalom.core import Lengths
+from slalom.core import Lengths, Surrogate
 from slalom.core.checks import plain
 from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
@@ -29,11 +30,21 @@ def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class Row(NamedTuple):
-    """The name of a field, how it is written, and how it is read."""
+    """A field: how it is written, read and shown.
+
+    Attributes:
+        name: Of the field.
+        write: From its value to plain data.
+        read: From plain data to its value.
+        column: Name in the data frame, for a field with one number (or one per class) for each unit.
+        fact: Caption on the page, and the function from its value to text.
+    """
 
     name: str
     write: Callable[[Any], Any] = plain
     read: Callable[[Any], Any] = lambda part: part
+    column: str | None = None
+    fact: tuple[str, Callable[[Any], str]] | None = None
 
 
 def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
@@ -59,14 +70,18 @@ def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
     return HeldOut(np.unpackbits(packed, axis=1, count=saved["units"]).astype(bool), _array(saved["scores"]), saved["near"])
 
 
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not known"
+
+
 FIELDS = (
     Row("text"),
     Row("units", list, tuple),
     Row("spans", read=lambda part: np.array(part, dtype=np.int64).reshape(-1, 2)),
     Row("lengths", _optional(lambda lengths: lengths.offsets.tolist()), _optional(lambda part: Lengths(_array(part)))),
     Row("sizes", read=lambda part: np.array(part, dtype=np.int64)),
-    Row("values_se", read=_array),
-    Row("importances_se", read=_array),
+    Row("values_se", read=_array, column="value_se"),
+    Row("importances_se", read=_array, column="importance_se"),
     Row("background_se", read=_optional(lambda part: (_array(part[0]), part[1]))),
     Row("score", read=_array),
     Row("scale"),
@@ -76,18 +91,18 @@ FIELDS = (
     Row("target"),
     Row("labels", list, tuple),
     Row("fidelity", _fidelity, _read_fidelity),
-    Row("fit_r2"),
+    Row("fit_r2", fact=("Fit", "R² {:.3f} on the queries that were fitted".format)),
     Row("unit"),
-    Row("method"),
-    Row("seed"),
-    Row("queries"),
-    Row("tokens"),
-    Row("seconds"),
-    Row("cut"),
+    Row("method", fact=("Method", str)),
+    Row("seed", fact=("Seed", str)),
+    Row("queries", fact=("Queries", "{:,}".format)),
+    Row("tokens", fact=("Tokens read", "{:,}".format)),
+    Row("seconds", fact=("Time", "{:.3g} s".format)),
+    Row("cut", fact=("Tokens cut", "{:,}".format)),
     Row("diagnosis"),
-    Row("model"),
+    Row("model", fact=("Model", lambda name: name or "not named")),
     Row("settings", dict),
-    Row("versions", dict),
+    Row("versions", dict, fact=("Versions", _versions)),
     Row("signed"),
     Row("merged_from"),
 )
@@ -117,14 +132,31 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
             saved = {**saved, "held_out": {**held_out, "units": len(saved["units"])}}
         parts = {row.name: row.read(saved[row.name]) for row in FIELDS if row.name in saved or row.name not in optional}
         surrogate = surrogate_from_dict(saved)
-        lengths = {len(parts["units"]), len(parts["spans"]), len(parts["sizes"]), surrogate.n_units}
-        if len(lengths) != 1 or isinstance(saved["score"], str) or isinstance(saved.get("lengths"), str):
-            raise ValueError("its units, spans, sizes and values differ in number, or a number is a string")
+        _check_parts(parts, surrogate)
         return {**parts, "surrogate": surrogate}
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
+
+
+def _check_parts(parts: Mapping[str, Any], surrogate: Surrogate) -> None:
+    """Check what reading a field does not: kinds and sizes."""
+    n, labels, lengths = surrogate.n_units, parts["labels"], parts.get("lengths")
+    if {len(parts["units"]), len(parts["spans"]), len(parts["sizes"])} != {n}:
+        raise ValueError("its units, spans, sizes and values differ in number")
+    for name, kind in (("text", str), ("score", (int, float, np.ndarray)), ("settings", Mapping), ("versions", Mapping)):
+        if name in parts and not isinstance(parts[name], kind):
+            raise ValueError(f"{name} is a {type(parts[name]).__name__}")
+    for name, size in (("values_se", n), ("importances_se", n), ("probabilities", len(labels))):
+        if parts.get(name) is not None and len(parts[name]) != size:
+            raise ValueError(f"{name} must have {size} numbers; it has {len(parts[name])}")
+    if (
+        not labels
+        or (lengths is not None and np.ndim(lengths.offsets) == 0)
+        or (lengths is not None and len(lengths.offsets) < 2)
+    ):
+        raise ValueError("it has no labels, or its lengths are no list of offsets")
 
 
 def check_format(saved: Any, expected: str) -> None:

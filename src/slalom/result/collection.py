@@ -8,7 +8,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 from slalom.result.codec import VERSION, check_format
 from slalom.result.document import Document
 from slalom.result.explanation import Explanation
@@ -83,7 +83,11 @@ class Explanations(Sequence[Explanation], Document):
     def __getitem__(self, index: slice) -> "Explanations": ...
     def __getitem__(self, index: int | slice) -> "Explanation | Explanations":
         """Return an explanation, or those of a slice."""
-        return Explanations(self._all[index]) if isinstance(index, slice) else self._all[index]
+        if not isinstance(index, slice):
+            return self._all[index]
+        part = Explanations(self._all[index])
+        part.numbers = self.numbers[index]
+        return part
 
     def __len__(self) -> int:
         """Return the number of explained texts."""
@@ -169,13 +173,15 @@ def load(path: str | Path) -> Explanation | Explanations:
         if Path(path).suffix == ".jsonl":
             return Explanations(restored(json.loads(line)) for line in content.split("\n") if line.strip())
         saved = json.loads(content)
+        if isinstance(saved, dict) and saved.get("format") == _BATCH:
+            check_format(saved, _BATCH)
+            return Explanations(restored(part) for part in (*saved["explanations"], *saved.get("failures", ())))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:
-        raise InputError(f"{str(path)!r} must be a JSON file written by save(); {error}") from error
-    if isinstance(saved, dict) and saved.get("format") == _BATCH:
-        check_format(saved, _BATCH)
-        return Explanations(restored(part) for part in (*saved.get("explanations", [None]), *saved.get("failures", ())))
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError, OSError) as error:
+        raise InputError(f"{str(path)!r} must be a JSON file written by save(); {one_line(error)}") from error
     return Explanation.from_dict(saved)
 
 

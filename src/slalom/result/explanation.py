@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Background, Lengths, Link, Surrogate
-from slalom.core.checks import Floats, read_only
+from slalom.core.checks import Floats, freeze
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
@@ -107,11 +107,14 @@ class Explanation(Document):
 
     def __post_init__(self) -> None:
         """Make all arrays read-only, and fill in the label where only probabilities are known."""
-        for name, part in vars(self).items():
-            if isinstance(part, np.ndarray):
-                object.__setattr__(self, name, read_only(part))
+        freeze(self)
         if self.label is None and self.probabilities is not None:
             object.__setattr__(self, "label", self.labels[int(np.argmax(self.probabilities))])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle or a copy with read-only arrays."""
+        vars(self).update(state)
+        freeze(self)
 
     @property
     def prediction(self) -> tuple[str, float | None] | None:
@@ -353,6 +356,8 @@ class Explanation(Document):
     @property
     def fidelity_text(self) -> str:
         """The fidelity in one line, or why there is none."""
+        if not self.signed:
+            return "not tested: scores without a sign predict nothing"
         if self.merged_from and not self.fidelity.known:
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
         return str(self.fidelity)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import require
+from slalom.result.codec import FIELDS
 
 
 def pandas() -> Any:
@@ -24,15 +25,19 @@ def columns(e: Any) -> dict[str, Any]:
     known = np.nan if e.additive else 1.0  # value, importance and linear scores are unknown where units are additive
     scores = {
         "value": known * e.values,
-        "value_se": None if e.values_se is None else known * e.values_se,
-        "removal": e.removal,
+        "removal" if e.signed else "strength": e.removal if e.signed else np.abs(e.removal),
         "linear": known * e.linear,
+        "importance": known * e.importances,
+        "weight": e.weights,
     }
+    for row in FIELDS:
+        if row.column is not None:
+            number = getattr(e, row.name)
+            scores[row.column] = None if number is None else known * number
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
     for name, score in scores.items():
         if score is None or score.ndim == 1:
             result[name] = score
         else:
             result |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(e.labels)}
-    error = None if e.importances_se is None else known * e.importances_se
-    return result | {"importance": known * e.importances, "importance_se": error, "weight": e.weights}
+    return result

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 from slalom.errors import require
 from slalom.training.data import Labelled, read_labelled
 from slalom.training.recipe import Recipe
+from slalom.training.trained import Trained
 
 if TYPE_CHECKING:
-    from slalom.training.loop import Stopped, Trained, train
+    from slalom.training.loop import Stopped, train
 
 __all__ = ["Labelled", "Recipe", "Stopped", "Trained", "read_labelled", "train"]
 

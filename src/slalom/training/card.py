@@ -1,17 +1,11 @@
 """The model card of a trained classifier: what it is, its data, its accuracy, and what it is not for."""
 
-from typing import TYPE_CHECKING
-
 from slalom.training.data import Labelled
 from slalom.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from slalom.training.loop import Trained
+from slalom.training.trained import Trained
 
 
-def card(
-    trained: "Trained", recipe: Recipe, data: Labelled, test: Labelled | None, kind: str, device: str, command: str
-) -> str:
+def card(trained: Trained, recipe: Recipe, data: Labelled, test: Labelled | None, kind: str, device: str, command: str) -> str:
     """Return the card as Markdown."""
     start = f"started from `{recipe.init}`" if recipe.init else "trained from random weights"
     taught = f", taught by `{recipe.teacher}`" if recipe.teacher else ""

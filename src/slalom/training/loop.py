@@ -30,36 +30,13 @@ from slalom.training.data import Labelled
 from slalom.training.networks import learnt_tokenizer, loaded_classifier, new_classifier, new_tokenizer, save_tokenizer
 from slalom.training.recipe import Recipe
 from slalom.training.teacher import Teacher, passage
+from slalom.training.trained import Trained
 
 _CHECKPOINT = "checkpoint.pt"
 
 
 class Stopped(SlalomError, KeyboardInterrupt):
     """Training was interrupted; the checkpoint is written, and the same call resumes."""
-
-
-@final
-@dataclass(frozen=True)
-class Trained:
-    """A trained classifier.
-
-    Attributes:
-        path: Its folder.
-        parameters: Number of parameters.
-        validation: Accuracy on the held-out texts after each epoch.
-        test: Accuracy on the test texts; None without any.
-        test_new: Accuracy on the test texts that are not in the training data; None without any.
-        repeated: Number of test texts that are in the training data.
-        seconds: Training time.
-    """
-
-    path: Path
-    parameters: int
-    validation: tuple[float, ...]
-    test: float | None
-    test_new: float | None
-    repeated: int
-    seconds: float
 
 
 @dataclass

@@ -12,6 +12,7 @@ import numpy as np
 from slalom.core.checks import Floats, plain
 from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation, Quality
+from slalom.result.codec import FIELDS
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -76,23 +77,13 @@ def content(explanation: Explanation) -> dict[str, Any]:
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation was made and how well it predicts the model, as names and values."""
-    return [
-        *(
-            [("Fidelity", e.fidelity_text)]
-            if e.merged_from and not e.fidelity.known
-            else [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
-        ),
-        ("Fit", f"R² {e.fit_r2:.3f} on the queries that were fitted"),
-        ("Method", e.method),
-        ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}"),
-        ("Queries", f"{e.queries:,}"),
-        ("Tokens read", f"{e.tokens:,}"),
-        ("Tokens cut", f"{e.cut:,}"),
-        ("Time", f"{e.seconds:.3g} s"),
-        ("Seed", str(e.seed)),
-        ("Model", e.model or "not named"),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in e.versions.items()) or "not known"),
-    ]
+    if not e.signed or (e.merged_from and not e.fidelity.known):
+        fidelity = [("Fidelity", e.fidelity_text)]
+    else:
+        fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
+    rows = [(row.name, row.fact) for row in FIELDS if row.fact and (e.signed or row.name != "fit_r2")]
+    units = ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}")
+    return [*fidelity, units, *((caption, text(getattr(e, name))) for name, (caption, text) in rows)]
 
 
 def _quality(quality: Quality | None) -> str:

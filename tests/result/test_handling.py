@@ -1,0 +1,101 @@
+"""What users do with explanations besides reading them: copies, slices, damaged files, further questions."""
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.errors import InputError
+from slalom.result.codec import FIELDS
+
+EXPLAINER = slalom.Explainer(
+    lambda texts: [2.0 * t.count("good") - 3.0 * t.count("bad") + 0.1 * len(t) for t in texts], output="log_odds", queries=40
+)
+
+
+def test_copies_and_pickles_are_read_only_too():
+    e = EXPLAINER("a good film")
+    for twin in (copy.deepcopy(e), pickle.loads(pickle.dumps(e))):
+        for array in (twin.spans, twin.sizes, twin.values, twin.importances):
+            assert not array.flags.writeable
+        assert twin.to_json() == e.to_json()
+
+
+def test_slices_keep_the_numbers_of_their_texts():
+    many = EXPLAINER(["a good film", "", "bad"], errors="keep")
+    assert many.numbers == (0, 2)
+    assert many[1:].numbers == (2,)
+    assert set(many[1:].to_pandas()["text"]) == {2}
+
+
+def test_errors_is_checked_for_one_text_too():
+    with pytest.raises(InputError, match="errors must be"):
+        EXPLAINER("a good film", errors="bogus")
+
+
+def test_a_text_explained_in_windows_can_be_asked_about():
+    with pytest.warns(UserWarning, match="cut"):
+        cut = slalom.Explainer(queries=20, check=0, progress=False)("This is a good film. " * 150, unit="sentence")
+    explainer = slalom.Explainer(queries=20, check=0, progress=False)
+    e = explainer(cut.text, unit="sentence", long="window")
+    assert len(e) > len(cut)
+    assert explainer.ask(e, np.ones(len(e))) == pytest.approx(e.score)
+
+
+@pytest.mark.parametrize("method", ["leave-one-out", "lime"])
+def test_what_a_method_has_asked_does_not_test_it(method):
+    e = EXPLAINER("a good film", method=method, queries=50)  # lime asks all eight parts, the other all single removals
+    rows = [] if e.held_out is None else [tuple(row) for row in e.held_out.keep.tolist()]
+    assert not any(sum(row) == 2 for row in rows)
+    assert e.fidelity.near is None or e.fidelity.near.queries == 0
+    if method == "lime":
+        assert not rows
+
+
+def test_fidelity_of_scores_without_a_sign_is_not_shown():
+    e = slalom.Explainer(method="attention", check=20, progress=False)("A fine film.")
+    assert e.fidelity_text == "not tested: scores without a sign predict nothing"
+    assert "R2" not in repr(e)
+    page = e.to_html()
+    assert "Fidelity near the text" not in page
+    assert "on the queries that were fitted" not in page
+    assert "strength" in e.to_pandas().columns
+    assert "removal" not in e.to_pandas().columns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": []}, {"probabilities": []}, {"lengths": 5}, {"lengths": []}, {"values_se": [1.0]}, {"score": None},
+        {"versions": None}, {"text": 5}, {"settings": 3}, {"units": 7},
+    ],
+)  # fmt: skip
+def test_damaged_files_are_refused_in_one_line(change, tmp_path):
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps(EXPLAINER("a good film").to_dict() | change))
+    with pytest.raises(InputError, match=r"wrong kind|lacks a part") as raised:
+        slalom.load(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"format": "slalom explanations", "version": 1, "explanations": 5}', "[" * 100_000, "9" * 5000]
+)
+def test_files_that_hold_something_else_are_refused(content, tmp_path):
+    path = tmp_path / "e.json"
+    path.write_text(content)
+    with pytest.raises(InputError):
+        slalom.load(path)
+
+
+def test_every_row_with_a_column_or_a_fact_is_shown():
+    e = EXPLAINER("a good film")
+    page = e.to_html()
+    for row in FIELDS:
+        if row.fact is not None:
+            assert f'"{row.fact[0]}"' in page or row.fact[0] in page
+        if row.column is not None and getattr(e, row.name) is not None:
+            assert row.column in e.to_pandas().columns
