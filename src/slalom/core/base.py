@@ -44,11 +44,19 @@ class Link(NamedTuple):
     reach: float | Floats
 
     def __call__(self, evidence: Floats) -> Floats:
-        """Return the log odds of the evidence S."""
+        """Return the log odds of the evidence S.
+
+        Args:
+            evidence: S, (m,) or (m, n_classes).
+        """
         return np.asarray(self.middle + self.reach * np.tanh((evidence - self.middle) / self.reach))
 
     def slope(self, evidence: Floats) -> Floats:
-        """Return the derivative of the link at the evidence S."""
+        """Return the derivative of the link at the evidence S.
+
+        Args:
+            evidence: S, (m,) or (m, n_classes).
+        """
         return np.asarray(1.0 - np.tanh((evidence - self.middle) / self.reach) ** 2)
 
 
@@ -104,7 +112,11 @@ class Surrogate(ABC):
         """
 
     def __call__(self, counts: Counts) -> Floats:
-        """Return `predict(counts)`."""
+        """Return `predict(counts)`.
+
+        Args:
+            counts: As in `predict`.
+        """
         return self.predict(counts)
 
     def probabilities(self, counts: Counts) -> Floats:
@@ -123,7 +135,11 @@ class Surrogate(ABC):
 
     @abstractmethod
     def weights(self, counts: Counts) -> Floats:
-        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none."""
+        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none.
+
+        Args:
+            counts: As in `predict`.
+        """
 
     @abstractmethod
     def linear(self) -> Floats:
@@ -160,6 +176,9 @@ class Surrogate(ABC):
         Args:
             measure: The distribution of q, `Beta(a, b)` or `Point(q)`.
             counts: The input (n_units,). Default: every unit once.
+
+        Raises:
+            InputError: `measure` is not a Measure, or F has no value at the input.
         """
         if not isinstance(measure, Measure):
             raise InputError(f"measure must be Beta(a, b) or Point(q); got {measure!r}")
@@ -234,4 +253,8 @@ class Surrogate(ABC):
     @classmethod
     @abstractmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored."""
+        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored.
+
+        Args:
+            saved: The dictionary.
+        """

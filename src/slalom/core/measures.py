@@ -28,11 +28,22 @@ class Measure(ABC):
 
     @abstractmethod
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return nodes q < 1 and their weights, exact to rounding for the semivalues of `n_players` units."""
+        """Return nodes q < 1 and their weights, exact to rounding for the semivalues of `n_players` units.
+
+        Args:
+            n_players: Number of units, the one that joins included.
+
+        Returns:
+            Nodes (k,) and weights (k,).
+        """
 
     @abstractmethod
     def nobody(self, others: int) -> float:
-        """Return int (1 - q)^others dmu(q), the probability that none of so many others is present."""
+        """Return int (1 - q)^others dmu(q), the probability that none of so many others is present.
+
+        Args:
+            others: Number of other units.
+        """
 
 
 @final

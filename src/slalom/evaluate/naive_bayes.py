@@ -54,6 +54,9 @@ class NaiveBayes:
             tokenize: Function from a text to its tokens, strings or ids; the units of explanations are looked up by them.
             alpha: Laplace smoothing.
 
+        Returns:
+            The log ratios of all tokens that occur.
+
         Raises:
             InputError: If an argument is out of range, or a class has no token.
         """
@@ -76,7 +79,11 @@ class NaiveBayes:
         return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in seen})
 
     def __call__(self, tokens: Sequence[Hashable]) -> Floats:
-        """Return the log ratios (n,) of tokens; 0 for unknown ones."""
+        """Return the log ratios (n,) of tokens; 0 for unknown ones.
+
+        Args:
+            tokens: Tokens as `tokenize` returns them (n,).
+        """
         return np.array([self.ratios.get(token, 0.0) for token in tokens], dtype=np.float64)
 
 

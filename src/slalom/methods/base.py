@@ -88,7 +88,11 @@ class MethodContext:
         return self.target
 
     def shared(self, effects: Floats) -> Floats:
-        """Return effects (n,) averaged over the units that share their parameters."""
+        """Return effects (n,) averaged over the units that share their parameters.
+
+        Args:
+            effects: One effect per unit (n,).
+        """
         types = self.units.type_of_unit
         return (np.bincount(types, effects) / np.bincount(types))[types]
 
@@ -153,6 +157,9 @@ class Method(ABC):
 
         Args:
             context: The text, its model and the scores of the plan.
+
+        Returns:
+            A surrogate of the units, with its quality and standard errors where known.
 
         Raises:
             InputError: If the method does not support this model or target.

@@ -60,7 +60,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def matches(self, model: object) -> bool:
-        """Return whether this adapter is for a thing; it must be fast and import nothing (see `instance_of`)."""
+        """Return whether this adapter is for a thing; it must be fast and import nothing (see `instance_of`).
+
+        Args:
+            model: Any object.
+        """
 
     @abstractmethod
     def adapt(self, model: Any, options: ModelOptions) -> Model:

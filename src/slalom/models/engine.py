@@ -121,7 +121,7 @@ class Engine:
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """Use an empty cache temporarily, e.g. for cold timings."""
+        """Use an empty cache temporarily, e.g. for cold timings. It is restored afterwards, unless the model has changed."""
         with self._lock:
             kept, model_id = (self._slots, self._table), self._model_id
             self.forget()

@@ -91,6 +91,9 @@ class Head:
         """Return the decisions that outputs (n, n_outputs) stand for: the label with the highest output, all probabilities.
 
         A model with one number and one label decides nothing unless the number stands for a probability.
+
+        Args:
+            outputs: Outputs of the model, (n, n_outputs).
         """
         shares = self.probabilities(outputs)
         if self.kind == "score":
@@ -135,6 +138,9 @@ class Head:
 
     def probabilities(self, outputs: Floats) -> Floats | None:
         """Return the probabilities (n, n_labels) that outputs (n, n_outputs) stand for; None where they stand for none.
+
+        Args:
+            outputs: Outputs of the model, (n, n_outputs).
 
         Example:
             >>> Head("score", ("no", "yes")).probabilities(np.array([[0.0], [np.log(3.0)]])).round(6).tolist()

@@ -44,6 +44,9 @@ class Failure:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Failure":
         """Return the failure of a dictionary made by `to_dict`.
 
+        Args:
+            saved: The dictionary.
+
         Raises:
             InputError: It is something else, of another version, or lacks a part.
         """

@@ -49,7 +49,11 @@ class Units:
         return int(self.type_of_unit.max(initial=-1)) + 1
 
     def atoms(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the presence of atoms (m, T) for the presence of units (m, n)."""
+        """Return the presence of atoms (m, T) for the presence of units (m, n).
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         return keep if len(self.unit_of_atom) == len(self) else keep[:, self.unit_of_atom]
 
     @property
@@ -58,11 +62,19 @@ class Units:
         return np.bincount(self.unit_of_atom, minlength=len(self)).astype(np.int64)
 
     def lengths(self, keep: NDArray[np.bool_]) -> Index:
-        """Return the number of atoms (m,) for the presence of units (m, n)."""
+        """Return the number of atoms (m,) for the presence of units (m, n).
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
 
     def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64] | csr_array:
-        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present."""
+        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present.
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         shape = len(keep), self.n_types
         sparse = 8 * np.count_nonzero(keep) <= keep.size
         if self.n_types == len(self) and not sparse:
@@ -85,6 +97,9 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         names: Names of the atoms (T,).
         spans: Character spans of the atoms (T, 2).
         types: Types of the atoms (T,); equal atoms have equal numbers.
+
+    Returns:
+        The units, in the order of the text.
 
     Raises:
         InputError: If there is no such kind.

@@ -33,12 +33,20 @@ class Oracle:
     asked: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
-        """Return the SLALOM of a list of words."""
+        """Return the SLALOM of a list of words.
+
+        Args:
+            words: The words of a text (n,).
+        """
         values = [self.values.get(word, 0.0) for word in words]
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), and record the texts."""
+        """Return the log odds (n,), and record the texts.
+
+        Args:
+            texts: Texts (n,); words are separated by blanks.
+        """
         self.asked += texts
         answers = []
         for text in texts:
@@ -67,7 +75,14 @@ class Failing:
     answered: int = 0
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), or raise."""
+        """Return the log odds (n,), or raise.
+
+        Args:
+            texts: Texts (n,).
+
+        Raises:
+            BaseException: `error`, once more than `after` texts would have been answered.
+        """
         if self.answered + len(texts) > self.after:
             raise self.error
         self.answered += len(texts)

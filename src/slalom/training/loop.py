@@ -95,6 +95,9 @@ def train(
         progress: Whether to show a progress bar.
         command: Command line to quote in the model card.
 
+    Returns:
+        The folder, the accuracies and the training time.
+
     Raises:
         InputError: If the data has one class only, or the folder holds something else.
         ModelError: If the training diverges.

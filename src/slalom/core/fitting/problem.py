@@ -355,7 +355,11 @@ class Fitter(ABC):
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
 
     def seeded(self, seed: int) -> "Fitter":
-        """Return the fitter with this seed; a fitter without randomness returns itself."""
+        """Return the fitter with this seed; a fitter without randomness returns itself.
+
+        Args:
+            seed: Seed of random choices.
+        """
         return self
 
     @abstractmethod
@@ -364,4 +368,10 @@ class Fitter(ABC):
 
         `slalom.core.fit` scales scores of extreme size to about one before. If this raises an ArithmeticError or returns a loss
         that is not finite, it falls back on the mean score.
+
+        Args:
+            problem: Counts, scores and weights.
+
+        Raises:
+            ArithmeticError: The fit leaves the range of floats.
         """

@@ -166,7 +166,11 @@ class HuggingFace(Model):
 
     @cached_property
     def probe_text(self) -> str:
-        """A short text with at least one token that is not special."""
+        """A short text with at least one token that is not special.
+
+        Raises:
+            InputError: The tokenizer has no such text.
+        """
         for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
             if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
                 return str(text)
@@ -280,7 +284,15 @@ class HuggingFace(Model):
             raise self._failure(error, "a batch") from error
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously."""
+        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously.
+
+        Args:
+            inputs: Token ids, and token types where the tokenizer has them, (k, planes, length).
+
+        Raises:
+            MemoryError: The batch is too large for the device.
+            ModelError: The forward pass fails or does not return logits.
+        """
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:

@@ -103,6 +103,9 @@ def compare(
         players: "position" or "word", as for `ForwardTrace.groups`.
         seed: Of the random replacements and of `lime`.
 
+    Returns:
+        All scores of the words, the largest errors of gradient and game, and the distances to the limit of LIME.
+
     Raises:
         InputError: The text has no word, or the model is not one layer of attention.
     """
@@ -135,6 +138,9 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
         samples: How many samples it draws.
         players: "position" or "word".
         seed: Of the samples.
+
+    Raises:
+        InputError: The text has no word, or `samples` is less than 2.
     """
     group, game = traced.groups(players), traced.game(players)
     if not game.n or samples < 2:

@@ -71,7 +71,14 @@ class RatioGame:
         return int(self.on.shape[1])
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        """Return f (m,), the mean over the heads, for presence of players (m, n)."""
+        """Return f (m,), the mean over the heads, for presence of players (m, n).
+
+        Args:
+            keep: Which players are present, (m, n) or (n,).
+
+        Raises:
+            InputError: `keep` is something else.
+        """
         z = np.atleast_2d(presence(keep, self.n)).astype(bool)
         total = np.zeros(len(z))
         for log_on, on, log_off, off, log_base, base in self._heads():
@@ -81,7 +88,11 @@ class RatioGame:
         return total / len(self.base)
 
     def semivalue(self, measure: Measure) -> Floats:
-        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q."""
+        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q.
+
+        Args:
+            measure: The distribution of q, `Beta(a, b)` or `Point(q)`.
+        """
         if isinstance(measure, Point) and measure.q in (0.0, 1.0):
             alone, whole = np.eye(self.n, dtype=bool), np.ones((1, self.n), dtype=bool)
             return self(alone) - self(~whole) if measure.q == 0 else np.asarray(self(whole) - self(~alone))

@@ -78,6 +78,12 @@ def relate(
         queries: Budget of model queries.
         check: Number of held-out queries.
         seed: Of the queries and the fit.
+
+    Returns:
+        The explanation, the numbers of the network, and their correlations.
+
+    Raises:
+        InputError: The model is not one layer of attention with two classes.
     """
     reading, _ = read(model, text, 0)
     check_output(model.head, "log_odds")

@@ -82,6 +82,9 @@ class ForwardTrace:
 
         Args:
             players: "position" makes every position a player; "word" joins the repetitions of a word.
+
+        Raises:
+            InputError: `players` is something else.
         """
         if players == "position":
             return np.arange(len(self.words))
@@ -91,7 +94,11 @@ class ForwardTrace:
         raise InputError(f"players must be 'position' or 'word'; got {players!r}")
 
     def game(self, players: Players = "position") -> RatioGame:
-        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
+        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present.
+
+        Args:
+            players: "position" or "word", as for `groups`.
+        """
         group, words = self.groups(players), self.word_positions
         rest = np.ones(self.logits.shape[1], dtype=bool)
         rest[words] = False
