@@ -1,4 +1,4 @@
-"""The interface of surrogates: a function F(c) of the counts c of n units, and what can be computed from it.
+"""The interface of surrogates: a function F(c) of the counts c of n units, and scores derived from it.
 
 Each kind (`Slalom`, `Additive`, ...) is one file with one final class derived from `Surrogate`, and one entry of the table in
 `kinds`. Scores are shaped as the values: (n_units,), or (n_units, n_classes) with several classes, and then values and F sum to
@@ -90,7 +90,7 @@ class Surrogate(ABC):
     @property
     @abstractmethod
     def additive(self) -> bool:
-        """Whether units act (nearly) independently of each other, so that value and importance cannot be told apart."""
+        """Whether units act (nearly) independently, so that value and importance are not determined separately."""
 
     @property
     @abstractmethod
@@ -217,7 +217,7 @@ class Surrogate(ABC):
 
     @abstractmethod
     def repeated(self, units: NDArray[np.int64]) -> Self:
-        """Return the surrogate of m units that take the parameters of these units, as occurrences do those of their type.
+        """Return the surrogate of m units with the parameters of the given units: occurrences share those of their type.
 
         Args:
             units: Indices of units (m,).
@@ -248,7 +248,7 @@ class Surrogate(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as lists and numbers, and the kind; `slalom.core.kinds.from_dict` reads them bit by bit."""
+        """Return the parameters as lists and numbers, and the kind; `slalom.core.kinds.from_dict` restores them exactly."""
 
     @classmethod
     @abstractmethod

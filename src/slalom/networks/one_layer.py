@@ -1,4 +1,4 @@
-"""One layer of attention as a whole classifier: small enough to be explained with pencil and paper.
+"""One layer of attention as a whole classifier: small enough for exact explanations.
 
     e_t = E[x_t] + p_t            x = [CLS] and the words, cut or filled up with [UNK] to max_position_embeddings
     a_t = softmax_t(q . k_t / sqrt(d)),    q = W_q e_CLS,  k_t = W_k e_t,  v_t = W_v e_t        in each head
