@@ -5,7 +5,7 @@
 An *atom* is the smallest part that can be removed from the model's input: a token, or a piece of the string. A *unit* is one or
 more atoms: a token, a word, a sentence. `unit_of_atom[t]` is the unit of atom t, so that presence of units (m, n) becomes
 presence of atoms by `keep[:, unit_of_atom]`. `type_of_unit[i]` is the parameter of unit i: with the kind "type" equal tokens
-share one, and counts of parameters are fitted. Every occurrence is a unit of its own, whatever the kind.
+share one, and counts of parameters are fitted. Every occurrence is a separate unit, for every kind.
 """
 
 from dataclasses import dataclass
