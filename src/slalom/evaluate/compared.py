@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[str, int | None]  # a method and its budget
 
 
 class Measure(NamedTuple):
-    """What a measure says of a method.
+    """A measure of a method.
 
     Attributes:
         more_is_better: Whether high values are good; None: neither is better.
@@ -38,7 +38,7 @@ MEASURES: Mapping[str, Measure] = {
     "naive_bayes": Measure(None, "rank correlation with Naive Bayes of the corpus"),
     "human": Measure(True, "AU-ROC for the words that people have marked"),
     "instability": Measure(False, "1 - rank correlation with another seed"),
-    "queries": Measure(False, "distinct inputs that the model was asked about"),
+    "queries": Measure(False, "distinct inputs sent to the model"),
     "tokens": Measure(False, "tokens of these inputs"),
     "seconds": Measure(False, "time of an explanation"),
 }
@@ -113,7 +113,7 @@ class Compared:
         return {k: summarize([profile.get(str(k)) for profile in profiles]) for k in numbers}
 
     def best(self, measure: str) -> Row | None:
-        """Return the row with the best mean; None where no row has one, or the measure has no good side.
+        """Return the row with the best mean; None where no row has one, or neither direction is better.
 
         Args:
             measure: One of `measures`.

@@ -1,4 +1,4 @@
-"""What a model is to slalom: a text becomes atoms, subsets of the atoms become inputs, a batch of inputs becomes outputs.
+"""The interface of models: a text becomes atoms, subsets of the atoms become inputs, a batch of inputs becomes outputs.
 
 read(text)                  -> Reading     its atoms
 reading.groups(keep)        -> inputs      for presence of atoms (m, n_atoms)
@@ -45,7 +45,7 @@ class Reading(ABC):
         spans: Where they are in the text, (n_atoms, 2).
         types: Equal numbers where the model sees the same thing, (n_atoms,).
         cut: Number of tokens that do not fit into the model.
-        empty: Whether the model can be asked about no atom at all.
+        empty: Whether the model accepts an input without any atom.
     """
 
     text: str
@@ -69,11 +69,11 @@ class Reading(ABC):
 
 
 class Model(ABC):
-    """A batch callable, and what the engine must know about it. Concrete models are final.
+    """A batch callable with the metadata that the engine needs. Concrete models are final.
 
     Attributes:
         head: What the outputs mean.
-        name: What to call the model in messages and results.
+        name: Name of the model in messages and results.
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.

@@ -19,7 +19,7 @@ class Oracle:
         values: Value of each word. Default: 0.
         importances: Importance of each word. Default: 0.
         background: Value and importance of the background; None for none.
-        asked: Every string that it was called with, in order.
+        received: Every string that it was called with, in order.
 
     Example:
         >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
@@ -30,7 +30,7 @@ class Oracle:
     values: Mapping[str, float]
     importances: Mapping[str, float]
     background: tuple[float, float] | None = None
-    asked: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
         """Return the SLALOM of a list of words.
@@ -47,7 +47,7 @@ class Oracle:
         Args:
             texts: Texts (n,); words are separated by blanks.
         """
-        self.asked += texts
+        self.received += texts
         answers = []
         for text in texts:
             words = text.split()
