@@ -61,7 +61,7 @@ def test_presets_are_the_papers_samplers_and_fitters():
     assert eff.unit == fidel.unit == "type"
     asked = oracle(None)
     Explainer(asked, output="log_odds", method="eff", check=0)(TEXT)
-    lengths = {len(text.split()) for text in asked.asked[2:]}
+    lengths = {len(text.split()) for text in asked.received[2:]}
     assert lengths == {2, len(TEXT.split())}, "pairs, and the text itself"
 
 
@@ -112,7 +112,7 @@ def test_a_text_is_explained_alike_alone_and_among_others():
 def test_nothing_is_asked_twice_and_the_budget_holds():
     asked = oracle()
     e = Explainer(asked, output="log_odds", queries=150, check=30)(TEXT)
-    questions = asked.asked[2:]
+    questions = asked.received[2:]
     assert len(questions) == len(set(questions)) == e.queries
     assert e.queries <= 150 + 30 + 1
 
@@ -123,7 +123,7 @@ def test_held_out_queries_are_not_in_the_fit():
         e = Explainer(asked, output="log_odds", queries=150, check=40)(text)
         fitted = oracle()
         Explainer(fitted, output="log_odds", queries=150, check=0)(text)
-        tested = set(asked.asked[2:]) - set(fitted.asked[2:])
+        tested = set(asked.received[2:]) - set(fitted.received[2:])
         assert len(tested) == e.fidelity.near.queries + e.fidelity.far.queries
     assert e.fidelity.far.queries >= 1
 
@@ -182,7 +182,7 @@ def test_after_an_interruption_the_rest_is_asked_only():
         e(TEXT)
     failing.after = 10**9
     found = e(TEXT)
-    assert len(asked.asked[2:]) == len(set(asked.asked[2:]))
+    assert len(asked.received[2:]) == len(set(asked.received[2:]))
     assert (found.values == explainer(queries=300)(TEXT).values).all()
 
 
@@ -196,7 +196,7 @@ BAD = [
     ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
     ({"check": True}, "check must be a whole number"),
     ({"long": "split"}, "long must be 'cut' or 'window'"),
-    ({"target": 2}, r"target 2 is no class of this model; choose one of 0, 1"),
+    ({"target": 2}, r"target 2 is not a class of this model; choose one of 0, 1"),
 ]
 
 
@@ -225,9 +225,9 @@ def test_no_texts_give_no_explanations():
 
 def test_a_wrong_target_is_found_before_anything_is_asked():
     asked = oracle()
-    with pytest.raises(InputError, match="is no class"):
+    with pytest.raises(InputError, match="is not a class"):
         Explainer(asked, output="log_odds")([TEXT, TEXT], target="nope")
-    assert len(asked.asked) == 2
+    assert len(asked.received) == 2
 
 
 def test_nothing_warns():

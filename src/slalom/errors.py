@@ -1,4 +1,4 @@
-"""Everything that slalom raises on purpose.
+"""The exceptions of slalom.
 
     SlalomError
     ├── InputError (also a ValueError)     an argument is not what it must be
@@ -20,11 +20,11 @@ _PACKAGES = {
 
 
 class SlalomError(Exception):
-    """The root of all errors that slalom raises on purpose."""
+    """Base class of all exceptions of slalom."""
 
 
 class InputError(SlalomError, ValueError):
-    """An argument is not what it must be."""
+    """An argument is invalid."""
 
 
 class ModelError(SlalomError, RuntimeError):

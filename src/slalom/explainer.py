@@ -1,4 +1,4 @@
-"""The Explainer: one model, its options, and everything that can be asked about its decisions."""
+"""The Explainer: one model, its options, and explanations of its decisions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -169,7 +169,7 @@ class Explainer:
         chosen = self._configured(errors=errors, **options)
         if isinstance(text, str):
             chosen = replace(chosen, errors="raise")
-        self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # before anything is asked
+        self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # fails before any query
         if isinstance(text, str):
             return Explanations(self.pipeline.run([text], chosen))[0]
         return Explanations(self.pipeline.run(as_texts(text), chosen))
@@ -249,7 +249,7 @@ class Explainer:
         if explanation.values.ndim == 2:
             return "all"
         if explanation.target not in self.model.head.labels:
-            raise InputError(f"{explanation.target!r} is no class of this model; ask the model that was explained")
+            raise InputError(f"{explanation.target!r} is not a class of this model; ask the model that was explained")
         return self.model.head.labels.index(explanation.target)
 
     def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Queries:
@@ -265,7 +265,7 @@ class Explainer:
         rows = np.atleast_2d(presence(keep, len(text_units)))
         if not reading.empty and not rows.any(axis=1).all():
             raise InputError(
-                f"{self.model.name} cannot be asked about nothing: a row of keep must have at least one unit{where}"
+                f"{self.model.name} does not accept an empty input: each row of keep must have at least one unit{where}"
             )
         return Queries(reading, text_units.atoms(rows))
 

@@ -88,7 +88,7 @@ class Options:
 
 
 class Task(NamedTuple):
-    """One text with everything that is asked about it.
+    """One text with all its queries.
 
     Attributes:
         number: Index of the text in the call.
@@ -159,7 +159,7 @@ class Pipeline:
             raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")
         if reading.cut:
             warnings.warn(
-                f"{reading.cut} tokens of the text are more than {self.model.name} can see and were cut{where};"
+                f"{reading.cut} tokens do not fit into {self.model.name} and were cut{where};"
                 ' long="window" explains overlapping windows',
                 UserWarning,
                 stacklevel=6,
@@ -181,7 +181,7 @@ class Pipeline:
         return list(zip(answers, decisions, strict=True))
 
     def explain(self, task: Task, answer: Answers, decision: Decision, options: Options, asking: float) -> Explanation:
-        """Let the method explain one text, and test the result; `asking`: seconds that its queries have taken."""
+        """Let the method explain one text, and test the result; `asking`: seconds of its queries."""
         began = perf_counter()
         head, m = self.model.head, task.whole
         target = self._target(options.target, decision, answer.outputs[m])
@@ -309,20 +309,20 @@ class Pipeline:
 
 @final
 class _FurtherQueries:
-    """Answers what a method asks beyond its plan. A row is sent to the model once; what the plan has asked is known.
+    """Answers queries of a method beyond its plan. A row is sent to the model once; rows of the plan are known.
 
     Attributes:
         inputs, tokens: What these queries have cost.
-        asked: The rows that the method has asked, as bytes, and their scores, in the order of the first question.
+        queried: The rows that the method has queried, as bytes, and their scores, in the order of the first query.
     """
 
     def __init__(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
         self.task, self.scores, self.ask = task, scores, ask
         self.inputs = self.tokens = 0
-        self.known, self.asked = dict[bytes, Any](), dict[bytes, Any]()
+        self.known, self.queried = dict[bytes, Any](), dict[bytes, Any]()
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        if not self.known:  # most methods ask nothing further
+        if not self.known:  # most methods need no further queries
             self.known = {row.tobytes(): score for row, score in zip(self.task.keep, self.scores.tolist(), strict=True)}
         rows = np.asarray(keep).astype(bool).reshape(-1, len(self.task.units))
         keys = [row.tobytes() for row in rows]
@@ -331,7 +331,7 @@ class _FurtherQueries:
             scores, answer = self.ask(rows[fresh])
             self.known.update(zip([keys[i] for i in fresh], scores.tolist(), strict=True))
             self.inputs, self.tokens = self.inputs + answer.inputs, self.tokens + answer.tokens
-        self.asked.update((key, self.known[key]) for key in keys)
+        self.queried.update((key, self.known[key]) for key in keys)
         return np.array([self.known[key] for key in keys])
 
 
@@ -342,15 +342,15 @@ def _predicted(task: Task, result: MethodResult, keep: NDArray[np.bool_]) -> Flo
 
 
 def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: _FurtherQueries) -> float:
-    """Return R2 on the rows that the method has asked by itself, or on its plan where it has asked none."""
-    if not further.asked:
+    """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none."""
+    if not further.queried:
         return explained_share(_predicted(task, result, task.plan.keep), scores[: task.whole], task.plan.weights)
-    rows = np.frombuffer(b"".join(further.asked), dtype=bool).reshape(-1, len(task.units))
-    return explained_share(_predicted(task, result, rows), np.array(list(further.asked.values())), np.ones(len(rows)))
+    rows = np.frombuffer(b"".join(further.queried), dtype=bool).reshape(-1, len(task.units))
+    return explained_share(_predicted(task, result, rows), np.array(list(further.queried.values())), np.ones(len(rows)))
 
 
 def _failure(number: int, text: object, error: Exception) -> Failure:
-    """Return what is kept of an error; an unexpected one is logged with its traceback."""
+    """Return the line that is kept of an error; an unexpected one is logged with its traceback."""
     expected = isinstance(error, SlalomError)
     if not expected:
         _LOG.error("text %d could not be explained", number, exc_info=error)

@@ -25,39 +25,39 @@ def load_plugins(group: str, kind: type[T], built_in: Mapping[str, T]) -> dict[s
     Args:
         group: The entry-point group.
         kind: The class that plugins must be instances of.
-        built_in: What has a name already.
+        built_in: Objects of slalom itself, by name.
     """
-    found: dict[str, T] = {}
+    plugins: dict[str, T] = {}
     for point in entry_points(group=group):
         try:
-            found[point.name] = load_plugin(point, kind, (*built_in, *found))
+            plugins[point.name] = load_plugin(point, kind, (*built_in, *plugins))
         except InputError as reason:
             warnings.warn(f"{reason}; it is left out", UserWarning, stacklevel=3)
-    return found
+    return plugins
 
 
-def load_plugin(point: EntryPoint, kind: type[T], taken: Iterable[str]) -> T:
+def load_plugin(point: EntryPoint, kind: type[T], taken_names: Iterable[str]) -> T:
     """Return the object of an entry point.
 
     Args:
         point: The entry point.
         kind: The class that it must be an instance of.
-        taken: Names that a plugin must not have.
+        taken_names: Names that a plugin must not have.
 
     Raises:
         InputError: It cannot be loaded, is something else, or its name is taken.
     """
-    which, noun = f"the plugin {point.name!r} ({point.value})", kind.__name__.lower()
+    title, noun = f"the plugin {point.name!r} ({point.value})", kind.__name__.lower()
     try:
         plugin = point.load()
         plugin = plugin if isinstance(plugin, kind) else plugin()
     except Exception as error:  # plugins may raise anything
-        raise InputError(f"{which} cannot be loaded: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"{title} cannot be loaded: {type(error).__name__}: {one_line(error)}") from error
     if not isinstance(plugin, kind) or plugin.name != point.name:
         got = f"{_article(noun)} called {plugin.name!r}" if isinstance(plugin, kind) else type(plugin).__name__
-        raise InputError(f"{which} must be {_article(kind.__name__)} of that name; got {got}")
-    if point.name in taken:
-        raise InputError(f"{which} has a name that is taken; rename it")
+        raise InputError(f"{title} must be {_article(kind.__name__)} of that name; got {got}")
+    if point.name in taken_names:
+        raise InputError(f"{title} has a name that is taken; rename it")
     return plugin
 
 

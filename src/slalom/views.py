@@ -1,4 +1,4 @@
-"""Views of results by name, so that results need not import what draws them.
+"""Views of results by name, so that results do not import the rendering code.
 
 `slalom/__init__.py` connects each view once: "plot" and "page" of explanations, "notebook" of one explanation,
 "compared plot" and "compared page" of a comparison.

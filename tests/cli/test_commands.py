@@ -160,11 +160,11 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
     assert [e.text for e in slalom.load("e.jsonl")] == texts
     code, _, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20, "--seed", 3)
     assert code == 1
-    assert "was begun with another model or other options" in err
+    assert "was started with another model or other options" in err
     (tmp_path / "o.txt").write_text("Other.\n")
     code, _, err = run("explain", "--file", "o.txt", "--out", "e.jsonl")
     assert code == 1
-    assert "holds something that is no explanation of these texts" in err
+    assert "holds something other than explanations of these texts" in err
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "a", "--file", "b"], 2, "got both"),
         (["explain", "--file", "none.txt"], 1, "could not read 'none.txt': No such file"),
         (["explain", "good", "--model", "./no-model"], 1, "there is no folder './no-model'; name the folder of a saved"),
-        (["explain", "good", "--target", "happy"], 1, r"'happy' is no class of this model; choose one of 0 \(negative\)"),
-        (["explain", "good", "--target", "7"], 1, "7 is no class of this model"),
+        (["explain", "good", "--target", "happy"], 1, r"'happy' is not a class of this model; choose one of 0 \(negative\)"),
+        (["explain", "good", "--target", "7"], 1, "7 is not a class of this model"),
         (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
         (["explain", "good", "--queries", "1"], 1, "queries must be a whole number of at least 2"),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
@@ -239,7 +239,7 @@ def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
         (tmp_path / "d.jsonl").write_text(content)
         code, _, err = run("explain", "A fine film.", "--out", "d.jsonl")
         assert code == 1
-        assert "holds something that is no explanation of these texts" in err
+        assert "holds something other than explanations of these texts" in err
         assert (tmp_path / "d.jsonl").read_text() == content
 
 
@@ -250,7 +250,7 @@ def test_one_file_holds_explanations_of_one_kind(run, tmp_path, other):
     assert run("explain", "--file", "one.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30)[0] == 0
     code, _, err = run("explain", "--file", "two.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30, *other)
     assert code == 1
-    assert "was begun with another model or other options" in err
+    assert "was started with another model or other options" in err
     assert len(slalom.load("e.jsonl")) == 1
     assert run("explain", "--file", "two.txt", "--out", "e.jsonl", "--target", "negative", "--queries", 30)[0] == 0
     assert len(slalom.load("e.jsonl")) == 2
@@ -404,7 +404,7 @@ def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
 def test_a_text_that_is_too_long_is_said_to_be_cut(run):
     code, out, err = run("explain", "good film " * 300, "--queries", 20)
     assert code == 0
-    assert re.fullmatch(r"warning: \d+ tokens of the text are more than slalom-sentiment can see and were cut; .*\n", err)
+    assert re.fullmatch(r"warning: \d+ tokens do not fit into slalom-sentiment and were cut; .*\n", err)
     assert "note: The model cannot see the last" in out
     code, _, err = run("explain", "good film " * 300, "--queries", 20, "--long", "window")
     assert (code, err) == (0, "")

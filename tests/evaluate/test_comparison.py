@@ -53,7 +53,7 @@ def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():
     compare(two, TEXTS[:1], methods=("ridge", twin), **options)
     alone = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=100, check=0).queries
     warm_up = Explainer(model(), output="log_odds")(TEXTS[0], method=method("ridge"), queries=20, check=0).queries
-    assert alone <= len(two.asked) - len(one.asked) <= alone + warm_up
+    assert alone <= len(two.received) - len(one.received) <= alone + warm_up
 
 
 def test_the_model_that_averages_is_predicted_best_by_a_softmax():

@@ -68,7 +68,7 @@ def test_unexplained_is_one_less_r2():
         (lambda: strict_fidelity([1.0], [1.0, 2.0]), "must have the same shape"),
         (lambda: strict_fidelity([], []), "must have the same shape and not be empty"),
         (lambda: strict_fidelity([np.nan], [1.0]), "predicted must be finite"),
-        (lambda: fidelity_profile([1.0], [1.0], [0]), "gone must hold 1 integers of at least 1"),
+        (lambda: fidelity_profile([1.0], [1.0], [0]), "n_removed must hold 1 integers of at least 1"),
         (lambda: removals(0, 1, 1, np.random.default_rng()), "n must be a whole number of at least 1"),
         (lambda: removals(3, 0, 1, np.random.default_rng()), "most must be a whole number of at least 1"),
         (lambda: removals(3, 1, True, np.random.default_rng()), "per must be a whole number"),

@@ -248,7 +248,7 @@ def test_other_architectures_are_refused():
     for name in set(ARCHITECTURES) - set(LAYERS):
         made, words = classifier(name)
         model = model_of(made, words)
-        with pytest.raises(InputError, match="attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got"):
+        with pytest.raises(InputError, match="attnlrp supports BERT, DistilBERT and GPT-2 sequence classifiers; got"):
             AttnLRP().attribute(model, model.read(TEXT, "cut", None), 1, 0)
 
 
@@ -258,7 +258,7 @@ def test_a_layer_without_a_rule_is_refused():
     made.forward, forward = (lambda *a, **k: torch.zeros(1, 2)), made.forward
     model = model_of(made, words)
     made.forward = forward
-    with pytest.raises(InputError, match="attnlrp knows"):
+    with pytest.raises(InputError, match="attnlrp supports"):
         AttnLRP().attribute(model, model.read(TEXT, "cut", None), 1, 0)
 
 

@@ -103,7 +103,7 @@ def test_naive_bayes_looks_up_and_random_is_random():
     e = of(adds, table)
     assert e.removal[WORDS.index("good")] == 1.0
     assert e.removal[WORDS.index("film")] == 0.0
-    with pytest.raises(InputError, match="was given 2 classes"):
+    with pytest.raises(InputError, match="has weights for 2 classes"):
         Explainer(lambda ts: [[0.0, 0.0, 1.0]] * len(ts), output="logits")(TEXT, method=table)
     assert (of(adds, "random").removal == of(adds, "random").removal).all()
     assert not (of(adds, "random", seed=1).removal == of(adds, "random").removal).all()

@@ -285,14 +285,14 @@ def test_an_interruption_loses_nothing(tmp_path, error):
     with pytest.raises((KeyboardInterrupt, ModelError)):
         engine([question()])
     failing.after = 10**9
-    before = len(asked.asked)
+    before = len(asked.received)
     assert before == 22  # Function's own two questions, two batches of ten
     for run in (engine, Engine(Function(oracle(), "log_odds"), cache=tmp_path / "answers.sqlite", identity="oracle")):
         found = run([question()])[0]
         fresh = Engine(Function(oracle(), "log_odds"))([question()])[0]
         assert (found.outputs == fresh.outputs).all()
         assert found.inputs == fresh.inputs
-    assert len(asked.asked[2:]) == len(set(asked.asked[2:])), "nothing is asked twice"
+    assert len(asked.received[2:]) == len(set(asked.received[2:])), "nothing is asked twice"
 
 
 def test_the_file_answers_in_the_next_process(tmp_path):
@@ -302,7 +302,7 @@ def test_the_file_answers_in_the_next_process(tmp_path):
     two = engine([question()])[0]
     assert (one.outputs == two.outputs).all()
     assert engine.cost.inputs == 0
-    assert second.asked == ["a", ""], "only what Function asks to know what it has"
+    assert second.received == ["a", ""], "only what Function asks to know what it has"
     other = Engine(Function(oracle(), "log_odds"), cache=file, identity="another")
     other([question()])
     assert other.cost.inputs == one.inputs

@@ -116,7 +116,7 @@ def test_a_linear_model_is_explained_exactly():
 
 
 def test_what_scikit_learn_cannot_answer_is_refused():
-    with pytest.raises(InputError, match="is no classifier"):
+    with pytest.raises(InputError, match="is not a classifier"):
         model_of(LinearRegression())
     with pytest.raises(InputError, match="is not fitted"):
         model_of(make_pipeline(TfidfVectorizer(), LogisticRegression()))

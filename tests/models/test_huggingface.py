@@ -138,7 +138,7 @@ def test_one_logit_is_a_log_odds():
         e = Explainer(made, words, queries=60, target=target)(TEXT)
         assert e.score == pytest.approx(truth, abs=1e-5)
         assert e.target == "LABEL_0"
-    with pytest.raises(InputError, match="target 1 is no class"):
+    with pytest.raises(InputError, match="target 1 is not a class"):
         Explainer(made, words, target=1)(TEXT)
 
 
@@ -157,7 +157,7 @@ def test_many_labels_and_all_of_them():
     assert np.allclose(every.score, logits - logits.mean(), atol=1e-4)
     with pytest.raises(InputError, match=r'choose one of 0 \(a\), 1 \(b\), 2 \(c\), 3 \(d\), or "all"'):
         explainer(TEXT, target="e")
-    with pytest.raises(InputError, match="target 7 is no class"):
+    with pytest.raises(InputError, match="target 7 is not a class"):
         explainer(TEXT, target=7)
 
 
@@ -209,7 +209,7 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     made, words = classifier("bert")
     text = " ".join(["a good film with a bad end"] * 12)
     n = len(words(text)["input_ids"]) - 2
-    with pytest.warns(UserWarning, match=f"{n - 62} tokens of the text are more than"):
+    with pytest.warns(UserWarning, match=f"{n - 62} tokens do not fit into"):
         e = Explainer(made, words, queries=60)(text)
     assert e.cut == n - 62
     assert len(e) == 62

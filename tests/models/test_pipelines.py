@@ -41,7 +41,7 @@ def outputs(asked, text):
     return model, Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs
 
 
-@pytest.mark.filterwarnings("ignore:.*tokens of the text are more than")
+@pytest.mark.filterwarnings("ignore:.*tokens do not fit into")
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -39,7 +39,7 @@ def test_the_package_lists_its_adapters():
     lines = repr(table).splitlines()
     assert lines[0].split() == ["adapter", "options", "extra", "what", "it", "adapts"]
     assert len(lines) == len(table) + 1
-    assert set(OPTIONS) == set(ModelOptions(**OPTIONS).given())
+    assert set(OPTIONS) == set(ModelOptions(**OPTIONS).specified())
 
 
 @pytest.mark.parametrize("option", OPTIONS)

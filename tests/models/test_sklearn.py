@@ -242,7 +242,7 @@ def test_decision_values_are_no_log_odds_by_chance():
 
 
 def test_one_class_is_no_decision_and_two_classes_are_one_pair():
-    with pytest.raises(InputError, match="knows one class only, 'pos'"):
+    with pytest.raises(InputError, match="has only one class, 'pos'"):
         Explainer(fitted(MultinomialNB(), np.array(["pos"] * len(TEXTS))))
     e = Explainer(fitted(SVC(decision_function_shape="ovo"), TWO), queries=40)(ASKED[0])
     assert e.scale == "decision value"

@@ -176,7 +176,7 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     e = replace(one(), diagnosis="")
     assert replace(e, fidelity=Fidelity(good, good)).remarks == ()
     (even,) = replace(e, fidelity=Fidelity(trifle, good)).remarks
-    assert even == "The model's answers near the text hardly vary, so that R2 says little there; the error is below 0.05."
+    assert even == "The model's answers near the text hardly vary, so that R2 means little there; the error is below 0.05."
     (said,) = replace(e, fidelity=Fidelity(bad, good)).remarks
     assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
@@ -283,7 +283,7 @@ def test_scores_and_classes_that_do_not_exist_are_refused():
     with pytest.raises(InputError, match=r"one of 'removal', 'linear', .* got 'lime'"):
         one().scores("lime")
     for target in ("b", 3, -1, True, 1.5):
-        with pytest.raises(InputError, match="is no class of this model"):
+        with pytest.raises(InputError, match="is not a class of this model"):
             three().scores("removal", target)
 
     def two(texts):

@@ -107,7 +107,7 @@ def test_a_label_is_matched_before_an_index(labels, good, bad):
         assert e.score == (2.0 if column else -2.0)
         assert class_index(e.labels, target) == column
     for target in bad:
-        with pytest.raises(InputError, match="is no class of this model; choose one of"):
+        with pytest.raises(InputError, match="is not a class of this model; choose one of"):
             model(TWO[0], target=target)
 
 
@@ -220,7 +220,7 @@ def test_numbers_are_labels_whatever_their_type(labels):
         e = model(TWO[0], target=target)
         assert e.score == -2.0
         e.to_json()
-    with pytest.raises(InputError, match="is no class"):
+    with pytest.raises(InputError, match="is not a class"):
         model(TWO[0], target=0)
 
 

@@ -1,4 +1,4 @@
-"""`slalom compare`: methods side by side on a model and texts of one's own."""
+"""`slalom compare`: compare methods on your own model and texts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def compare(
         Path,
         typer.Option(
             help="File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
-            " Rows with `words` and `maps` add what people have marked."
+            " Rows with `words` and `maps` add the words that people have marked."
         ),
     ],
     column: Column = None,
@@ -107,7 +107,7 @@ def show(compared: Any, screen: Console) -> None:
     screen.print(table, soft_wrap=wide)
     if len(shown) < len(compared.measures):
         hidden = ", ".join(name for name in compared.measures if name not in shown)
-        screen.print(f"left out for want of room: {hidden}; --csv FILE has all")
+        screen.print(f"hidden for lack of space: {hidden}; --csv FILE writes all")
     about = compared.about
     screen.print(
         f"{about['texts']} texts, {about['model']}, seed {about['seed']}; mean{' ± 95% interval' if errors else ''}",

@@ -79,7 +79,7 @@ def explain(
     labels = explainer.model.head.labels
     chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
     screen = console()
-    every: list[Explanation] = []
+    explanations: list[Explanation] = []
     failures: list[Failure] = []
     try:
         for e in _explained(explainer, texts, chosen, done, out):
@@ -87,29 +87,29 @@ def explain(
                 failures.append(e)
                 complain(f"text {e.number + 1} of {len(texts)} failed: {e.error}")
                 continue
-            every.append(e)
+            explanations.append(e)
             if as_json:
                 sys.stdout.write(e.to_json() + "\n")
             else:
-                show(e, screen, top, f"{len(every) + len(failures)} of {len(texts)}" if len(texts) > 1 else "")
+                show(e, screen, top, f"{len(explanations) + len(failures)} of {len(texts)}" if len(texts) > 1 else "")
             if png:
-                _draw(e, png, len(every) + len(failures) if len(texts) > 1 else 0)
+                _draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
-        kept = (
+        advice = (
             f"{str(out)!r} has the results so far; run the same command to continue"
             if out
             else "use --out FILE to keep results"
         )
-        complain(f"interrupted after {len(every) + len(failures)} of {len(texts)} texts; {kept}")
+        complain(f"interrupted after {len(explanations) + len(failures)} of {len(texts)} texts; {advice}")
         raise typer.Exit(130) from stop
-    if html and every:
-        Explanations(every).to_html(html)
-    for path in (html if every else None, png if len(texts) == 1 else None, out):
+    if html and explanations:
+        Explanations(explanations).to_html(html)
+    for path in (html if explanations else None, png if len(texts) == 1 else None, out):
         if path and not as_json:
             screen.print(f"written: {path}", markup=False, soft_wrap=True)
     if failures:
         numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
-        others = "; the others were explained" if every else ""
+        others = "; the others were explained" if explanations else ""
         complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
         raise typer.Exit(1)
 
@@ -123,7 +123,7 @@ def _explained(
     options = replace(explainer.options, target=target)
     if not all(isinstance(e, Failure) or explainer.pipeline.matches(e, options) for e in done):
         raise InputError(
-            f"{str(out)!r} was begun with another model or other options; give the same ones, name another file, or delete it"
+            f"{str(out)!r} was started with another model or other options; use the same ones, name another file, or delete it"
         )
     failed = [i for i, e in enumerate(done) if isinstance(e, Failure)]
     if failed and out:
@@ -180,7 +180,9 @@ def _resumed(out: Path, texts: Sequence[str]) -> list[Any]:
     from slalom.result import restored  # noqa: PLC0415
 
     lines, partial = read_complete_lines(out)
-    foreign = InputError(f"{str(out)!r} holds something that is no explanation of these texts; name another file, or delete it")
+    foreign = InputError(
+        f"{str(out)!r} holds something other than explanations of these texts; name another file, or delete it"
+    )
     try:
         results = [restored(json.loads(line)) for line in lines]
     except (ValueError, TypeError) as error:

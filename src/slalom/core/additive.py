@@ -1,8 +1,8 @@
-"""The additive surrogate of LIME, SHAP and their kin: one effect per unit, added up.
+"""The additive surrogate of LIME, SHAP and similar methods: one effect per unit, added up.
 
     F(c) = b + sum_i c_i e_i
 
-Transformers do not work like that, which is why slalom exists; it is here so that methods that say so can be held to it.
+Transformers do not work like that, which is why slalom exists; this class tests methods that assume it.
 Gradient, removal and every semivalue of a unit are its effect, times its count where it is taken away as a whole.
 """
 

@@ -1,4 +1,4 @@
-"""The interface of surrogates: a function F(c) of the counts c of n units, and what can be computed from it.
+"""The interface of surrogates: a function F(c) of the counts c of n units, and scores derived from it.
 
 Each kind (`Slalom`, `Additive`, ...) is one file with one final class derived from `Surrogate`, and one entry of the table in
 `kinds`. Scores are shaped as the values: (n_units,), or (n_units, n_classes) with several classes, and then values and F sum to
@@ -44,11 +44,19 @@ class Link(NamedTuple):
     reach: float | Floats
 
     def __call__(self, evidence: Floats) -> Floats:
-        """Return the log odds of the evidence S."""
+        """Return the log odds of the evidence S.
+
+        Args:
+            evidence: S, (m,) or (m, n_classes).
+        """
         return np.asarray(self.middle + self.reach * np.tanh((evidence - self.middle) / self.reach))
 
     def slope(self, evidence: Floats) -> Floats:
-        """Return the derivative of the link at the evidence S."""
+        """Return the derivative of the link at the evidence S.
+
+        Args:
+            evidence: S, (m,) or (m, n_classes).
+        """
         return np.asarray(1.0 - np.tanh((evidence - self.middle) / self.reach) ** 2)
 
 
@@ -87,7 +95,7 @@ class Surrogate(ABC):
     @property
     @abstractmethod
     def additive(self) -> bool:
-        """Whether units act (nearly) independently of each other, so that value and importance cannot be told apart."""
+        """Whether units act (nearly) independently, so that value and importance are not determined separately."""
 
     @property
     @abstractmethod
@@ -109,7 +117,11 @@ class Surrogate(ABC):
         """
 
     def __call__(self, counts: Counts) -> Floats:
-        """Return `predict(counts)`."""
+        """Return `predict(counts)`.
+
+        Args:
+            counts: As in `predict`.
+        """
         return self.predict(counts)
 
     def probabilities(self, counts: Counts) -> Floats:
@@ -128,7 +140,11 @@ class Surrogate(ABC):
 
     @abstractmethod
     def weights(self, counts: Counts) -> Floats:
-        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none."""
+        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none.
+
+        Args:
+            counts: As in `predict`.
+        """
 
     @abstractmethod
     def linear(self) -> Floats:
@@ -165,6 +181,9 @@ class Surrogate(ABC):
         Args:
             measure: The distribution of q, `Beta(a, b)` or `Point(q)`.
             counts: The input (n_units,). Default: every unit once.
+
+        Raises:
+            InputError: `measure` is not a Measure, or F has no value at the input.
         """
         if not isinstance(measure, Measure):
             raise InputError(f"measure must be Beta(a, b) or Point(q); got {measure!r}")
@@ -203,7 +222,7 @@ class Surrogate(ABC):
 
     @abstractmethod
     def repeated(self, units: NDArray[np.int64]) -> Self:
-        """Return the surrogate of m units that take the parameters of these units, as occurrences do those of their type.
+        """Return the surrogate of m units with the parameters of the given units: occurrences share those of their type.
 
         Args:
             units: Indices of units (m,).
@@ -234,9 +253,13 @@ class Surrogate(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as lists and numbers, and the kind; `slalom.core.kinds.from_dict` reads them bit by bit."""
+        """Return the parameters as lists and numbers, and the kind; `slalom.core.kinds.from_dict` restores them exactly."""
 
     @classmethod
     @abstractmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored."""
+        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored.
+
+        Args:
+            saved: The dictionary.
+        """

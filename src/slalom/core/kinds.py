@@ -1,4 +1,4 @@
-"""The kinds of surrogates by the name that saved files have for them; a new kind is a file of its own and one entry here."""
+"""The kinds of surrogates by their name in saved files; a new kind is one file and one entry here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive)
 
 
 def from_dict(saved: Mapping[str, Any]) -> Surrogate:
-    """Return the surrogate of a dictionary made by `Surrogate.to_dict`, its numbers bit by bit.
+    """Return the surrogate of a dictionary made by `Surrogate.to_dict`, with exactly its numbers.
 
     Args:
         saved: The dictionary; further keys are ignored. Where it has no "kind", as in files of slalom 0.1, it is an Additive

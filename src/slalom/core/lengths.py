@@ -1,8 +1,8 @@
-"""The effect of the length of an input on the score, whatever its units are.
+"""The effect of the input length on the score, independent of the units.
 
     F(c) = S(c) + b(l),    l = number of atoms present,    b ~ GP(0, tau^2 exp(-|l - l'| / reach))
 
-A transformer knows positions: when a text loses three tokens, its last special token moves by three places, which can change
+A transformer has positions: when a text loses three tokens, its last special token moves by three places, which can change
 the score by as much as a strong word. No unit causes that, so it should be part of no value. b is fitted to the residual of a
 surrogate, y - S(c), as a Gaussian process over the lengths. tau and the reach maximise the evidence; where that is not clearly
 higher than without b, there is no b.

@@ -52,12 +52,12 @@ def linked_semivalue(players: Players, measure: Measure, middle: float, reach: f
     low, high = (sign * _highest_evidence(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
     furthest = max(abs(low - middle), abs(high - middle)) / reach
     has_background = players.background > -np.inf
-    rule, nobody = measure.rule(n), 0.0 if has_background else measure.nobody(n - 1)
+    rule, none_present = measure.rule(n), 0.0 if has_background else measure.none_present(n - 1)
     phi = np.zeros(n)
     for c, g in zip(*_poles(furthest), strict=True):
         z = middle + 1j * reach * c
         values = (v0 - v) / ((v - z) * (v0 - z))  # 1 / (v - z) less that of the empty input
-        alone = nobody * values
+        alone = none_present * values
         if not has_background:
             values = values - values.mean()
         term = alone + _ratio_game(values, players, z, rule, float(np.arctan2(c, furthest)))

@@ -28,11 +28,22 @@ class Measure(ABC):
 
     @abstractmethod
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return nodes q < 1 and their weights, exact to rounding for the semivalues of `n_players` units."""
+        """Return nodes q < 1 and their weights, exact to rounding for the semivalues of `n_players` units.
+
+        Args:
+            n_players: Number of units, the one that joins included.
+
+        Returns:
+            Nodes (k,) and weights (k,).
+        """
 
     @abstractmethod
-    def nobody(self, others: int) -> float:
-        """Return int (1 - q)^others dmu(q), the probability that none of so many others is present."""
+    def none_present(self, others: int) -> float:
+        """Return int (1 - q)^others dmu(q), the probability that none of the other units is present.
+
+        Args:
+            others: Number of other units.
+        """
 
 
 @final
@@ -70,7 +81,7 @@ class Beta(Measure):
         m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
         return _gauss_jacobi(float(self.a), float(self.b), m)
 
-    def nobody(self, others: int) -> float:
+    def none_present(self, others: int) -> float:
         """Return B(a, b + others) / B(a, b), a product of (b + k) / (a + b + k)."""
         k = np.arange(others)
         return float(np.prod((self.b + k) / (self.a + self.b + k)))
@@ -104,7 +115,7 @@ class Point(Measure):
         """Return the single node q."""
         return np.array([float(self.q)]), np.ones(1)
 
-    def nobody(self, others: int) -> float:
+    def none_present(self, others: int) -> float:
         """Return (1 - q)^others."""
         return float((1.0 - self.q) ** others)
 

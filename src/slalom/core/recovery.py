@@ -8,7 +8,7 @@ reference r with v(r) != v(t); sum s = gamma fixes the rest. The last form loses
 
 The choice of references makes ties harmless: theta is the unit with the most outlying value, theta' the one farthest from it. A
 unit is paired with theta, or with theta' where its value lies within a quarter of the spread of the values of that of theta. So
-|v(t) - v(r)| is never less than a quarter of the spread, and all pairs can be asked in one call.
+|v(t) - v(r)| is never less than a quarter of the spread, and all pairs can be queried in one call.
 
 It holds for a SLALOM without background and link. A model that sees something besides the units ([CLS], a prompt) has no pure
 single queries, and the result explains it roughly at best: fit such a model instead.
@@ -52,7 +52,7 @@ class Recovery:
 
     Attributes:
         model: The SLALOM; always finite.
-        queries: Number of queries asked.
+        queries: Number of queries.
         status: One of the words above for each unit (n_units,).
         g: Measured share of the unit in its pair (n_units,); 1/2 for theta and in a constant model.
         diagnosis: What is not exact, in plain words; empty when every unit is recovered.
@@ -73,7 +73,7 @@ def recover(query: Query, n_units: int, gamma: float = 0.0, tolerance: float = 1
         n_units: Number of units.
         gamma: Sum of the importances.
         tolerance: Precision of the answers relative to the largest value: 1e-12 suits double, 1e-5 single precision. Values
-            that differ by less count as constant, and then no pairs are asked.
+            that differ by less count as constant, and then no pairs are queried.
 
     Returns:
         The model, and how each unit was recovered.
@@ -142,7 +142,7 @@ def _references(values: Floats) -> tuple[int, int, NDArray[np.intp]]:
 
 
 def _sides(query: Query, values: Floats, theta: int, partner: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Ask the pairs; return g |v(t) - v(r)| and (1 - g) |v(t) - v(r)|, each (n_units,), and 1 for theta."""
+    """Query the pairs; return g |v(t) - v(r)| and (1 - g) |v(t) - v(r)|, each (n_units,), and 1 for theta."""
     others = np.flatnonzero(np.arange(len(values)) != theta)
     pairs = [(min(t, r), max(t, r)) for t, r in zip(others.tolist(), partner[others].tolist(), strict=True)]
     answers = _ask(query, list(pairs))
@@ -177,7 +177,7 @@ def _relative_to_theta(
 
 
 def _result(model: Slalom, queries: int, status: NDArray[np.str_], g: Floats) -> Recovery:
-    """Put the result together and say in words what is not exact."""
+    """Return the result, with a note on what is not exact."""
     words = []
     for name, meaning in _MEANING.items():
         units = np.flatnonzero(status == name)

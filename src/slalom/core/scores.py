@@ -123,8 +123,8 @@ def _column(per_unit: Floats, model: Surrogate) -> Floats:
     return per_unit if model.values.ndim == 1 else per_unit[:, None]
 
 
-def _finite(what: str, scores: Floats) -> Floats:
+def _finite(name: str, scores: Floats) -> Floats:
     if not np.isfinite(scores).all():
         unit = int(np.argwhere(~np.isfinite(scores))[0][0])
-        raise InputError(f"{what} must fit into floats, but overflow at unit {unit}; use removal, which is bounded")
+        raise InputError(f"{name} must fit into floats, but overflow at unit {unit}; use removal, which is bounded")
     return scores

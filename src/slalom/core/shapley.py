@@ -193,7 +193,7 @@ def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | Non
         push = b.growth @ flow.sum(axis=2)
         phi[faint] += b.faint[:, None] * (game.u[faint] * push[0] - push[1:])
     if game.background == -np.inf:
-        phi += measure.nobody(game.n - 1) * (game.u + game.centre)
+        phi += measure.none_present(game.n - 1) * (game.u + game.centre)
     return game.spread(phi)
 
 
@@ -308,15 +308,15 @@ class _Block(NamedTuple):
 def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
     """Yield the nodes t in ascending order, with all q, in blocks of bounded size; drop a q when its P has vanished."""
     log_t, step = _times(game)
-    gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays, to stand for all
+    n_gone = np.maximum(np.searchsorted(-game.s, log_t - _GONE) - 1, 0)  # one of them stays, to stand for all
     near = np.searchsorted(-game.s, log_t - _FAINT)
     start, size = 0, len(log_t)
     while start < len(log_t) and len(q):
         size = min(2 * size, len(log_t) - start)
-        while size > 1 and size * len(q) * (near[start + size - 1] - gone[start]) > _BLOCK:
+        while size > 1 and size * len(q) * (near[start + size - 1] - n_gone[start]) > _BLOCK:
             size //= 2
         now, start = slice(start, start + size), start + size
-        first, last = int(gone[now][0]), int(near[now][-1])
+        first, last = int(n_gone[now][0]), int(near[now][-1])
         growth, faint = np.exp(log_t[now] - log_t[now][-1]), np.exp(log_t[now][-1] + game.s[last:])
         # Nothing changes beyond log(t w) = 6; the bound keeps exp from overflowing.
         tw = np.exp(np.minimum(log_t[now, None] + game.s[first:last], 6.0))
@@ -325,15 +325,15 @@ def _blocks(game: _Game, q: Floats, mass: Floats) -> Iterator[_Block]:
         decay = np.exp(-constant)[:, None]
         width = max(1, _BLOCK // max(1, y.size))
         alive = np.ones(len(q), dtype=bool)
-        for left in range(0, len(q), width):
-            here = slice(left, left + width)
-            p = np.multiply(y[:, :, None], -q[here])
+        for offset in range(0, len(q), width):
+            part = slice(offset, offset + width)
+            p = np.multiply(y[:, :, None], -q[part])
             p += 1.0
-            product = p.prod(axis=1) * (1.0 - q[here]) ** first * decay
-            alive[here] = product[-1] > _LOST * (1.0 - q[here]) ** 2
+            product = p.prod(axis=1) * (1.0 - q[part]) ** first * decay
+            alive[part] = product[-1] > _LOST * (1.0 - q[part]) ** 2
             np.divide(1.0, p, out=p)
-            weight = product * step[now, None] * mass[here]
-            yield _Block(q[here], weight, p, y, rate, constant, growth, faint, first, last)
+            weight = product * step[now, None] * mass[part]
+            yield _Block(q[part], weight, p, y, rate, constant, growth, faint, first, last)
         q, mass = q[alive], mass[alive]
 
 

@@ -170,7 +170,7 @@ def perturbation(
     fractions: Sequence[float] = ERASER,
     step: int | None = None,
 ) -> list[Perturbation | None]:
-    """Measure deletion and insertion of explanations; all queries are asked at once.
+    """Measure deletion and insertion of explanations; all queries are sent at once.
 
     Args:
         explanations: Explanations of any texts by any methods.

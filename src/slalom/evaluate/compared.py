@@ -17,7 +17,7 @@ Row: TypeAlias = tuple[str, int | None]  # a method and its budget
 
 
 class Measure(NamedTuple):
-    """What a measure says of a method.
+    """A measure of a method.
 
     Attributes:
         more_is_better: Whether high values are good; None: neither is better.
@@ -36,7 +36,7 @@ MEASURES: Mapping[str, Measure] = {
     "naive_bayes": Measure(None, "rank correlation with Naive Bayes of the corpus"),
     "human": Measure(True, "AU-ROC for the words that people have marked"),
     "instability": Measure(False, "1 - rank correlation with another seed"),
-    "queries": Measure(False, "distinct inputs that the model was asked about"),
+    "queries": Measure(False, "distinct inputs sent to the model"),
     "tokens": Measure(False, "tokens of these inputs"),
     "seconds": Measure(False, "time of an explanation"),
 }
@@ -77,21 +77,45 @@ class Compared(Document):
         return list(dict.fromkeys((record["method"], record["budget"]) for record in self.records))
 
     def values(self, row: Row, measure: str) -> list[float | None]:
-        """Return one value per text, in the order of the texts."""
+        """Return one value per text, in the order of the texts.
+
+        Args:
+            row: A method and its budget, one of `rows`.
+            measure: One of `measures`.
+
+        Returns:
+            Values (n_texts,); None where the measure is not defined for a text.
+        """
         return [record[measure] for record in sorted(self._records(row), key=lambda record: record["text"])]
 
     def summary(self, row: Row, measure: str) -> Summary:
-        """Return mean and standard error over the texts."""
+        """Return mean and standard error over the texts.
+
+        Args:
+            row: A method and its budget, one of `rows`.
+            measure: One of `measures`.
+        """
         return summarize(self.values(row, measure))
 
     def profile(self, row: Row) -> dict[int, Summary]:
-        """Return the near error by the number of removed units."""
+        """Return the near error by the number of removed units.
+
+        Args:
+            row: A method and its budget, one of `rows`.
+
+        Returns:
+            A mapping from the number of removed units to mean and standard error.
+        """
         profiles = [record["profile"] or {} for record in self._records(row)]
         numbers = sorted({int(k) for profile in profiles for k in profile})
         return {k: summarize([profile.get(str(k)) for profile in profiles]) for k in numbers}
 
     def best(self, measure: str) -> Row | None:
-        """Return the row with the best mean; None where no row has one, or the measure has no good side."""
+        """Return the row with the best mean; None where no row has one, or neither direction is better.
+
+        Args:
+            measure: One of `measures`.
+        """
         more = MEASURES[measure].more_is_better
         means = {row: self.summary(row, measure).mean for row in self.rows}
         known = {row: mean for row, mean in means.items() if mean is not None}

@@ -3,7 +3,7 @@
     for every text, method and budget:  explanation -> near, far, profile, deletion, insertion, ... , queries, tokens, seconds
 
 One record each. The model is queried through one engine. Each method starts with an empty cache, so that its time is its own;
-the queries that measure it are the same for all methods of a text and are asked once. Records are appended to a file as they
+the queries that measure it are the same for all methods of a text and are sent once. Records are appended to a file as they
 are made, so that an interrupted comparison can be continued.
 """
 
@@ -170,9 +170,9 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
     for name in requested:
         if name not in MEASURES:
             raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
-        available, what = needs.get(name, (True, ""))
+        available, requirement = needs.get(name, (True, ""))
         if not available:
-            raise InputError(f"the measure {name!r} needs {what}")
+            raise InputError(f"the measure {name!r} needs {requirement}")
     return tuple(name for name in MEASURES if name in requested or name in _COSTS)
 
 
@@ -193,7 +193,7 @@ class _Evaluator:
     def explained(self, texts: list[str], method: Method, budget: int | None, seed: int) -> list[Explanation]:
         """Explain texts without a warning for each one that is cut; `compare` counts them."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*can see and were cut", UserWarning)
+            warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
             return list(self.explainer(texts, method=method, queries=budget, check=0, seed=seed))
 
     def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: int | None) -> list[dict[str, Any]]:
@@ -287,5 +287,5 @@ class _Records:
     def sorted(self, rows: Sequence[tuple[str, int | None]]) -> list[dict[str, Any]]:
         """Return the records of these methods and budgets, in this order, then in that of the texts."""
         order = {row: i for i, row in enumerate(rows)}
-        kept = [r for r in self.records if (r["method"], r["budget"]) in order and r["method"] not in self.skipped]
-        return sorted(kept, key=lambda r: (order[r["method"], r["budget"]], r["text"]))
+        requested = [r for r in self.records if (r["method"], r["budget"]) in order and r["method"] not in self.skipped]
+        return sorted(requested, key=lambda r: (order[r["method"], r["budget"]], r["text"]))

@@ -102,13 +102,13 @@ def strict_fidelity(predicted: ArrayLike, observed: ArrayLike) -> float:
     return float(_squares(predicted, observed).mean())
 
 
-def fidelity_profile(predicted: ArrayLike, observed: ArrayLike, gone: ArrayLike) -> dict[int, float]:
+def fidelity_profile(predicted: ArrayLike, observed: ArrayLike, n_removed: ArrayLike) -> dict[int, float]:
     """Return the mean squared error by number of removed units.
 
     Args:
         predicted: Predicted changes, (m,) or (m, n_classes).
         observed: Changes of the model's score, of the same shape.
-        gone: Number of units removed in each row (m,).
+        n_removed: Number of units removed in each row (m,).
 
     Raises:
         InputError: If the arrays do not fit together.
@@ -118,9 +118,9 @@ def fidelity_profile(predicted: ArrayLike, observed: ArrayLike, gone: ArrayLike)
         {1: 2.0, 2: 9.0}
     """
     squares = _squares(predicted, observed)
-    numbers = np.asarray(gone)
+    numbers = np.asarray(n_removed)
     if numbers.shape != squares.shape or numbers.dtype.kind not in "iu" or (numbers < 1).any():
-        raise InputError(f"gone must hold {len(squares)} integers of at least 1, one per row; got shape {numbers.shape}")
+        raise InputError(f"n_removed must hold {len(squares)} integers of at least 1, one per row; got shape {numbers.shape}")
     return {int(k): float(squares[numbers == k].mean()) for k in np.unique(numbers)}
 
 
@@ -182,7 +182,7 @@ def fidelity(
     number: int = 100,
     seed: int = 0,
 ) -> list[Strict | None]:
-    """Measure near and far errors of explanations; all queries are asked at once.
+    """Measure near and far errors of explanations; all queries are sent at once.
 
     Args:
         explanations: Explanations of any texts by any methods; those of one text in the same units share their queries.

@@ -25,7 +25,7 @@ from slalom.result import Explanation
 @final
 @dataclass(frozen=True)
 class NaiveBayes:
-    """Log ratios of tokens: above 0 a token speaks for class 1, below 0 for class 0.
+    """Log ratios of tokens: positive for tokens of class 1, negative for class 0.
 
     Attributes:
         ratios: Log ratio of each known token.
@@ -54,6 +54,9 @@ class NaiveBayes:
             tokenize: Function from a text to its tokens, strings or ids; the units of explanations are looked up by them.
             alpha: Laplace smoothing.
 
+        Returns:
+            The log ratios of all tokens that occur.
+
         Raises:
             InputError: If an argument is out of range, or a class has no token.
         """
@@ -70,13 +73,17 @@ class NaiveBayes:
             counts[int(label)].update(tokenize(text))
         if not all(counts):
             raise InputError("both classes need at least one text with a token")
-        seen = counts[0].keys() | counts[1].keys()
+        vocabulary = counts[0].keys() | counts[1].keys()
         no, yes = counts
-        shift = log(no.total() + smoothing * len(seen)) - log(yes.total() + smoothing * len(seen))
-        return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in seen})
+        shift = log(no.total() + smoothing * len(vocabulary)) - log(yes.total() + smoothing * len(vocabulary))
+        return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in vocabulary})
 
     def __call__(self, tokens: Sequence[Hashable]) -> Floats:
-        """Return the log ratios (n,) of tokens; 0 for unknown ones."""
+        """Return the log ratios (n,) of tokens; 0 for unknown ones.
+
+        Args:
+            tokens: Tokens as `tokenize` returns them (n,).
+        """
         return np.array([self.ratios.get(token, 0.0) for token in tokens], dtype=np.float64)
 
 

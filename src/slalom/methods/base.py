@@ -1,4 +1,4 @@
-"""What an explanation method is.
+"""The interface of explanation methods.
 
     plan(units, budget, ...)  -> QueryPlan       the queries to ask in advance, together with those of other texts
     explain(context)          -> MethodResult    a surrogate of the model around one text
@@ -32,7 +32,7 @@ class QueryContext(NamedTuple):
         units: Names of its units (n,).
         spans: Character spans of the units (n, 2).
         ask: Function from presence of units (m, n) to scores (m,) of the target; may be called any number of times.
-        budget: Largest number of distinct rows to ask.
+        budget: Largest number of distinct rows to query.
         empty: Whether the model accepts an empty input.
         seed: Seed of random choices.
     """
@@ -58,7 +58,7 @@ class MethodContext:
         scores: Their scores, (m,) or (m, n_classes).
         score: Score of the whole text, () or (n_classes,).
         target: Index of the class to explain, or "all".
-        budget: Largest number of rows to ask, those of the plan included.
+        budget: Largest number of rows to query, those of the plan included.
         seed: Seed of random choices.
         ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
     """
@@ -88,7 +88,11 @@ class MethodContext:
         return self.target
 
     def shared(self, effects: Floats) -> Floats:
-        """Return effects (n,) averaged over the units that share their parameters."""
+        """Return effects (n,) averaged over the units that share their parameters.
+
+        Args:
+            effects: One effect per unit (n,).
+        """
         types = self.units.type_of_unit
         return (np.bincount(types, effects) / np.bincount(types))[types]
 
@@ -99,7 +103,7 @@ class MethodResult(NamedTuple):
     Attributes:
         surrogate: Surrogate of the n units.
         lengths: Effect of the input length, added to the surrogate; None: no effect.
-        r2: R2 of the fit. None: computed on the rows that the method has asked by itself, or else on its plan.
+        r2: R2 of the fit. None: computed on the rows that the method has queried beyond its plan, or else on the plan.
         diagnosis: What is wrong, in one sentence; empty where nothing is.
         values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
         importances_se: Standard errors of its importances, of the same shape; None: unknown.
@@ -138,7 +142,7 @@ class Method(ABC):
 
     @abstractmethod
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the queries to ask in advance.
+        """Return the queries to send in advance.
 
         Args:
             units: Units of the text.
@@ -153,6 +157,9 @@ class Method(ABC):
 
         Args:
             context: The text, its model and the scores of the plan.
+
+        Returns:
+            A surrogate of the units, with its quality and standard errors where known.
 
         Raises:
             InputError: If the method does not support this model or target.

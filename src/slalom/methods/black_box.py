@@ -29,7 +29,7 @@ _REMOVED = "UNKWORDZ"  # LIME replaces a removed word by this
 @final
 @dataclass(frozen=True)
 class LeaveOneOut(BlackBoxMethod):
-    """The change of the score when each unit is removed; n + 1 queries, whatever the budget."""
+    """The change of the score when each unit is removed; n + 1 queries, independent of the budget."""
 
     name: str = "leave-one-out"
     summary: str = "the change of the score when each unit is removed"
@@ -145,7 +145,7 @@ class CaptumKernelShap(BlackBoxMethod):
         """Query all samples at once."""
         _need_empty(context, "captum's KernelShap")
         effects = _captum(context, "KernelShap")
-        return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has asked it: no new query
+        return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has queried it already
 
 
 @final
@@ -198,7 +198,7 @@ def _seeded(seed: int) -> Iterator[None]:
 def _need_empty(context: QueryContext, name: str) -> None:
     if not context.empty:
         raise InputError(
-            f"{name} compares with the empty text, which this model cannot be asked about;"
+            f"{name} compares with the empty text, which this model does not accept;"
             " use lime, ridge or leave-one-out, or a tokenizer with special tokens"
         )
 

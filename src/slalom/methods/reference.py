@@ -48,10 +48,10 @@ class NaiveBayes(WhiteBoxMethod):
     check: int = 100
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Look up the tokens."""
+        """Look up the tokens; InputError where the weights have no column for the target."""
         n_classes = len(next(iter(self.weights.values()), ()))
         if target >= n_classes:
-            raise InputError(f"Naive Bayes was given {n_classes} classes; the model's class {target} is not among them")
+            raise InputError(f"Naive Bayes has weights for {n_classes} classes, not for class {target} of the model")
         unknown = (0.0,) * n_classes
         tokens = reading.types.tolist() if model.tokenized else reading.names
         return np.array([self.weights.get(token, unknown)[target] for token in tokens])

@@ -42,7 +42,11 @@ _BUILT_IN = {method.name: method for method in BUILT_IN}
 
 @final
 class MethodTable(Mapping[str, Method]):
-    """Methods by name. Its repr is a table of what each does and needs."""
+    """Methods by name. Its repr is a table of what each does and needs.
+
+    Args:
+        methods: The methods by name, in the order of the table.
+    """
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = dict(methods)

@@ -1,4 +1,4 @@
-"""What is explained: models, adapters that make them of whatever the user has, and the engine that asks them.
+"""Models, the adapters that create them from user objects, and the query engine.
 
 `adapters()` lists the adapters, plugins included; `model_of` applies the one that matches.
 """

@@ -1,7 +1,7 @@
-"""What an adapter is: it turns one kind of thing that people have into a `Model`.
+"""The interface of adapters, which turn a classifier of some library into a `Model`.
 
-matches(thing)           -> bool     from the names of its classes, so that nothing heavy is imported to find out
-adapt(thing, options)    -> Model
+matches(model)           -> bool     by the names of its classes, without importing the library
+adapt(model, options)    -> Model
 
 An adapter declares which options it takes. The registry (`slalom.models.registry`) refuses the others.
 """
@@ -18,7 +18,7 @@ Output = Literal["logits", "probabilities", "log_odds", "scores"]
 
 @dataclass(frozen=True, eq=False)
 class ModelOptions:
-    """What can be said about a model besides the model itself. None stands for "not given" throughout.
+    """Options that describe a model. None means that an option is not set.
 
     Attributes:
         tokenizer: The tokenizer of a torch module.
@@ -36,18 +36,18 @@ class ModelOptions:
     device: str | None = None
     batch_size: int | None = None
 
-    def given(self) -> tuple[str, ...]:
-        """Return the names of the options that are given."""
+    def specified(self) -> tuple[str, ...]:
+        """Return the names of the options that are set."""
         return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
 class Adapter(ABC):
-    """Turns one kind of thing into a `Model`. Concrete adapters are final frozen dataclasses.
+    """Turns objects of one kind into a `Model`. Concrete adapters are final frozen dataclasses.
 
     Attributes:
         name: What it is called; for a plugin, the name of its entry point.
         summary: One line on what it adapts.
-        kind: The things that it adapts, in the plural, for messages: "scikit-learn classifiers".
+        kind: The objects that it adapts, in the plural, for messages: "scikit-learn classifiers".
         takes: The options that it takes, by their names in `ModelOptions`.
         extra: The optional dependencies that it needs, by the name of the extra; None where it needs none.
     """
@@ -60,26 +60,30 @@ class Adapter(ABC):
 
     @abstractmethod
     def matches(self, model: object) -> bool:
-        """Return whether this adapter is for a thing; it must be fast and import nothing (see `instance_of`)."""
+        """Return whether this adapter is for an object; it must be fast and import nothing (see `instance_of`).
+
+        Args:
+            model: Any object.
+        """
 
     @abstractmethod
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the model of a thing that matches.
+        """Return the model of an object that matches.
 
         Args:
-            model: The thing.
+            model: The object.
             options: All options; those that the adapter does not take are None.
 
         Raises:
-            InputError: The thing or an option cannot be used; the message says what to do.
+            InputError: The object or an option cannot be used; the message says what to do.
         """
 
 
-def instance_of(thing: object, package: str, name: str) -> bool:
-    """Return whether a thing is an instance of a class of a package, without importing the package.
+def instance_of(instance: object, package: str, name: str) -> bool:
+    """Return whether an object is an instance of a class of a package, without importing the package.
 
     Args:
-        thing: Any object.
+        instance: Any object.
         package: The top-level package that defines the class.
         name: The name of the class.
 
@@ -88,4 +92,4 @@ def instance_of(thing: object, package: str, name: str) -> bool:
         >>> instance_of(Decimal(1), "decimal", "Decimal"), instance_of(1.0, "decimal", "Decimal")
         (True, False)
     """
-    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(thing).__mro__)
+    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(instance).__mro__)

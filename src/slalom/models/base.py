@@ -1,4 +1,4 @@
-"""What a model is to slalom: a text becomes atoms, subsets of the atoms become inputs, a batch of inputs becomes outputs.
+"""The interface of models: a text becomes atoms, subsets of the atoms become inputs, a batch of inputs becomes outputs.
 
 read(text)                  -> Reading     its atoms
 reading.groups(keep)        -> inputs      for presence of atoms (m, n_atoms)
@@ -45,7 +45,7 @@ class Reading(ABC):
         spans: Where they are in the text, (n_atoms, 2).
         types: Equal numbers where the model sees the same thing, (n_atoms,).
         cut: Number of tokens that do not fit into the model.
-        empty: Whether the model can be asked about no atom at all.
+        empty: Whether the model accepts an input without any atom.
     """
 
     text: str
@@ -69,11 +69,11 @@ class Reading(ABC):
 
 
 class Model(ABC):
-    """A batch callable, and what the engine must know about it. Concrete models are final.
+    """A batch callable with the metadata that the engine needs. Concrete models are final.
 
     Attributes:
         head: What the outputs mean.
-        name: What to call the model in messages and results.
+        name: Name of the model in messages and results.
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
@@ -96,11 +96,20 @@ class Model(ABC):
         """
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
-        """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model."""
+        """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.
+
+        Args:
+            reading: A text as this model reads it.
+        """
         return self, reading
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_outputs)."""
+        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_outputs).
+
+        Args:
+            texts: Whole texts (n,).
+            outputs: The outputs of the model for them, (n, n_outputs).
+        """
         return self.head.decide(outputs)
 
     @abstractmethod
@@ -109,7 +118,11 @@ class Model(ABC):
 
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
-        """Prepare the model for queries, and restore it afterwards."""
+        """Prepare the model for queries, and restore it afterwards.
+
+        Returns:
+            A context manager; `submit` and `collect` are called inside it.
+        """
 
     @property
     def max_in_flight(self) -> int:
@@ -118,7 +131,11 @@ class Model(ABC):
 
     @abstractmethod
     def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch."""
+        """Return how many inputs of one length go into a batch.
+
+        Args:
+            length: Number of tokens of each input; 1 where the model reads strings.
+        """
 
     @abstractmethod
     def shrink(self) -> None:
@@ -140,10 +157,21 @@ class Model(ABC):
 
     @abstractmethod
     def collect(self, handle: Any) -> NDArray[Any]:
-        """Return the outputs (n_inputs, n_outputs) of a submitted batch, in host memory."""
+        """Return the outputs (n_inputs, n_outputs) of a submitted batch, in host memory.
+
+        Args:
+            handle: What `submit` returned.
+
+        Raises:
+            ModelError: The computation failed.
+        """
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
         """Return outputs as floats (n_inputs, n_outputs).
+
+        Args:
+            outputs: What `collect` returned.
+            n_inputs: Number of inputs of the batch.
 
         Raises:
             ModelError: The shape is another one, or a number is not finite.

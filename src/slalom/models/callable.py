@@ -42,7 +42,7 @@ class StringReading(Reading):
     Args:
         text: The text.
         spans: Spans of its units, (n, 2); atom i ends where the next one begins.
-        empty: Whether the model can be asked about an empty string.
+        empty: Whether the model accepts an empty string.
     """
 
     def __init__(self, text: str, spans: NDArray[np.int64], empty: bool) -> None:
@@ -58,11 +58,11 @@ class StringReading(Reading):
         keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
         return [InputGroup(np.arange(len(keep)), 1, lambda: (texts, keys))]
 
-    def _joined(self, kept: list[int]) -> str:
+    def _joined(self, numbers: list[int]) -> str:
         """Return the pieces with these numbers as one string."""
         parts: list[str] = []
         last = -1
-        for i in kept:
+        for i in numbers:
             if (
                 parts
                 and i != last + 1
@@ -84,7 +84,7 @@ class Function(Model):
         output: What it returns: "logits", "probabilities", "log_odds" or "scores".
         labels: Names of the classes, as `label_names` takes them. Default: their numbers.
         batch_size: Strings per call. Default: 256.
-        empty: Whether the callable can be asked about an empty string. Default: it is tried.
+        empty: Whether the callable accepts an empty string. Default: it is tried.
         independent: Whether the columns are independent labels instead of exclusive classes.
         name: What to call the model. Default: the callable's name.
         fingerprint: Returns a string that changes whenever the answers may. It is called only where a cache needs it.
@@ -197,7 +197,7 @@ class Function(Model):
                 raise ModelError(f'{self.name} must return one log odds a string for output="log_odds"; got {answer.shape}')
             return answer
         if self.output == "logits" and answer.shape[1] == 1:
-            raise ModelError(f'{self.name} returned one column: for one log odds a string say output="log_odds"')
+            raise ModelError(f'{self.name} returned one column: for one log odds per string pass output="log_odds"')
         if self.output in ("logits", "scores"):
             return answer
         return self._log_probabilities(answer)
@@ -233,7 +233,7 @@ class Function(Model):
 @final
 @dataclass(frozen=True)
 class CallableAdapter(Adapter):
-    """Any callable; the registry asks it last."""
+    """Any callable; the registry tries it last."""
 
     name: str = "callable"
     summary: str = "a function list[str] -> (n, n_classes); output= says what it returns"

@@ -24,12 +24,12 @@ from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.store import AnswerStore
 
 _MAX_CACHED = 500_000  # answers in memory
-_BUILD_TOKENS = 16_384  # tokens of small batches that are built in one go
+_BUILD_TOKENS = 16_384  # tokens of small batches that are built in a row
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
 class Queries(NamedTuple):
-    """What to ask about one text.
+    """Queries about one text.
 
     Attributes:
         reading: The text as the model reads it.
@@ -55,7 +55,7 @@ class Answers(NamedTuple):
 
 
 class QueryCost(NamedTuple):
-    """What an engine has spent so far.
+    """The cost of all queries of an engine so far.
 
     Attributes:
         inputs: Inputs that the model computed.
@@ -85,12 +85,12 @@ class _Batch(NamedTuple):
 
 
 class Engine:
-    """Asks one model, and caches its answers. Threads may share it; they wait for each other.
+    """Queries one model and caches its answers. Thread-safe: calls are serialised.
 
     Args:
         model: The model.
         cache: An SQLite file for the answers.
-        identity: A name for the model, where it has no identity of its own or one that is slow to compute. Change it whenever
+        identity: A name for the model, where it has no identity or one that is slow to compute. Change it whenever
             the model changes.
         progress: Whether to show a progress bar. Default: in a terminal or notebook, after two seconds.
 
@@ -105,7 +105,7 @@ class Engine:
         self._file, self._file_failed = None if cache is None else Path(cache), False
         if self._file is not None and self.identify() is None:
             raise InputError(
-                f"cache needs to know whose answers it holds, and {model.name} has no identity of its own;"
+                f"a cache file needs to identify the model, and {model.name} has no identity;"
                 " pass identity=, a name that you change whenever the model changes"
             )
         self._slots: dict[bytes, int] = {}  # from the digest of an input to its row in the table
@@ -121,16 +121,16 @@ class Engine:
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """Use an empty cache temporarily, e.g. for cold timings."""
+        """Use an empty cache temporarily, e.g. for cold timings. It is restored afterwards, unless the model has changed."""
         with self._lock:
-            kept, model_id = (self._slots, self._table), self._model_id
+            saved, model_id = (self._slots, self._table), self._model_id
             self.forget()
             try:
                 yield
             finally:
                 self.forget()
                 if self._model_id == model_id:
-                    self._slots, self._table = kept
+                    self._slots, self._table = saved
 
     @property
     def model_id(self) -> str | None:
@@ -139,7 +139,7 @@ class Engine:
 
     @property
     def cost(self) -> QueryCost:
-        """What has been spent so far."""
+        """The cost of all queries so far."""
         return QueryCost(self._inputs, self._tokens, self._seconds)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class Engine:
                 known, table = len(self._slots), self._slots
                 rows = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
                 pending[number].groups.append((group, rows))
-                if len(table) < known + len(keys):  # some were known, or come twice
+                if len(table) < known + len(keys):  # some are known already, or duplicates
                     fresh, at = np.unique(np.where(rows >= known, rows, -1), return_index=True)
                     fresh, at = fresh[fresh >= 0], at[fresh >= 0]
                     inputs = inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
@@ -215,17 +215,17 @@ class Engine:
             if len(self._table) < len(self._slots):
                 more = np.full((max(len(self._slots), 1024), self._table.shape[1]), np.nan)  # grows by doubling
                 self._table = np.concatenate([self._table, more])
-            where = np.concatenate(slots)
+            targets = np.concatenate(slots)
             joined = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [text for part in parts for text in part]
-            if store.load(self._table, names, where):
-                left = np.flatnonzero(np.isnan(self._table[where, 0]))
-                joined = joined[left] if isinstance(joined, np.ndarray) else [joined[i] for i in left]
-                names, where = [names[i] for i in left], where[left]
-            if len(where):
-                yield _Batch(joined, names, where, length)
+            if store.load(self._table, names, targets):
+                missing = np.flatnonzero(np.isnan(self._table[targets, 0]))
+                joined = joined[missing] if isinstance(joined, np.ndarray) else [joined[i] for i in missing]
+                names, targets = [names[i] for i in missing], targets[missing]
+            if len(targets):
+                yield _Batch(joined, names, targets, length)
 
     def _run(self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore) -> None:
-        """Compute all batches; while the model computes as many as it takes at a time, the next is built."""
+        """Compute all batches; the next one is built while the model computes those in flight."""
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
@@ -233,7 +233,7 @@ class Engine:
         in_flight: deque[tuple[_Batch, Any]] = deque()
 
         def collect() -> None:
-            """Take in the outputs of the oldest batch in flight."""
+            """Store the outputs of the oldest batch in flight."""
             batch, handle = in_flight.popleft()
             outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
             self._table[batch.slots] = outputs
@@ -290,9 +290,9 @@ class Engine:
         answered = np.zeros(n, dtype=bool)
         answered[: len(self._table)] = ~np.isnan(self._table[:n, 0])
         if not answered.all():
-            kept = [(key, slot) for key, slot in self._slots.items() if answered[slot]]
-            self._table = self._table[[slot for _, slot in kept]]
-            self._slots = {key: i for i, (key, _) in enumerate(kept)}
+            entries = [(key, slot) for key, slot in self._slots.items() if answered[slot]]
+            self._table = self._table[[slot for _, slot in entries]]
+            self._slots = {key: i for i, (key, _) in enumerate(entries)}
 
     def identify(self) -> str | None:
         """Return a string that identifies the model as it is now, and its settings; None where nothing does.
@@ -317,15 +317,15 @@ class Engine:
         except Exception as error:  # it may hash anything that is in the model
             if not needed:
                 return None
-            said = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise InputError(
-                f"cache needs to know whose answers it holds, and the identity of {self.model.name} could not be computed"
-                f" ({said}); pass identity=, a name that you change whenever the model changes"
+                f"a cache file needs to identify the model, and the identity of {self.model.name} could not be computed"
+                f" ({reason}); pass identity=, a name that you change whenever the model changes"
             ) from error
 
 
 def _built_together(batches: Iterator[_Batch]) -> Iterator[_Batch]:
-    """Yield the next batch, or several small ones: building them in a row is faster than in turns with the model."""
+    """Yield the next batch, or several small ones: building several in a row is faster than alternating with the model."""
     tokens = 0
     while tokens < _BUILD_TOKENS and (batch := next(batches, None)) is not None:
         tokens += batch.length * len(batch.slots)

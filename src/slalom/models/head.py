@@ -32,7 +32,7 @@ class Decision(NamedTuple):
 
     Attributes:
         label: The label that it gives; None where it gives none.
-        probabilities: Of all labels, (n_labels,); None where the outputs stand for none.
+        probabilities: Of all labels, (n_labels,); None where the outputs are not probabilities.
     """
 
     label: str | None
@@ -46,7 +46,7 @@ class Head:
     Attributes:
         kind: "classes", "labels" or "score".
         labels: Names of the classes, in the order of the outputs.
-        probabilistic: Whether the outputs stand for probabilities (logits, log odds). Margins and regression outputs do not.
+        probabilistic: Whether the outputs represent probabilities (logits, log odds). Margins and regression outputs do not.
     """
 
     kind: Literal["classes", "labels", "score"]
@@ -79,8 +79,8 @@ class Head:
                     f'target="all" needs exclusive classes, these labels are independent; {_choices(self.labels, "")}'
                 )
             return "all" if len(self.labels) > 2 else len(self.labels) - 1
-        every = self.kind == "classes" and len(self.labels) > 2 and "all" not in self.labels
-        return class_index(self.labels, target, also=', or "all"' if every else "")
+        takes_all = self.kind == "classes" and len(self.labels) > 2 and "all" not in self.labels
+        return class_index(self.labels, target, also=', or "all"' if takes_all else "")
 
     @property
     def scale(self) -> str:
@@ -88,9 +88,12 @@ class Head:
         return "log odds" if self.probabilistic else "decision value" if len(self.labels) > 1 else "output"
 
     def decide(self, outputs: Floats) -> list[Decision]:
-        """Return the decisions that outputs (n, n_outputs) stand for: the label with the highest output, all probabilities.
+        """Return the decisions for outputs (n, n_outputs): the label with the highest output, and all probabilities.
 
-        A model with one number and one label decides nothing unless the number stands for a probability.
+        A model with one number and one label makes no decision unless the number represents a probability.
+
+        Args:
+            outputs: Outputs of the model, (n, n_outputs).
         """
         shares = self.probabilities(outputs)
         if self.kind == "score":
@@ -134,7 +137,10 @@ class Head:
         return score
 
     def probabilities(self, outputs: Floats) -> Floats | None:
-        """Return the probabilities (n, n_labels) that outputs (n, n_outputs) stand for; None where they stand for none.
+        """Return the probabilities (n, n_labels) of outputs (n, n_outputs); None where the outputs do not represent any.
+
+        Args:
+            outputs: Outputs of the model, (n, n_outputs).
 
         Example:
             >>> Head("score", ("no", "yes")).probabilities(np.array([[0.0], [np.log(3.0)]])).round(6).tolist()
@@ -210,7 +216,7 @@ def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
             return numbers.index(float(target))
         if numbers is None and isinstance(target, (int, np.integer)) and 0 <= target < len(labels):
             return int(target)
-    raise InputError(f"target {target!r} is no class of this model; {_choices(labels, also)}")
+    raise InputError(f"target {target!r} is not a class of this model; {_choices(labels, also)}")
 
 
 def _choices(labels: Sequence[str], also: str) -> str:

@@ -1,4 +1,4 @@
-"""From what the user has to a `Model`: the first adapter that matches.
+"""From a user object to a `Model`: the first adapter that matches.
 
     Model            taken as it is
     saved            a path or hub name, or nothing
@@ -30,7 +30,11 @@ _ADVICE = {"device": "move the model itself before explaining it"}
 
 @final
 class AdapterTable(Mapping[str, Adapter]):
-    """Adapters by name, in the order in which they are tried; printed, it is a table of what each takes and needs."""
+    """Adapters by name, in the order in which they are tried. Its repr is a table of what each takes and needs.
+
+    Args:
+        adapters: The adapters, in that order.
+    """
 
     def __init__(self, adapters: Iterable[Adapter]) -> None:
         self._adapters = {adapter.name: adapter for adapter in adapters}
@@ -83,7 +87,7 @@ def model_of(
     device: str | None = None,
     batch_size: int | None = None,
 ) -> Model:
-    """Return the `Model` of whatever the user has.
+    """Return the `Model` of a user object.
 
     Args:
         model: Anything that an adapter matches; a `Model` is returned as it is.
@@ -103,10 +107,10 @@ def model_of(
     """
     options = ModelOptions(tokenizer, output, labels, precision, device, batch_size)
     if isinstance(model, Model):
-        _refuse(options.given(), "a Model, which has its options already")
+        _refuse(options.specified(), "a Model, which has its options already")
         return model
     adapter = _adapter_of(model)
-    _refuse([option for option in options.given() if option not in adapter.takes], adapter.kind)
+    _refuse([option for option in options.specified() if option not in adapter.takes], adapter.kind)
     return adapter.adapt(model, options)
 
 

@@ -58,14 +58,14 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
 
     name = type(estimator).__name__
     if not is_classifier(estimator):
-        raise InputError(f"{name} is no classifier; give a scikit-learn classifier or a pipeline that ends with one")
+        raise InputError(f"{name} is not a classifier; give a scikit-learn classifier or a pipeline that ends with one")
     try:
         check_is_fitted(estimator)
     except NotFittedError as error:
         raise InputError(f"{name} is not fitted; call fit before explaining it") from error
     labels, several = _labels(name, estimator)
     if len(labels) < 2:
-        raise InputError(f"{name} knows one class only, {labels[0]!r}: it decides nothing; fit it on at least two")
+        raise InputError(f"{name} has only one class, {labels[0]!r}; fit it on at least two")
     function, output = _scores(name, estimator, len(labels), several)
     return Function(
         function,
@@ -130,7 +130,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
         return (lambda texts: _probabilities(chance(texts), several)), "probabilities"
     if decide is None:
         raise InputError(
-            f"{name} has neither predict_proba nor decision_function, only labels: nothing changes by degrees; use one that"
+            f"{name} has neither predict_proba nor decision_function, only labels, which do not change by degrees; use one that"
             ' gives probabilities (for a VotingClassifier voting="soft")'
         )
     width = np.asarray(_call(name, decide, ["a"])).reshape(1, -1).shape[1]

@@ -21,7 +21,7 @@ from slalom.errors import InputError
 
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
 _KEYS_PER_SELECT = 500  # keys in one SELECT
-_ADVICE = {  # by what SQLite says
+_ADVICE = {  # by SQLite message
     "locked": "wait for the other process that uses it, or name another file",
     "readonly": "make the file and its folder writable, or name another file",
     "full": "free some space, or name a file on another disk",
@@ -172,7 +172,7 @@ class AnswerStore:
 
 
 def _advice(error: Exception) -> str:
-    return next((advice for said, advice in _ADVICE.items() if said in str(error)), "name another file")
+    return next((advice for symptom, advice in _ADVICE.items() if symptom in str(error)), "name another file")
 
 
 def _packed(key: bytes, outputs: Floats) -> bytes:

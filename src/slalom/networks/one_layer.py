@@ -1,4 +1,4 @@
-"""One layer of attention as a whole classifier: small enough to be explained with pencil and paper.
+"""One layer of attention as a whole classifier: small enough for exact explanations.
 
     e_t = E[x_t] + p_t            x = [CLS] and the words, cut or filled up with [UNK] to max_position_embeddings
     a_t = softmax_t(q . k_t / sqrt(d)),    q = W_q e_CLS,  k_t = W_k e_t,  v_t = W_v e_t        in each head
@@ -102,11 +102,19 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         return self.embedding
 
     def per_head(self, layer: nn.Linear) -> torch.Tensor:
-        """Return the matrix of a layer per head, (heads, size, hidden)."""
+        """Return the matrix of a layer per head, (heads, size, hidden).
+
+        Args:
+            layer: The query, key or value layer.
+        """
         return layer.weight.view(self.config.num_attention_heads, -1, self.config.hidden_size)
 
     def vectors(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return e (m, positions, hidden): word vectors and positions, cut or filled up."""
+        """Return e (m, positions, hidden): word vectors and positions, cut or filled up.
+
+        Args:
+            input_ids: Token ids (m, length).
+        """
         longest = self.config.max_position_embeddings
         words: torch.Tensor = self.embedding(input_ids[:, :longest])
         missing = longest - words.shape[1]
@@ -116,7 +124,11 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         return words + torch.as_tensor(positions(longest, self.config.hidden_size), dtype=words.dtype, device=words.device)
 
     def of_vectors(self, e: torch.Tensor) -> torch.Tensor:
-        """Return f (m, classes) of vectors e (m, positions, hidden), the first of which is that of [CLS]."""
+        """Return f (m, classes) of vectors e (m, positions, hidden), the first of which is that of [CLS].
+
+        Args:
+            e: Vectors (m, positions, hidden).
+        """
         heads, size = self.config.num_attention_heads, self.config.head_size
         query = self.query(e[:, 0]).view(len(e), heads, size)
         reach = torch.einsum("mhs,hsd->mhd", query, self.per_head(self.key)) / size**0.5
@@ -127,7 +139,13 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
-        """Return the logits (m, classes) of token ids (m, length) that start with [CLS]; `attention_mask` is not used."""
+        """Return the logits (m, classes) of token ids (m, length) that start with [CLS]; `attention_mask` is not used.
+
+        Args:
+            input_ids: Token ids (m, length).
+            attention_mask: Not used.
+            **options: Not used.
+        """
         answer: Any = self.of_vectors(self.vectors(input_ids))
         return SequenceClassifierOutput(logits=answer)
 

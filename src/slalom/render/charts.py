@@ -163,7 +163,7 @@ def name_places(chart: Chart, size: tuple[float, float], name_sizes: Floats) -> 
     """
     drawn = [chart.shares(list(zip(curve.x, curve.y, strict=True))) * size for curve in chart.curves]
     places: list[NamePlace | None] = [None] * len(drawn)
-    column = [i for i, there in enumerate(chart.in_column()) if there]
+    column = [i for i, in_column in enumerate(chart.in_column()) if in_column]
     heights = spread([drawn[i][-1, 1] for i in column], LINE_HEIGHT, 0.0, size[1])
     left, half = size[0] + _COLUMN, name_sizes[:, 1] / 2
     for i, y in zip(column, heights, strict=True):
@@ -255,10 +255,10 @@ def seconds_chart(compared: Compared, measure: str) -> Chart:
     return _filled(chart, compared, measure, points)
 
 
-def _against(compared: Compared, measure: str, what: str, x_label: str) -> Chart:
+def _against(compared: Compared, measure: str, x_name: str, x_label: str) -> Chart:
     """Return the chart of a measure against something on a logarithmic axis, still without curves."""
     return Chart(
-        title=f"{measure.replace('_', ' ').capitalize()} against {what}",
+        title=f"{measure.replace('_', ' ').capitalize()} against {x_name}",
         subtitle=f"{MEASURES[measure][1]}; {_texts(compared)}; bars are 95% intervals",
         x_label=x_label,
         y_label=measure_label(measure),

@@ -7,7 +7,7 @@ apart with any kind of colour blindness. A score t in [-1, 1] lies behind its te
 
 and `wash` is so small that ink is readable on all of them (contrast of at least 4.5, WCAG AA).
 
-Methods side by side: ours, as the registry lists them, in strong colours; every other method in a quiet one that depends on
+Methods side by side: ours, as the registry lists them, in strong colours; every other method in a muted one that depends on
 nothing but its name.
 """
 
@@ -27,7 +27,7 @@ Colour: TypeAlias = tuple[float, float, float]  # red, green, blue, 0 to 1
 _READABLE = 5.0  # contrast of coloured text; 4.5 on paper and a little more for tinted rows
 _OUR_NAMES = tuple(method.name for method in OURS)
 _OTHER_NAMES = tuple(method.name for method in BUILT_IN if method.name not in _OUR_NAMES)
-_GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 lie far apart
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are far apart
 
 
 def _rgb(hexadecimal: str) -> Colour:

@@ -53,15 +53,15 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
     line.append(f"{kind} of {about}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
-    wide = not screen.is_terminal  # a pipe has no width: long lines stay whole
+    wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
     for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
         screen.print(part, soft_wrap=wide)
     screen.print(_table(e, effect, top, screen.width))
-    many = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
+    listed = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
     within = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
-    what = f"removal: by how much the {kind} of {about} falls without it"
-    what = what if e.signed else f"{e.method}: how much it counts, neither for nor against {about}"
-    screen.print(Text(f"{many}{what}{within}", "dim"), soft_wrap=wide)
+    meaning = f"removal: by how much the {kind} of {about} falls without it"
+    meaning = meaning if e.signed else f"{e.method}: how much it counts, neither for nor against {about}"
+    screen.print(Text(f"{listed}{meaning}{within}", "dim"), soft_wrap=wide)
     if e.length_effect is not None:
         slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
         length_note = f"of which due to length alone: {_signed(slope, float(np.abs(effect).max()))} per token"
@@ -71,12 +71,18 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
         screen.print(Text(f"note: {remark}"), soft_wrap=wide)
 
 
-def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
-    """Return the text with its units coloured by their effect (n,); few: in sixteen colours."""
+def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
+    """Return the text with its units coloured by their effect (n,).
+
+    Args:
+        e: The explanation.
+        effect: Effect of each unit (n,).
+        sixteen: Whether the terminal has sixteen colours only.
+    """
     line = Text(_harmless(e.text))
-    ramps = (_FOR_16, _AGAINST_16) if few else (_FOR, _AGAINST)
+    ramps = (_FOR_16, _AGAINST_16) if sixteen else (_FOR, _AGAINST)
     if not e.signed:
-        ramps = ((_NEUTRAL_16 if few else _NEUTRAL),) * 2
+        ramps = ((_NEUTRAL_16 if sixteen else _NEUTRAL),) * 2
     for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
         if abs(share) >= _LEAST and stop > start:
             line.stylize(ramps[share < 0][min(int(abs(share) * 4), 3)], start, stop)
@@ -86,7 +92,7 @@ def coloured(e: Explanation, effect: Floats, few: bool = False) -> Text:
 def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
     """Return the strongest units, in as many columns as there is room for.
 
-    Value and importance are left out where they are not told apart.
+    Value and importance are left out where they are not determined separately.
     """
     chosen = np.argsort(-np.abs(effect), kind="stable")[:top]
     column = e.column()
@@ -142,7 +148,7 @@ def _harmless(text: str) -> str:
 
 
 def quality(e: Explanation) -> str:
-    """Return one line on how well the explanation predicts the model, and what it took."""
+    """Return one line on how well the explanation predicts the model, and what it cost."""
     took = f"{e.queries} queries, {e.seconds:.2g} s"
     if not e.signed:
         return took

@@ -43,6 +43,9 @@ class Failure:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Failure":
         """Return the failure of a dictionary made by `to_dict`.
 
+        Args:
+            saved: The dictionary.
+
         Raises:
             InputError: It is something else, of another version, or lacks a part.
         """
@@ -187,6 +190,9 @@ def load(path: str | Path) -> Explanation | Explanations:
 
 def restored(saved: Any) -> Explanation | Failure:
     """Return the explanation or the failure of a dictionary made by `to_dict`.
+
+    Args:
+        saved: The dictionary.
 
     Raises:
         InputError: It is something else, of another version, or lacks a part.

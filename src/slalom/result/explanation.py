@@ -40,7 +40,7 @@ class Explanation(Document):
         text: The text.
         units: Names of the units (n,).
         spans: First and last character (exclusive) of each unit in the text (n, 2).
-        surrogate: The fitted surrogate: a Slalom, or an Additive where the method says that effects add up; values are then the
+        surrogate: The fitted surrogate: a Slalom, or an Additive where the method is additive; values are then the
             effects, importances and weights are 0.
         score: The model's own score of the text*: log odds of the target, or one centred logit per class.
         target: Label of the explained class, or "all".
@@ -51,7 +51,7 @@ class Explanation(Document):
         sizes: Number of tokens of each unit (n,).
         method: Name of the method.
         seed: Seed of all random choices.
-        queries: Number of different queries that the model was asked.
+        queries: Number of distinct queries.
         tokens: Number of tokens in those queries.
         seconds: Time that it took.
         values_se: Standard errors of the values (n,)*: how far they may be from those of very many queries with the same
@@ -62,7 +62,7 @@ class Explanation(Document):
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
         probabilities: Probabilities that the model gives the whole text (n_labels,); None where it gives none.
-        scale: What the score is: "log odds", or "decision value" or "output" where it stands for no probability.
+        scale: What the score is: "log odds", or "decision value" or "output" where it does not represent a probability.
         held_out: The queries that `fidelity` is computed from; None where there are none.
         cut: Number of tokens of the text that the model cannot see.
         diagnosis: What went wrong, in plain words; empty otherwise.
@@ -212,7 +212,7 @@ class Explanation(Document):
 
     @property
     def additive(self) -> bool:
-        """Whether units act (nearly) independently of each other, so that value and importance cannot be told apart.
+        """Whether units act (nearly) independently of each other, so that value and importance cannot be determined separately.
 
         So it is where the background has nearly all the attention: only the product of value and weight matters then, and
         values are huge.
@@ -363,7 +363,7 @@ class Explanation(Document):
         return str(self.fidelity)
 
     def unit_text(self, i: int, effect: Floats) -> str:
-        """Return the numbers of a unit as text; value and importance only where they can be told apart.
+        """Return the numbers of a unit as text; value and importance only where they are determined.
 
         Args:
             i: Index of the unit.
@@ -405,7 +405,7 @@ class Explanation(Document):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
 
-        Value, importance and linear scores are NaN where they cannot be told apart. Where all classes are explained, scores
+        Value, importance and linear scores are NaN where they are not determined. Where all classes are explained, scores
         have one column per class, such as "removal[positive]".
 
         Raises:

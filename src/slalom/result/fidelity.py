@@ -30,7 +30,7 @@ class Quality(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """R2 as text. Where the answers hardly vary it may be minus a million, which says no more than "below -10"."""
+        """R2 as text. Where the answers hardly vary it may be minus a million, which is shown as "below -10"."""
         return "undefined" if self.r2 is None else f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
 
     @property

@@ -45,7 +45,11 @@ def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
 
 @cache
 def versions(*packages: str) -> Mapping[str, str]:
-    """Return the versions of packages, by name, for those that are installed."""
+    """Return the versions of the packages that are installed, by name.
+
+    Args:
+        *packages: Names of distributions.
+    """
     installed = {}
     for package in packages:
         try:

@@ -33,4 +33,4 @@ def remarks(e: Any) -> Iterator[str]:
         yield f"What this explanation predicts {useless} is further from the model's answers than their mean is."
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if steady:
-        yield f"The model's answers {steady} hardly vary, so that R2 says little there; the error is below {NEGLIGIBLE}."
+        yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."

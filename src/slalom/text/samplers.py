@@ -70,10 +70,10 @@ class Pairs(Sampler):
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return at most `budget` distinct pairs."""
-        place = np.unique(types, return_index=True)[1]
-        n, full = len(place), comb(len(place), 2)
+        first_of_type = np.unique(types, return_index=True)[1]
+        n, full = len(first_of_type), comb(len(first_of_type), 2)
         if n == 1:
-            return _uniform(np.arange(len(types))[None] == place[0])
+            return _uniform(np.arange(len(types))[None] == first_of_type[0])
         chosen = np.arange(full) if full <= budget else rng.choice(full, budget, replace=False)
         # Pair p is in row i of the upper triangle, whose first pair has the number i (2n - i - 1) / 2.
         starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2
@@ -81,7 +81,7 @@ class Pairs(Sampler):
         second = chosen - starts[first] + first + 1
         keep = np.zeros((len(chosen), len(types)), dtype=bool)
         rows = np.arange(len(chosen))
-        keep[rows, place[first]] = keep[rows, place[second]] = True
+        keep[rows, first_of_type[first]] = keep[rows, first_of_type[second]] = True
         return _uniform(keep)
 
 
@@ -204,16 +204,16 @@ def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
 
 def _subsets(n: int, k: int, m: int, rng: np.random.Generator) -> Keep:
     """Return m distinct subsets of k of n units, m <= comb(n, k)."""
-    few = min(k, n - k)
-    if (total := comb(n, few)) <= max(4 * m, 64):
-        every = np.array(list(combinations(range(n), few)), dtype=np.int64).reshape(total, few)
-        chosen = _without(n, every[rng.permutation(total)[:m]])
+    smaller = min(k, n - k)
+    if (total := comb(n, smaller)) <= max(4 * m, 64):
+        subsets = np.array(list(combinations(range(n), smaller)), dtype=np.int64).reshape(total, smaller)
+        chosen = _without(n, subsets[rng.permutation(total)[:m]])
     else:
         chosen = np.zeros((0, n), dtype=bool)
         while len(chosen) < m:
-            more = _without(n, _blocks(n, few, m - len(chosen) + 4, rng))
+            more = _without(n, _blocks(n, smaller, m - len(chosen) + 4, rng))
             chosen = distinct(np.concatenate([chosen, more]))[0][:m]
-    return chosen if few == n - k else ~chosen
+    return chosen if smaller == n - k else ~chosen
 
 
 def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -225,10 +225,10 @@ def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int6
     return np.asarray(decks[:, : hands * k].reshape(-1, k)[:m])
 
 
-def _without(n: int, gone: NDArray[np.int64]) -> Keep:
+def _without(n: int, removed: NDArray[np.int64]) -> Keep:
     """Return presence (m, n) without the units listed in each row (m, k)."""
-    keep = np.ones((len(gone), n), dtype=bool)
-    keep.reshape(-1)[gone + n * np.arange(len(gone))[:, None]] = False
+    keep = np.ones((len(removed), n), dtype=bool)
+    keep.reshape(-1)[removed + n * np.arange(len(removed))[:, None]] = False
     return keep
 
 

@@ -114,7 +114,7 @@ def _ends(text: str, start: int, stop: Any) -> bool:
 
 
 def _abbreviated(text: str, start: int, end: int, after: int) -> bool:
-    """Return whether the full stop at `end` belongs to the word before it; the text goes on at `after`."""
+    """Return whether the full stop at `end` belongs to the word before it; the text continues at `after`."""
     last = _LAST.search(text, max(start, end - _REACH), end)
     if last is None:
         return False

@@ -5,7 +5,7 @@
 An *atom* is the smallest part that can be removed from the model's input: a token, or a piece of the string. A *unit* is one or
 more atoms: a token, a word, a sentence. `unit_of_atom[t]` is the unit of atom t, so that presence of units (m, n) becomes
 presence of atoms by `keep[:, unit_of_atom]`. `type_of_unit[i]` is the parameter of unit i: with the kind "type" equal tokens
-share one, and counts of parameters are fitted. Every occurrence is a unit of its own, whatever the kind.
+share one, and counts of parameters are fitted. Every occurrence is a separate unit, for every kind.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,11 @@ class Units:
         return int(self.type_of_unit.max(initial=-1)) + 1
 
     def atoms(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the presence of atoms (m, T) for the presence of units (m, n)."""
+        """Return the presence of atoms (m, T) for the presence of units (m, n).
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         return keep if len(self.unit_of_atom) == len(self) else keep[:, self.unit_of_atom]
 
     @property
@@ -58,11 +62,19 @@ class Units:
         return np.bincount(self.unit_of_atom, minlength=len(self)).astype(np.int64)
 
     def lengths(self, keep: NDArray[np.bool_]) -> Index:
-        """Return the number of atoms (m,) for the presence of units (m, n)."""
+        """Return the number of atoms (m,) for the presence of units (m, n).
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
 
     def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64] | csr_array:
-        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present."""
+        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present.
+
+        Args:
+            keep: Presence of units (m, n).
+        """
         shape = len(keep), self.n_types
         sparse = 8 * np.count_nonzero(keep) <= keep.size
         if self.n_types == len(self) and not sparse:
@@ -85,6 +97,9 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         names: Names of the atoms (T,).
         spans: Character spans of the atoms (T, 2).
         types: Types of the atoms (T,); equal atoms have equal numbers.
+
+    Returns:
+        The units, in the order of the text.
 
     Raises:
         InputError: If there is no such kind.

@@ -1,4 +1,4 @@
-"""What is known exactly: models whose explanation has a closed form.
+"""Models whose explanation is known in closed form.
 
 attention            one layer of attention and its closed forms (second paper)
 slalom_transformer   a transformer whose log odds are a chosen SLALOM (Proposition 5.1 of the first paper)

@@ -19,7 +19,7 @@ class Oracle:
         values: Value of each word. Default: 0.
         importances: Importance of each word. Default: 0.
         background: Value and importance of the background; None for none.
-        asked: Every string that it was called with, in order.
+        received: Every string that it was called with, in order.
 
     Example:
         >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
@@ -30,16 +30,24 @@ class Oracle:
     values: Mapping[str, float]
     importances: Mapping[str, float]
     background: tuple[float, float] | None = None
-    asked: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
-        """Return the SLALOM of a list of words."""
+        """Return the SLALOM of a list of words.
+
+        Args:
+            words: The words of a text (n,).
+        """
         values = [self.values.get(word, 0.0) for word in words]
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), and record the texts."""
-        self.asked += texts
+        """Return the log odds (n,), and record the texts.
+
+        Args:
+            texts: Texts (n,); words are separated by blanks.
+        """
+        self.received += texts
         answers = []
         for text in texts:
             words = text.split()
@@ -67,7 +75,14 @@ class Failing:
     answered: int = 0
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), or raise."""
+        """Return the log odds (n,), or raise.
+
+        Args:
+            texts: Texts (n,).
+
+        Raises:
+            BaseException: `error`, once more than `after` texts would have been answered.
+        """
         if self.answered + len(texts) > self.after:
             raise self.error
         self.answered += len(texts)

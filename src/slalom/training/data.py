@@ -84,6 +84,9 @@ def read_labelled(source: str | Path, *, text: str = "text", label: str = "label
         label: Column of the labels.
         split: Split of a data set.
 
+    Returns:
+        Texts and labels of all rows that have both.
+
     Raises:
         InputError: If the source cannot be read, a column is missing, or no row has both text and label.
     """

@@ -72,18 +72,21 @@ def train(
         progress: Whether to show a progress bar.
         command: Command line to quote in the model card.
 
+    Returns:
+        The folder, the accuracies and the training time.
+
     Raises:
         InputError: If the data has one class only, or the folder holds something else.
         ModelError: If the training diverges.
         Stopped: If it is interrupted by Ctrl-C; the same call resumes.
     """
     recipe, out = recipe or Recipe(), Path(out)
-    place = _device(device)
+    chosen_device = _device(device)
     if len(data.names) < 2:
         raise InputError(f"training needs texts of at least two classes; {data.source} has only {data.names[0]!r}")
     test = None if test is None else test.named(data.names)
     _check_folder(out, fresh)
-    run = _Run(data, out, recipe, place, fresh, progress)
+    run = _Run(data, out, recipe, chosen_device, fresh, progress)
     _check_writing(out)
     with _stoppable() as stopping:
         run.go(stopping)
@@ -343,12 +346,12 @@ def _accuracy(answers: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def _device(name: str | None) -> torch.device:
-    place = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        torch.zeros(1, device=place)
-        return torch.device(place)
+        torch.zeros(1, device=device)
+        return torch.device(device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {place!r} cannot be used: {one_line(error)}; try 'cpu'") from error
+        raise InputError(f"device {device!r} cannot be used: {one_line(error)}; try 'cpu'") from error
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def test_classes_are_chosen_by_label_or_index():
         assert np.array_equal(at[:, 0], e.values[:, column])
     lines = np.array(artist(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
     assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * 1.96 * e.values_se[:, 1])
-    with pytest.raises(InputError, match="target 'x' is no class of this model"):
+    with pytest.raises(InputError, match="target 'x' is not a class of this model"):
         e.plot.scatter(target="x")
 
 

@@ -52,9 +52,9 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
     fitter = Joint() if fitter is None else fitter
     problem = Problem.of(counts, scores, weights)
     power = problem.power
-    problem, found = problem.scaled(power), None
+    problem, result = problem.scaled(power), None
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = fitter.solve(problem)
-    if found is None or not np.isfinite(found.loss):
-        found = problem.constant(_FAILED, kind=fitter.surrogate)
-    return problem.unscaled(found, power)
+        result = fitter.solve(problem)
+    if result is None or not np.isfinite(result.loss):
+        result = problem.constant(_FAILED, kind=fitter.surrogate)
+    return problem.unscaled(result, power)

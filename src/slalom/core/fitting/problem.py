@@ -93,9 +93,9 @@ class Problem:
         """Return the problem with scores divided by 2**power; scores of rows without a weight become 0."""
         if not power and not exponent(self.scores):
             return self
-        seen = (self.weights > 0).reshape(-1, *[1] * (self.scores.ndim - 1))
+        weighted = (self.weights > 0).reshape(-1, *[1] * (self.scores.ndim - 1))
         largest = float(times_power(np.asarray(self.largest), -power))
-        return replace(self, scores=times_power(np.where(seen, self.scores, 0.0), -power), largest=largest)
+        return replace(self, scores=times_power(np.where(weighted, self.scores, 0.0), -power), largest=largest)
 
     @cached_property
     def counts(self) -> Floats:
@@ -224,32 +224,32 @@ class Problem:
         model = kind.constant(self.table.shape[1], self.level, self.empty_rows)
         return self.fitted(model, converged=True, iterations=0, note=note)
 
-    def unscaled(self, found: "Fit", power: int) -> "Fit":
+    def unscaled(self, fit: "Fit", power: int) -> "Fit":
         """Return a fit of these scores as one of the scores times 2**power; the loss may then be infinite or 0.
 
         Where its parameters overflow, or so many underflow that it is worse than the mean score, it becomes the mean score.
         """
         if not power:
-            return found
+            return fit
 
         def r2(model: Surrogate) -> float:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self.r2(self.mean_square(times_power(model(self.counts), -power) - self.scores))
 
-        model = found.model.rescaled(power)
-        if model is None or not r2(model) >= min(found.r2 - _SHOWS, 0.0):
-            found = self.constant(_TOO_LARGE, type(found.model))
-            model = found.model.rescaled(power, _LARGEST)  # a mean exceeds that by rounding alone
+        model = fit.model.rescaled(power)
+        if model is None or not r2(model) >= min(fit.r2 - _SHOWS, 0.0):
+            fit = self.constant(_TOO_LARGE, type(fit.model))
+            model = fit.model.rescaled(power, _LARGEST)  # a mean exceeds that by rounding alone
             assert model is not None
-        values_se, background_se = found.values_se, found.background_se
+        values_se, background_se = fit.values_se, fit.background_se
         if values_se is not None:
             values_se = times_power(values_se, power)
         if background_se is not None:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
-        actual, loss = r2(model), float(times_power(np.asarray(found.loss), 2 * power))
-        share = found.r2 if abs(actual - found.r2) <= _SHOWS else actual
+        actual, loss = r2(model), float(times_power(np.asarray(fit.loss), 2 * power))
+        share = fit.r2 if abs(actual - fit.r2) <= _SHOWS else actual
         return _with_finite_errors(
-            replace(found, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
+            replace(fit, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
         )
 
     def mean_square(self, residual: Floats) -> float:
@@ -261,7 +261,7 @@ class Problem:
     def undetermined(self) -> str:
         """Return the reason why no fitter can determine all parameters from these data; empty where there is none."""
         if self.rows_alike:
-            return "All rows of counts are alike, so nothing can be said about single units; vary the queries."
+            return "All rows of counts are alike, so single units cannot be determined; vary the queries."
         if self.steady:
             return "The scores are the same for every row: the model is constant on these queries, importances are arbitrary."
         if not self.alike.any():
@@ -345,7 +345,7 @@ def _with_finite_errors(fit: Fit) -> Fit:
 
 
 def all_finite(*arrays: Any) -> bool:
-    """Return whether all numbers are finite; None stands for no numbers."""
+    """Return whether all numbers are finite; None counts as finite."""
     return all(array is None or bool(np.isfinite(array).all()) for array in arrays)
 
 
@@ -355,7 +355,11 @@ class Fitter(ABC):
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
 
     def seeded(self, seed: int) -> "Fitter":
-        """Return the fitter with this seed; a fitter without randomness returns itself."""
+        """Return the fitter with this seed; a fitter without randomness returns itself.
+
+        Args:
+            seed: Seed of random choices.
+        """
         return self
 
     @abstractmethod
@@ -364,4 +368,10 @@ class Fitter(ABC):
 
         `slalom.core.fit` scales scores of extreme size to about one before. If this raises an ArithmeticError or returns a loss
         that is not finite, it falls back on the mean score.
+
+        Args:
+            problem: Counts, scores and weights.
+
+        Raises:
+            ArithmeticError: The fit leaves the range of floats.
         """

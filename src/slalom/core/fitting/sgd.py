@@ -50,7 +50,7 @@ _SHORT = 4  # units per row up to which a step with all rows takes hardly longer
 _FALL = 1 / 5  # short rows: an epoch that does not reduce the loss to this share is the last one
 _LEFT_START = 0.9  # the loss below which minibatches have left the start, a saddle where single units have little effect
 _DIVERGED = 2.0  # the loss above which minibatches have diverged
-_LAST = (4, 0.02)  # L-BFGS ends after so many steps without that relative fall of the loss
+_LAST = (4, 0.02)  # number of steps and relative fall of the loss: L-BFGS ends after that many steps without it
 _HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
 _LONGER = 4  # factor of the number of steps in these cases
 _EXACT = 32  # units up to which a perfect fit takes no time, and may be what the few rows were chosen for
@@ -74,7 +74,7 @@ class Sgd(Fitter):
         optimizer: "adam" or "sgd".
         tolerance: The fit has converged when the loss is below this share of the scores' variance.
         patience: Steps without a gain after which the learning rate is halved.
-        halvings: The fit has also converged after so many halvings, or when one has gained little.
+        halvings: The fit has also converged after this many halvings, or when one has gained little.
         seed: Of the order of the rows; the same seed gives the same fit.
 
     Raises:

@@ -3,9 +3,9 @@
     AttentionMean       mean over layers l and heads h of A_lh[r, i]
     AttentionRollout    row r of (A_L / 2 + I / 2) ... (A_1 / 2 + I / 2),   A_l the mean over heads
 
-Rollout is that of Abnar & Zuidema 2020; the identity stands for the residual connections. The reading position r is the last
+Rollout is that of Abnar & Zuidema 2020; the identity represents the residual connections. The reading position r is the last
 token of a decoder (where no position looks ahead), else the tokenizer's [CLS] wherever it stands, else the first position.
-Attention has no sign and does not know the target.
+Attention has no sign and does not depend on the target.
 """
 
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ def relevance(run: ForwardPass, target: int, epsilon: float, constant: bool) -> 
     hooks = [(module, hook) for module in leaves if (hook := _hook(module, epsilon)) is not None]
     first = _first(net)
     if first is None or len(hooks) < len(leaves):
-        raise InputError(f"attnlrp knows BERT, DistilBERT and GPT-2 sequence classifiers; got {type(run.network).__name__}")
+        raise InputError(f"attnlrp supports BERT, DistilBERT and GPT-2 sequence classifiers; got {type(run.network).__name__}")
     entered: list[torch.Tensor] = []
 
     def enter(module: Any, args: tuple[torch.Tensor, ...]) -> torch.Tensor:

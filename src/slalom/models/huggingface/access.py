@@ -1,4 +1,4 @@
-"""From any model to the torch classifier below it, for what looks inside: gradients, attention, closed forms."""
+"""The torch classifier inside any model, for gradients, attention and closed forms."""
 
 from slalom.errors import InputError
 from slalom.models.base import Model, Reading

@@ -4,7 +4,7 @@ Special tokens are those that the tokenizer puts around a text. Inputs of one ba
 token, padding side or attention mask; only for an architecture that cannot read so few tokens is an input padded, and masked,
 to the shortest length that it can read. The model is left as it was: weights, dtype, device, training flags, configuration.
 
-Wrappers (PEFT, torch.compile, DataParallel) are called as they are; what the model says about itself is read from the model
+Wrappers (PEFT, torch.compile, DataParallel) are called as they are; configuration is read from the model
 inside.
 """
 
@@ -50,7 +50,7 @@ class HuggingFace(Model):
         name: What to call the model. Default: the name of its class.
         max_length: Tokens per input at most, including special tokens. Default: the tokenizer's `model_max_length`. The model's
             own limit always holds.
-        activation: What turns logits into probabilities; "none" where they stand for none. Default: what transformers'
+        activation: What turns logits into probabilities; "none" where the logits represent none. Default: what transformers'
             text-classification pipeline chooses by the model's configuration.
 
     Raises:
@@ -166,11 +166,15 @@ class HuggingFace(Model):
 
     @cached_property
     def probe_text(self) -> str:
-        """A short text with at least one token that is not special."""
+        """A short text with at least one token that is not special.
+
+        Raises:
+            InputError: The tokenizer has no such text.
+        """
         for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
             if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
                 return str(text)
-        raise InputError(f"{type(self.tokenizer).__name__} makes no tokens of any text; check its vocabulary")
+        raise InputError(f"{type(self.tokenizer).__name__} does not make a token of any text; check its vocabulary")
 
     @cached_property
     def _arguments(self) -> dict[str, inspect.Parameter]:
@@ -280,7 +284,15 @@ class HuggingFace(Model):
             raise self._failure(error, "a batch") from error
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously."""
+        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously.
+
+        Args:
+            inputs: Token ids, and token types where the tokenizer has them, (k, planes, length).
+
+        Raises:
+            MemoryError: The batch is too large for the device.
+            ModelError: The forward pass fails or does not return logits.
+        """
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:

@@ -52,9 +52,9 @@ class TokenReading(Reading):
         """Return the inputs for presence of tokens (m, n_atoms), by window and length."""
         if len(self.windows) == 1:
             return self._window_groups(keep, 0, np.arange(len(keep)))
-        asked = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
-        asked[0] |= ~asked.any(axis=0)  # a row with no atom at all is asked once
-        windows = zip(self.windows, (np.flatnonzero(rows) for rows in asked), strict=True)
+        needed = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
+        needed[0] |= ~needed.any(axis=0)  # a row without any atom is in one window
+        windows = zip(self.windows, (np.flatnonzero(rows) for rows in needed), strict=True)
         return [group for (a, b), rows in windows for group in self._window_groups(keep[rows, a:b], a, rows)]
 
     def _window_groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[InputGroup]:
@@ -87,7 +87,7 @@ def digests(inputs: NDArray[np.int32]) -> list[bytes]:
 
     The multipliers are random 64-bit numbers, different for every shape, so two inputs collide with a probability of 2^-128 (at
     most 2^-66, where all their differences are multiples of 2^31). Two to five times as fast as a cryptographic digest, and
-    good enough as long as nobody constructs collisions.
+    good enough as long as collisions are not constructed on purpose.
     """
     ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
     ids += np.uint64(1)  # else inputs of zeros would have one key, whatever their length

@@ -40,7 +40,7 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
             missing = {*loading["missing_keys"], *_missing_below_adapter(model, options)}
     except ImportError:
         raise
-    except Exception as error:  # broken files raise what they like
+    except Exception as error:  # broken files may raise anything
         reason = one_line(error)
         raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
     return model, tokenizer, sorted(missing)
@@ -62,16 +62,16 @@ def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:
 
 def positions(model: torch.nn.Module) -> int | None:
     """Return the number of tokens that a model, wrapped or not, has positions for; None where there is no limit."""
-    taken = virtual_tokens(model)
+    n_virtual = virtual_tokens(model)
     tables = [
         table
         for name, table in model.named_modules()
         if isinstance(table, torch.nn.Embedding) and name.rsplit(".", 1)[-1] in _POSITIONS
     ]
     if tables:  # those with a padding index number positions from the one after it
-        return min(t.num_embeddings - (0 if t.padding_idx is None else t.padding_idx + 1) for t in tables) - taken
+        return min(t.num_embeddings - (0 if t.padding_idx is None else t.padding_idx + 1) for t in tables) - n_virtual
     stated = getattr(getattr(unwrapped(model), "config", None), "max_position_embeddings", None)
-    return stated - taken if isinstance(stated, int) and stated > 0 else None
+    return stated - n_virtual if isinstance(stated, int) and stated > 0 else None
 
 
 @contextmanager

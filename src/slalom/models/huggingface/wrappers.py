@@ -9,7 +9,7 @@ import inspect
 import torch
 from transformers import PreTrainedModel
 
-_NAMES = ("_orig_mod", "module", "_fsdp_wrapped_module")  # torch.compile; DataParallel and its kin; FSDP
+_NAMES = ("_orig_mod", "module", "_fsdp_wrapped_module")  # torch.compile; DataParallel and similar; FSDP
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_POSITION = (
     inspect.Parameter.POSITIONAL_ONLY,

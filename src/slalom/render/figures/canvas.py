@@ -4,7 +4,7 @@
 text stays text in SVG files.
 
 `Words` are drawn as they are ("$5", "a_b", backslashes), and a character that no installed font has becomes a box without a
-warning. Fonts with many scripts are used where they are installed; SVG files keep the characters whatever the fonts.
+warning. Fonts with many scripts are used where they are installed; SVG files keep the characters regardless of fonts.
 """
 
 import io
@@ -124,14 +124,14 @@ def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Fi
     """Return the user's axes and their figure, or new ones of this size in inches."""
     if ax is not None:
         if not isinstance(ax, Axes):
-            raise InputError(f"ax must be matplotlib axes (of plt.subplots(), say) or None; got {type(ax).__name__}")
+            raise InputError(f"ax must be matplotlib axes (such as those of plt.subplots()) or None; got {type(ax).__name__}")
         return cast(Figure, ax.get_figure(root=True)), ax
     figure = Picture(figsize=size, dpi=120, facecolor=theme.paper, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
     return figure, figure.add_subplot()
 
 
 def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
-    """Write a title and a quieter line below it, above the axes and flush with their left edge."""
+    """Write a title and a muted line below it, above the axes and flush with their left edge."""
     for text, up, size, colour, weight in ((title, 26, 12, theme.ink, "bold"), (subtitle, 10, 9, theme.muted, "normal")):
         if text:
             at = ax.transAxes + moved(ax, 0, up if subtitle else 10)
@@ -157,7 +157,7 @@ def settle(figure: Any) -> None:
 
 
 def moved(ax: Axes, right: float, up: float) -> Any:
-    """Return a transform that moves by so many points, whatever the resolution."""
+    """Return a transform that moves by a number of points, independent of the resolution."""
     figure: Any = ax.get_figure(root=True)
     return ScaledTranslation(right / 72, up / 72, figure.dpi_scale_trans)
 
@@ -168,7 +168,7 @@ def plain(text: str) -> str:
 
 
 def shorten(text: str, most: int = 28) -> str:
-    """Return at most so many characters, with … for what was left out."""
+    """Return at most a number of characters, with … for the rest."""
     text = " ".join(text.split()) or "␣"
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 

@@ -1,4 +1,4 @@
-"""Methods side by side: ours in strong colours and thick lines, the others quiet, names beside what they name.
+"""Methods side by side: ours in strong colours and thick lines, the others muted, with names beside the curves.
 
 What is drawn where is decided by `slalom.render.charts`; the page of a comparison draws the same.
 """
@@ -35,7 +35,7 @@ _NOTE_WIDTH = 100  # characters
 class ComparedPlots:
     """The figures of a comparison, as `compared.plot`.
 
-    Every method returns a matplotlib Figure. Our methods are drawn in strong colours with 95% intervals, the others in quiet
+    Every method returns a matplotlib Figure. Our methods are drawn in strong colours with 95% intervals, the others in muted
     ones; smaller budgets are paler. A method without the measure is named below the figure.
 
     Args:
@@ -75,7 +75,7 @@ class ComparedPlots:
             theme: "light" or "dark".
 
         Returns:
-            The figure: a line where a method was given several budgets, else a point. A method that takes no budget stands at
+            The figure: a line where a method was given several budgets, else a point. A method that takes no budget is at
             the number of queries that it made.
 
         Raises:
@@ -161,11 +161,11 @@ def _line(ax: Axes, chart: Chart, curve: Curve, theme: Theme) -> None:
 
 
 def _names(figure: Any, ax: Axes, chart: Chart, theme: Theme) -> None:
-    """Write the names where `name_places` says, and how many found no room."""
+    """Write the names at their `name_places`, and the number of names without room."""
     words = [_name(curve, theme) for curve in chart.curves]
-    for name, there in zip(words, chart.in_column(), strict=True):
+    for name, in_column in zip(words, chart.in_column(), strict=True):
         ax.add_artist(name)
-        if there:  # the layout makes room for the column
+        if in_column:  # the layout makes room for the column
             name.set(x=1.0, y=0.5, transform=ax.transAxes + moved(ax, 16, 0), ha="left")
         else:
             name.set_in_layout(False)

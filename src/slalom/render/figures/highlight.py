@@ -27,7 +27,7 @@ from slalom.text.segment import Spans
 _WIDTH, _EDGE = 518.0, 22.0  # of a line and around the picture, points
 _SIZE, _LEADING = 11.5, 21.0
 _HEAD, _FOOT = 50.0, 44.0
-_NOBODY = -1  # the owner of what lies between units
+_NO_UNIT = -1  # for characters between units
 _BREAKS = "\n\r\v\f\x85\u2028\u2029"
 
 
@@ -94,12 +94,12 @@ def _paragraphs(text: str, spans: Spans) -> tuple[list[list[_Piece]], int]:
             if part[0] in _BREAKS:
                 paragraphs.append([])
             else:
-                paragraphs[-1].append(_Piece(" " if part.isspace() else plain(part), _NOBODY if unit is None else unit))
+                paragraphs[-1].append(_Piece(" " if part.isspace() else plain(part), _NO_UNIT if unit is None else unit))
     return paragraphs, sum(piece.unit is not None and not piece.text for piece in cut)
 
 
 def _measure() -> Any:
-    """Return a function that says how wide a string is, in points."""
+    """Return a function from a string to its width in points."""
     agg: Any = FigureCanvasAgg(Picture(dpi=720))
     renderer, font = agg.get_renderer(), FontProperties(family=families(), size=_SIZE)
     known: dict[str, float] = {}
@@ -117,7 +117,7 @@ def _measure() -> Any:
 def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
     """Break a paragraph into lines of runs."""
     line: list[_Run] = []
-    x, blank = 0.0, _Piece("", _NOBODY)
+    x, blank = 0.0, _Piece("", _NO_UNIT)
     for word in _words(paragraph):
         if word[0].text == " ":
             blank = word[0]
@@ -133,7 +133,7 @@ def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
                 yield _turned(line, paragraph)
                 line, x, space = [], 0.0, 0.0
             last = line[-1] if line else None
-            if last is not None and last.unit == piece.unit and (not space or blank.unit in (piece.unit, _NOBODY)):
+            if last is not None and last.unit == piece.unit and (not space or blank.unit in (piece.unit, _NO_UNIT)):
                 last.text += (" " if space else "") + piece.text
                 last.width = width(last.text)
                 x = last.left + last.width
@@ -141,7 +141,7 @@ def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
                 line.append(_Run(piece.text, piece.unit, x + space, wide))
                 x += space + wide
             space = 0.0
-        blank = _Piece("", _NOBODY)
+        blank = _Piece("", _NO_UNIT)
     yield _turned(line, paragraph)
 
 
@@ -190,7 +190,7 @@ def _turned(line: list[_Run], paragraph: list[_Piece]) -> list[_Run]:
 def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
     notes = []
     if len(lines) > max_lines:
-        hidden = {run.unit for line in lines[max_lines:] for run in line} - {_NOBODY}
+        hidden = {run.unit for line in lines[max_lines:] for run in line} - {_NO_UNIT}
         hidden -= {run.unit for line in lines[:max_lines] for run in line}
         notes.append(
             f"… {len(lines) - max_lines} more lines with {len(hidden)} units are not shown; max_lines={len(lines)} shows all"
@@ -202,7 +202,7 @@ def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
 
 def _draw(ax: Any, run: _Run, base: float, strength: Floats, directed: bool, theme: Theme) -> None:
     colour = theme.muted
-    if run.unit != _NOBODY:
+    if run.unit != _NO_UNIT:
         colour = theme.ink
         corner = (_EDGE + run.left, base - 0.98 * _SIZE)
         box = FancyBboxPatch(

@@ -1,4 +1,4 @@
-"""`Plots`: the figures of an explanation. Arguments are checked here, each figure is drawn by a file of its own."""
+"""`Plots`: the figures of an explanation. Arguments are checked here, each figure is drawn by its own file."""
 
 from typing import Literal, final
 
@@ -21,7 +21,7 @@ class Plots:
     """The figures of one explanation, as `explanation.plot`.
 
     Every method returns a matplotlib Figure: `figure.savefig("name.svg")` saves it. Blue is for the target, orange against it.
-    Importances, and the scores of methods without a sign (attention, say), are violet.
+    Importances, and the scores of methods without a sign (such as attention), are violet.
 
     Args:
         explanation: What is drawn.
@@ -62,7 +62,7 @@ class Plots:
             The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect.
 
         Raises:
-            InputError: An argument is of the wrong kind, or intervals are asked for and not known.
+            InputError: An argument is of the wrong kind, or intervals are requested and not known.
         """
         view = View.of(self._explanation, target)
         return scatter(view, whole_number("label", label, 0), truth("intervals", intervals), ax, theme_of(theme))
@@ -114,7 +114,7 @@ class Plots:
             The figure.
 
         Raises:
-            InputError: An argument is of the wrong kind, or intervals are asked for and not known.
+            InputError: An argument is of the wrong kind, or intervals are requested and not known.
         """
         view = View.of(self._explanation, target)
         wanted = None if intervals is None else truth("intervals", intervals)
@@ -133,9 +133,9 @@ class Plots:
         """Draw the model's score beside the surrogate's while units are removed.
 
         Args:
-            explainer: The explainer that made the explanation: the model is asked again while units are removed in a fixed
+            explainer: The explainer that made the explanation: the model is queried again while units are removed in a fixed
                 order, those with the largest removal effect for the decision first; at least one unit stays. Default: nothing
-                is asked, and the queries that tested the fit are shown by how many units they lack.
+                is queried, and the queries that tested the fit are shown by how many units they lack.
             steps: How many removals, with an explainer.
             orders: How many random orders are averaged for comparison, with an explainer; 0 leaves them out.
             seed: Of the random orders.

@@ -151,7 +151,7 @@ def _shares(largest: float) -> list[float]:
 
 
 def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind: Colour | None) -> None:
-    """Write the names of the strongest units where nothing is covered, and say how many found no room."""
+    """Write the names of the strongest units where nothing is covered, and the number of names without room."""
     figure: Any = ax.get_figure(root=True)
     chosen = view.strongest(np.abs(view.scores("removal")), label)
     if not chosen:

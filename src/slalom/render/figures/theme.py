@@ -1,4 +1,4 @@
-"""The palette in matplotlib: a theme by its name, and axes that wear it."""
+"""The palette in matplotlib: themes by name, applied to axes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def theme_of(name: object) -> Theme:
 
 
 def dress(ax: Any, theme: Theme) -> None:
-    """Give axes the look of the theme: two quiet spines, no grid."""
+    """Give axes the look of the theme: two muted spines, no grid."""
     ax.set_facecolor(theme.paper)
     ax.grid(False)
     for side, spine in ax.spines.items():

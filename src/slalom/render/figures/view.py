@@ -69,7 +69,7 @@ class View:
         return score_name != "importance" and self.explanation.signed
 
     def meaning(self, score_name: str) -> str:
-        """Say what a score is."""
+        """Return a description of a score."""
         if score_name == "importance" or self.explanation.signed:
             return _MEANING[score_name]
         return f"{shorten(self.explanation.method, 32)}: how much it counts, neither for nor against"
@@ -104,14 +104,14 @@ class View:
         return [(i, seen[kinds[i]]) for i in order[:k]]
 
     def title(self) -> str:
-        """Say what the model predicts."""
+        """Return a description of the prediction."""
         if self.explanation.prediction is None:
             return f"Why “{self.target}”"
         label, share = self.explanation.prediction
         return f"The model predicts “{shorten(label, 32)}”" + ("" if share is None else f" ({percent(share)})")
 
     def subtitle(self) -> str:
-        """Say what the numbers belong to."""
+        """Return a description of what the numbers refer to."""
         e = self.explanation
         units = e.unit if len(e) == 1 else f"{e.unit}s"
         return f"{e.score_name} of “{self.target}” {signed(self.score)}, {len(e)} {units}"

@@ -1,4 +1,4 @@
-"""A chart as SVG in a page: `slalom.render.charts` says what is where, the style sheet in which colour, light or dark."""
+"""A chart as SVG in a page: `slalom.render.charts` sets positions, the style sheet colours, light or dark."""
 
 from collections.abc import Iterable, Sequence
 

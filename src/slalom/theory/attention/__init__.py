@@ -4,7 +4,7 @@ model = attention.load("folder")                       trained by attention.trai
 slalom.Explainer(model)(text)                          explained like any other model
 slalom.Explainer(model)(text, method=attention.METHODS["exact-shapley"])
 attention.form("lime-limit", attention.trace(model, text))     the same as an array
-print(attention.compare(model, text))                  every closed form against what it stands for
+print(attention.compare(model, text))                  every closed form against a reference
 """
 
 from typing import TYPE_CHECKING, Any

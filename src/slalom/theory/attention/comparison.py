@@ -1,4 +1,4 @@
-"""How far the closed forms are from what they stand for, and from each other.
+"""Errors of the closed forms against reference computations, and their correlations.
 
     gradient      against autograd through the same network, every position, [CLS] included
     game          against the network itself, with words replaced by [UNK] at random
@@ -42,7 +42,7 @@ class Distance(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Closed forms of one text beside what they stand for.
+    """Closed forms of one text and their errors against reference computations.
 
     Attributes:
         words: The words of the text, (n,).
@@ -62,8 +62,8 @@ class Comparison:
 
     def correlations(self) -> Floats:
         """Return the correlations of all scores with each other, (n_scores, n_scores); NaN where one does not vary."""
-        every = list(self.scores.values())
-        return np.array([[correlation(a, b) for b in every] for a in every])
+        scores = list(self.scores.values())
+        return np.array([[correlation(a, b) for b in scores] for a in scores])
 
     def __str__(self) -> str:
         """Return it as plain tables."""
@@ -92,7 +92,7 @@ def compare(
     players: Players = "position",
     seed: int = 0,
 ) -> Comparison:
-    """Compare every closed form of a text with what it stands for.
+    """Compare every closed form of a text with a reference computation.
 
     Args:
         model: As `slalom.theory.attention.load` returns it.
@@ -102,6 +102,9 @@ def compare(
         output: "log_odds" or "logit", as for `trace`.
         players: "position" or "word", as for `ForwardTrace.groups`.
         seed: Of the random replacements and of `lime`.
+
+    Returns:
+        All scores of the words, the largest errors of gradient and game, and the distances to the limit of LIME.
 
     Raises:
         InputError: The text has no word, or the model is not one layer of attention.
@@ -135,6 +138,9 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
         samples: How many samples it draws.
         players: "position" or "word".
         seed: Of the samples.
+
+    Raises:
+        InputError: The text has no word, or `samples` is less than 2.
     """
     group, game = traced.groups(players), traced.game(players)
     if not game.n or samples < 2:

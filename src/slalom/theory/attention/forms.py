@@ -30,6 +30,9 @@ def attention_weights(trace: ForwardTrace, over: Literal["mean", "max"] = "mean"
     Args:
         trace: The text.
         over: "mean" or "max" over the heads.
+
+    Raises:
+        InputError: `over` is something else.
     """
     if over not in ("mean", "max"):
         raise InputError(f"over must be 'mean' or 'max'; got {over!r}")
@@ -58,6 +61,9 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
     Args:
         trace: The text.
         reduce: "mean" over the dimensions, "l1" or "l2" norm, or "input": times the input (word vector and position).
+
+    Raises:
+        InputError: `reduce` is something else.
     """
     gradients = slopes(trace)[trace.word_positions]
     if reduce == "mean":
@@ -133,6 +139,9 @@ def by_word(trace: ForwardTrace, numbers: Floats) -> dict[str, float]:
 
     Returns:
         A mapping from lower-cased words to sums; words that the network does not know are joined as "[UNK]".
+
+    Raises:
+        InputError: `numbers` has another shape.
     """
     sums: dict[str, float] = {}
     if np.shape(numbers) != (len(trace.words),):

@@ -40,48 +40,59 @@ class RatioGame:
     """The games of K heads with n players.
 
     Attributes:
-        log_on: log g, (K, n); logarithms, so that weights may differ by any number of orders of magnitude.
-        on: v, (K, n).
-        log_off: log h, (K, n).
-        off: u, (K, n).
+        log_present: log g, (K, n); logarithms, so that weights may differ by any number of orders of magnitude.
+        present: v, (K, n).
+        log_replaced: log h, (K, n).
+        replaced: u, (K, n).
         log_base: log g_0, (K,).
         base: v_0, (K,).
     """
 
-    log_on: Floats
-    on: Floats
-    log_off: Floats
-    off: Floats
+    log_present: Floats
+    present: Floats
+    log_replaced: Floats
+    replaced: Floats
     log_base: Floats
     base: Floats
 
     def __post_init__(self) -> None:
         """Check the shapes, and keep float64 arrays."""
-        for name in ("log_on", "on", "log_off", "off", "log_base", "base"):
+        for name in ("log_present", "present", "log_replaced", "replaced", "log_base", "base"):
             array = real_array(name, getattr(self, name), (1,) if name.endswith("base") else (2,))
             object.__setattr__(self, name, array)
-            if array.shape != self.log_on.shape[: array.ndim]:
+            if array.shape != self.log_present.shape[: array.ndim]:
                 raise InputError(
-                    f"{name} must have one row per head and one column per player, as log_on has; got {array.shape}"
+                    f"{name} must have one row per head and one column per player, as log_present has; got {array.shape}"
                 )
 
     @property
     def n(self) -> int:
         """Number of players."""
-        return int(self.on.shape[1])
+        return int(self.present.shape[1])
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        """Return f (m,), the mean over the heads, for presence of players (m, n)."""
+        """Return f (m,), the mean over the heads, for presence of players (m, n).
+
+        Args:
+            keep: Which players are present, (m, n) or (n,).
+
+        Raises:
+            InputError: `keep` is something else.
+        """
         z = np.atleast_2d(presence(keep, self.n)).astype(bool)
         total = np.zeros(len(z))
-        for log_on, on, log_off, off, log_base, base in self._heads():
-            logs = np.column_stack([np.where(z, log_on, log_off), np.full(len(z), log_base)])
+        for log_present, present, log_replaced, replaced, log_base, base in self._heads():
+            logs = np.column_stack([np.where(z, log_present, log_replaced), np.full(len(z), log_base)])
             w = np.exp(logs - logs.max(axis=1, keepdims=True))
-            total += (w * np.column_stack([np.where(z, on, off), np.full(len(z), base)])).sum(axis=1) / w.sum(axis=1)
+            total += (w * np.column_stack([np.where(z, present, replaced), np.full(len(z), base)])).sum(axis=1) / w.sum(axis=1)
         return total / len(self.base)
 
     def semivalue(self, measure: Measure) -> Floats:
-        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q."""
+        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q.
+
+        Args:
+            measure: The distribution of q, `Beta(a, b)` or `Point(q)`.
+        """
         if isinstance(measure, Point) and measure.q in (0.0, 1.0):
             alone, whole = np.eye(self.n, dtype=bool), np.ones((1, self.n), dtype=bool)
             return self(alone) - self(~whole) if measure.q == 0 else np.asarray(self(whole) - self(~alone))
@@ -153,26 +164,26 @@ class RatioGame:
             after = np.stack([scale * weights, np.zeros((T, n + 1))])  # the adjoint, and with the numerator of those after
             for k in range(n, 0, -1):
                 (stay, come), (x, y, a, b), (plain, full) = _chances(k), head.player(k - 1), before.pop()
-                there, gone = come * x * after[:, :, 1:], stay * y * after[:, :, :-1]
-                each[k - 1] += float((there[0] * (full + a * plain) + there[1] * plain).sum())
-                after = there + gone
-                after[1] += a * there[0] + b * gone[0]
+                present, replaced = come * x * after[:, :, 1:], stay * y * after[:, :, :-1]
+                each[k - 1] += float((present[0] * (full + a * plain) + present[1] * plain).sum())
+                after = present + replaced
+                after[1] += a * present[0] + b * replaced[0]
             each += head.shift * float(weights @ np.arange(n + 1)) / max(n, 1)
         return total / len(self.base), each / len(self.base)
 
     def _heads(self) -> "Iterator[tuple[Floats, Floats, Floats, Floats, float, float]]":
-        yield from zip(self.log_on, self.on, self.log_off, self.off, self.log_base, self.base, strict=True)
+        yield from zip(self.log_present, self.present, self.log_replaced, self.replaced, self.log_base, self.base, strict=True)
 
     def _quadratures(self) -> "Iterator[_Quadrature]":
         """Yield the nodes of each head; values are relative to that of the base, to keep the digits of small differences."""
-        for log_on, on, log_off, off, log_base, base in self._heads():
-            largest = logsumexp(np.append(np.maximum(log_on, log_off), log_base))
-            smallest = logsumexp(np.append(np.minimum(log_on, log_off), log_base))
+        for log_present, present, log_replaced, replaced, log_base, base in self._heads():
+            largest = logsumexp(np.append(np.maximum(log_present, log_replaced), log_base))
+            smallest = logsumexp(np.append(np.minimum(log_present, log_replaced), log_base))
             tau = np.arange(_START, _END + largest - smallest + _STEP, _STEP)
             log_t = (tau - np.exp(-tau) - largest)[:, None]
-            g, h, base_t = (np.exp((log_t + part).clip(max=np.log(_MOST))) for part in (log_on, log_off, log_base))
+            g, h, base_t = (np.exp((log_t + part).clip(max=np.log(_MOST))) for part in (log_present, log_replaced, log_base))
             yield _Quadrature(
-                _STEP * (1.0 + np.exp(-tau)), np.exp(-g), np.exp(-h), g * (on - base), h * (off - base),
+                _STEP * (1.0 + np.exp(-tau)), np.exp(-g), np.exp(-h), g * (present - base), h * (replaced - base),
                 base_t[:, 0], float(base),
             )  # fmt: skip
 

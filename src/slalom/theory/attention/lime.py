@@ -31,8 +31,8 @@ def limit(game: RatioGame, width: float = WIDTH) -> Additive:
     """
     n = _players(game)
     if n == 1:
-        gone, there = game(np.array([[False], [True]]))
-        return Additive([there - gone], gone)
+        replaced, present = game(np.array([[False], [True]]))
+        return Additive([present - replaced], replaced)
     m = np.arange(n + 1)
     kernel = np.where(m < n, _kernel(m / n, width) / n, 0.0)
     share = m / n

@@ -1,4 +1,4 @@
-"""What SLALOM fits to one layer of attention, beside what is in the network.
+"""A SLALOM fitted to one layer of attention, compared with the parameters of the network.
 
 A head whose words are replaced by [UNK] is a SLALOM with a background, exactly, wherever every word is louder than [UNK]:
 
@@ -78,6 +78,12 @@ def relate(
         queries: Budget of model queries.
         check: Number of held-out queries.
         seed: Of the queries and the fit.
+
+    Returns:
+        The explanation, the numbers of the network, and their correlations.
+
+    Raises:
+        InputError: The model is not one layer of attention with two classes.
     """
     reading, _ = read(model, text, 0)
     check_output(model.head, "log_odds")
@@ -115,18 +121,18 @@ def as_slalom(trace: ForwardTrace, head: int = 0) -> Slalom:
     game = trace.game()
     if head not in range(len(game.base)):
         raise InputError(f"head must be from 0 to {len(game.base) - 1}; got {head!r}")
-    on, off = game.log_on[head], game.log_off[head]
-    if not (on > off).all():
-        j = int(np.flatnonzero(on <= off)[0])
+    log_present, log_replaced = game.log_present[head], game.log_replaced[head]
+    if not (log_present > log_replaced).all():
+        j = int(np.flatnonzero(log_present <= log_replaced)[0])
         raise InputError(
             f"every word must be louder than [UNK] for a head to be a SLALOM; {trace.words[j]!r} is not (head {head})"
         )
-    gap = np.exp(off - on)
-    values = (game.on[head] - gap * game.off[head]) / (1.0 - gap)
-    rest = np.append(off, game.log_base[head])
+    gap = np.exp(log_replaced - log_present)
+    values = (game.present[head] - gap * game.replaced[head]) / (1.0 - gap)
+    rest = np.append(log_replaced, game.log_base[head])
     total = logsumexp(rest)
-    level = float(np.exp(rest - total) @ np.append(game.off[head], game.base[head]))
-    return Slalom(values, on + np.log1p(-gap), background=(level, float(total)))
+    level = float(np.exp(rest - total) @ np.append(game.replaced[head], game.base[head]))
+    return Slalom(values, log_present + np.log1p(-gap), background=(level, float(total)))
 
 
 def correlation(a: Floats, b: Floats) -> float:

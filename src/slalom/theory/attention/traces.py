@@ -82,6 +82,9 @@ class ForwardTrace:
 
         Args:
             players: "position" makes every position a player; "word" joins the repetitions of a word.
+
+        Raises:
+            InputError: `players` is something else.
         """
         if players == "position":
             return np.arange(len(self.words))
@@ -91,15 +94,19 @@ class ForwardTrace:
         raise InputError(f"players must be 'position' or 'word'; got {players!r}")
 
     def game(self, players: Players = "position") -> RatioGame:
-        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
+        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present.
+
+        Args:
+            players: "position" or "word", as for `groups`.
+        """
         group, words = self.groups(players), self.word_positions
         rest = np.ones(self.logits.shape[1], dtype=bool)
         rest[words] = False
         n = int(group.max(initial=-1)) + 1
-        log_on, on = _together(self.logits[:, words], self.rewards[:, words], group, n)
-        log_off, off = _together(self.blank_logits[:, words], self.blank_rewards[:, words], group, n)
+        log_present, present = _together(self.logits[:, words], self.rewards[:, words], group, n)
+        log_replaced, replaced = _together(self.blank_logits[:, words], self.blank_rewards[:, words], group, n)
         log_base, base = _together(self.logits[:, rest], self.rewards[:, rest], np.zeros(rest.sum(), dtype=np.int64), 1)
-        return RatioGame(log_on, on, log_off, off, log_base[:, 0], base[:, 0])
+        return RatioGame(log_present, present, log_replaced, replaced, log_base[:, 0], base[:, 0])
 
 
 def _together(logits: Floats, rewards: Floats, group: NDArray[np.int64], n: int) -> tuple[Floats, Floats]:
@@ -127,19 +134,19 @@ def trace(model: Model, text: str, target: Target = None, output: Output = "log_
     """
     reading, chosen = read(model, text, target)
     if reading.cut:
-        said = f"{reading.cut} words of the text are more than {model.name} can see and were cut; a shorter text is seen whole"
-        warnings.warn(said, UserWarning, stacklevel=2)
+        message = f"{reading.cut} words do not fit into {model.name} and were cut; shorten the text to explain all of it"
+        warnings.warn(message, UserWarning, stacklevel=2)
     return trace_reading(model, reading, chosen, output)
 
 
 def read(model: Model, text: str, target: Target) -> tuple[Reading, int]:
     """Return a text as a model reads it, and the index of the class."""
     if not isinstance(model, Model):
-        raise InputError(f"model must be as slalom.theory.attention.load gives it; got {type(model).__name__}")
+        raise InputError(f"model must come from slalom.theory.attention.load; got {type(model).__name__}")
     if not isinstance(text, str):
         raise InputError(f"a text must be a string; got {type(text).__name__}")
-    many = target is None and len(model.head.labels) > 2
-    chosen = "all" if many else model.head.resolve(target, np.zeros(model.head.n_outputs))
+    ambiguous = target is None and len(model.head.labels) > 2
+    chosen = "all" if ambiguous else model.head.resolve(target, np.zeros(model.head.n_outputs))
     if chosen == "all":
         raise InputError(f"a closed form is of one class at a time; choose a target among {', '.join(model.head.labels)}")
     return model.read(text, "cut", None), chosen
@@ -157,12 +164,12 @@ def trace_reading(model: Model, reading: Reading, target: int, output: Output = 
 
     from slalom.networks.one_layer import positions  # noqa: PLC0415
 
-    table, place = network.embedding.weight, positions(config.max_position_embeddings, config.hidden_size)
-    ids = np.full(len(place), config.unk_token_id)
-    whole = np.concatenate([tokens.before[0], tokens.planes[0], tokens.after[0]])[: len(place)]
+    table, encoding = network.embedding.weight, positions(config.max_position_embeddings, config.hidden_size)
+    ids = np.full(len(encoding), config.unk_token_id)
+    whole = np.concatenate([tokens.before[0], tokens.planes[0], tokens.after[0]])[: len(encoding)]
     ids[: len(whole)] = whole
-    vectors = numbers(table[ids.tolist()]) + place
-    blank = numbers(table[config.unk_token_id]) + place
+    vectors = numbers(table[ids.tolist()]) + encoding
+    blank = numbers(table[config.unk_token_id]) + encoding
     W_q, W_k, W_v = (numbers(network.per_head(layer)) for layer in (network.query, network.key, network.value))
     final_layer = np.stack([np.eye(W_v.shape[1])] * len(W_v)) if network.final is None else numbers(network.final)
     pull = np.einsum("ko,kod->kd", score(classifier.head, final_layer, target, output), W_v)
@@ -181,7 +188,7 @@ def check_output(head: Head, output: Output) -> None:
     if output == "log_odds" and head.kind != "score" and (len(head.labels) != 2 or head.kind != "classes"):
         raise InputError(
             f"the log odds are a mean over positions for two classes only; this network has {len(head.labels)}:"
-            " look at one of their logits, output='logit'"
+            " explain one of their logits, output='logit'"
         )
 
 

@@ -1,4 +1,4 @@
-"""Where the arrays of a fit live: numpy on the CPU, or torch on a CUDA device. The fitting code is the same for both.
+"""Array backends of the fitters: numpy on the CPU, or torch on a CUDA device. The fitting code is the same for both.
 
 numpy and torch spell most operations alike; a `Backend` holds the module and the few that they spell differently. Beside
 these, algorithms use three services: `Backend.compiled` makes a function cheap to call many times, `Backend.scalars` and
@@ -265,7 +265,7 @@ def backend_for(device: str) -> Backend:
     with require(f"device {device!r}", "torch"):
         backend = _torch(device)
     if not backend.xp.cuda.is_available():
-        raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device; use device='cpu'")
+        raise InputError(f"device {device!r} is not available: torch finds no CUDA device; use device='cpu'")
     return backend
 
 

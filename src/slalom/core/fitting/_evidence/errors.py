@@ -44,7 +44,7 @@ def standard_errors(
 ) -> Errors:
     """Return the errors of a candidate, computed on its device.
 
-    basis (C, K) maps outputs to classes; None stands for a single log odds. about: the precisions whose uncertainty counts.
+    basis (C, K) maps outputs to classes; None: a single log odds. about: the precisions whose uncertainty counts.
     """
     backend, single = arrays.backend, basis is None
     mix, numbers = np.ones((1, 1)) if basis is None else basis, (*candidate.hyper[:2], *candidate.determined)
@@ -97,12 +97,12 @@ def gaussian(
     importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ mean)[:, None]).T)
     if share is None:
         return values, importances, None, None
-    z, one, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
-    to_value = xp.concatenate((one, -weight / share))[None] @ whitened
+    z, unity, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
+    to_value = xp.concatenate((unity, -weight / share))[None] @ whitened
     by_all = [
         xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
     ]
-    to_importance = xp.concatenate((weight - mean, one / (share * rest), tail))
+    to_importance = xp.concatenate((weight - mean, unity / (share * rest), tail))
     return values, importances, spread(to_value, xp.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
 
 
