@@ -198,8 +198,8 @@ class Pipeline:
                 int(options.seed), further,
             )
         )  # fmt: skip
-        if further.asked:  # what the method has asked by itself does not test it
-            unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.asked for row in task.keep[m + 1 :])])
+        if further.queried:  # what the method has asked by itself does not test it
+            unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.queried for row in task.keep[m + 1 :])])
             near = int(unseen[m + 1 : m + 1 + task.near].sum())
             task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
         return Explanation(

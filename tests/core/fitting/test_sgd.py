@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from slalom.core.fitting._minibatches import DenseRows, SparseRows, StandardisedData
 from slalom.core.fitting.problem import Problem
-from slalom.core.fitting.sgd import Sgd, _Data, _Full, _Listed, _quasi_newton
+from slalom.core.fitting.sgd import Sgd, _quasi_newton
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from tests.factories import pairs, planted, subsets
@@ -61,7 +62,7 @@ def test_the_gradient_is_that_of_the_loss(classes):
     rng = np.random.default_rng(3)
     counts = subsets(rng, 30, 6)
     scores = rng.normal(size=30 if classes is None else (30, classes))
-    data = _Data.of(Problem.of(counts, scores, rng.random(30)))
+    data = StandardisedData.of(Problem.of(counts, scores, rng.random(30)))
     at = rng.normal(size=(1 + (classes or 1), 6))
     loss, got = data.slope(at)
     assert loss == pytest.approx(data.loss(at), rel=1e-12)
@@ -79,9 +80,9 @@ def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
     for row in counts:
         row[rng.choice(30, rng.integers(1, 4), replace=False)] = rng.integers(1, 4)
     scores = rng.normal(size=50 if classes is None else (50, classes))
-    listed = _Data.of(Problem.of(counts, scores, rng.integers(0, 3, 50)))
-    full = listed._replace(counts=_Full(counts))
-    assert isinstance(listed.counts, _Listed)
+    listed = StandardisedData.of(Problem.of(counts, scores, rng.integers(0, 3, 50)))
+    full = listed._replace(counts=DenseRows(counts))
+    assert isinstance(listed.counts, SparseRows)
     at = rng.normal(size=(1 + (classes or 1), 30))
     assert listed.loss(at) == pytest.approx(full.loss(at), rel=1e-12)
     pairs_of_batches = list(zip(*(data.batches(np.random.default_rng(0), 20) for data in (listed, full)), strict=True))
@@ -93,7 +94,7 @@ def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
 def test_the_batches_of_an_epoch_hold_different_rows_and_their_gradients_add_up():
     """Without a last, smaller batch the mean gradient of an epoch is that of all rows."""
     rng = np.random.default_rng(18)
-    data = _Data.of(Problem.of(pairs(rng, 60, 20), rng.normal(size=60), rng.random(60)))
+    data = StandardisedData.of(Problem.of(pairs(rng, 60, 20), rng.normal(size=60), rng.random(60)))
     at = rng.normal(size=(2, 20))
     batches = list(data.batches(rng, 20))
     np.testing.assert_allclose(sum(batch.slope(at)[1] for batch in batches) / 3, data.slope(at)[1], atol=1e-14)
@@ -103,7 +104,7 @@ def test_the_loss_is_that_of_the_model():
     rng = np.random.default_rng(4)
     counts = subsets(rng, 30, 6)
     problem = Problem.of(counts, rng.normal(size=30), rng.random(30))
-    data, at = _Data.of(problem), rng.normal(size=(2, 6))
+    data, at = StandardisedData.of(problem), rng.normal(size=(2, 6))
     model = Slalom(at[0] * data.scale + data.mean, at[1])
     assert data.loss(at) * data.scale**2 == pytest.approx(problem.loss(model))
 
@@ -193,7 +194,7 @@ def test_the_mean_of_the_last_steps_is_better_than_any_of_them():
 
 def lowest(problem):
     """The least loss that scipy finds from the same start, given all the time it wants."""
-    data = _Data.of(problem)
+    data = StandardisedData.of(problem)
     shape = len(data.scores) + 1, data.n_units
 
     def slope(flat):
@@ -414,7 +415,7 @@ def test_few_rows_are_not_fitted_to_the_last_digit(seed):
     few, fresh = pairs(rng, 200, 120), pairs(rng, 2000, 120)
     noise = rng.normal(0.0, 0.1, 200)
     fit = Sgd().solve(Problem.of(few, truth(few) + noise, None))
-    with patch("slalom.core.fitting.sgd._EXACT", 1000):
+    with patch("slalom.core.fitting._minibatches._EXACT", 1000):
         perfect = Sgd().solve(Problem.of(few, truth(few) + noise, None))
     assert fit.converged
     assert fit.iterations < perfect.iterations / 3

@@ -25,21 +25,18 @@ There is no background and no link (see `alternating`).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import repeat
-from typing import Any, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.core.fitting._lbfgs import two_loop
+from slalom.core.fitting._minibatches import StandardisedData
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
-
-_Rows: TypeAlias = NDArray[np.intp]
 
 _GAIN = 0.005  # the least relative fall of the loss that counts as one
 _MIN_HALVING_GAIN = 0.01  # the least relative fall of the lowest loss after which the rate is halved once more
@@ -53,13 +50,11 @@ _DIVERGED = 2.0  # the loss above which minibatches have diverged
 _LAST = (4, 0.02)  # number of steps and relative fall of the loss: L-BFGS ends after that many steps without it
 _HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
 _LONGER = 4  # factor of the number of steps in these cases
-_EXACT = 32  # units up to which a perfect fit takes no time, and may be what the few rows were chosen for
 _MEMORY = 5  # pairs that L-BFGS keeps
 _ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
 _TINY = 1e-10  # steps and curvatures below this are rounding
 _MEMORIES = (0.9, 0.95)  # decay of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
-_FEW = 1 / 8  # rows with at most this share of the units present are stored as lists of units
 
 
 @final
@@ -119,7 +114,7 @@ class Sgd(Fitter):
         Raises:
             InputError: If a row has no unit present.
         """
-        data = _Data.of(problem)
+        data = StandardisedData.of(problem)
         with np.errstate(over="ignore", invalid="ignore"):
             parameters, loss, steps, converged = self._descend(data)
         values = parameters[:-1].T * data.scale + data.mean
@@ -127,14 +122,15 @@ class Sgd(Fitter):
         known = loss * data.scale**2 if problem.scores.ndim == 1 else None  # a model of several classes has centred values
         return sound(problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps"))
 
-    def _descend(self, data: "_Data") -> tuple[Floats, float, int, bool]:
+    def _descend(self, data: "StandardisedData") -> tuple[Floats, float, int, bool]:
         """Return the best v and s (n_classes + 1, n), their loss, the number of steps and whether they converged."""
         now = np.zeros((len(data.scores) + 1, data.n_units))
         best, lowest, before = now.copy(), data.loss(now), np.inf
         level, rate = lowest, self.learning_rate or _RATES[self.optimizer]
         direction, valley = self._direction(), _VALLEY * self.patience
-        patience = self.patience if isinstance(data.counts, _Listed) else valley
-        short = isinstance(data.counts, _Listed) and data.counts.places.shape[1] <= _SHORT
+        longest = data.counts.longest
+        patience = valley if longest is None else self.patience
+        short = longest is not None and longest <= _SHORT
         rng, steps, mark, halved, total = np.random.default_rng(self.seed), 0, 0, 0, np.zeros_like(now)
         while lowest > self.tolerance and halved < self.halvings:
             if steps >= self.max_steps:
@@ -164,7 +160,7 @@ class Sgd(Fitter):
                     direction = self._direction()
         return best, lowest, steps, True
 
-    def _finish(self, data: "_Data", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
+    def _finish(self, data: "StandardisedData", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
         """Continue with all rows from the best point of the minibatches; return what `_descend` does."""
         now, (loss, slope), losses, (last, least) = start, data.slope(start), list[float](), _LAST
         floor = max(self.tolerance, _CLOSE) if data.loose else self.tolerance
@@ -193,170 +189,6 @@ class Sgd(Fitter):
     def _direction(self) -> Callable[[Floats, float], Floats]:
         """Return the function from gradients and a learning rate to steps, with empty averages."""
         return _adam() if self.optimizer == "adam" else np.multiply
-
-
-class _Listed(NamedTuple):
-    """A matrix c (m, n) with at most k nonzero entries per row, k small."""
-
-    places: NDArray[np.intp]  # (tables, k, m): flat index of a unit in an array (tables, n)
-    counts: Floats | None  # (k, m), zero where a row has fewer than k; None where all are one
-
-    @classmethod
-    def of(cls, counts: Any, tables: int) -> "_Listed | None":
-        """List the nonzero entries of an array, sparse or not, by rows; None where there are many."""
-        m, n = counts.shape
-        if isinstance(counts, np.ndarray):
-            present = counts != 0.0
-            if np.count_nonzero(present) > _FEW * counts.size:
-                return None
-            nonzero = np.flatnonzero(present)
-            (rows, columns), times = np.divmod(nonzero, n), counts.take(nonzero)
-        else:
-            rows, columns, times = np.repeat(np.arange(m), np.diff(counts.indptr)), counts.indices, counts.data
-        lengths = np.bincount(rows, minlength=m)
-        k = int(lengths.max())
-        if k > _FEW * n:
-            return None
-        nth = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        units, entries = np.zeros((k, m), dtype=np.intp), np.zeros((k, m))
-        np.put(units, nth * m + rows, columns)
-        np.put(entries, nth * m + rows, times)
-        return cls(np.arange(tables)[:, None, None] * n + units, None if (entries == 1.0).all() else entries)
-
-    def split(self, order: _Rows, size: int) -> "Iterator[_Listed]":
-        """Yield the rows of an order in batches."""
-        return map(_Listed, _split(self.places, order, size), _split(self.counts, order, size))
-
-    def forth(self, tables: Floats) -> Floats:
-        """Return tables @ c.T."""
-        entries = tables.take(self.places)
-        if self.counts is not None:
-            entries *= self.counts
-        if entries.shape[1] == 2:  # pairs
-            return np.asarray(entries[:, 0] + entries[:, 1])
-        return np.asarray(np.add.reduce(entries, axis=1))
-
-    def back(self, sums: Floats, n: int) -> Floats:
-        """Return sums @ c."""
-        parts = np.empty(self.places.shape)
-        parts[:] = sums[:, None]
-        if self.counts is not None:
-            parts *= self.counts
-        return np.asarray(np.bincount(self.places.ravel(), parts.ravel(), len(sums) * n).reshape(-1, n), dtype=float)
-
-
-class _Full(NamedTuple):
-    """A matrix c (m, n), stored in full."""
-
-    counts: Floats
-
-    def split(self, order: _Rows, size: int) -> "Iterator[_Full]":
-        """Yield the rows of an order in batches."""
-        for start in range(0, len(order), size):
-            yield _Full(self.counts[order[start : start + size]])
-
-    def forth(self, tables: Floats) -> Floats:
-        """Return tables @ c.T."""
-        return np.asarray(tables @ self.counts.T)
-
-    def back(self, sums: Floats, _: int) -> Floats:
-        """Return sums @ c."""
-        return np.asarray(sums @ self.counts)
-
-
-class _Data(NamedTuple):
-    """Counts (m, n), standardised scores (n_classes, m), their mean and scale, weights (m,). even: all weights are 1."""
-
-    counts: _Listed | _Full
-    n_units: int
-    scores: Floats
-    weights: Floats
-    mean: Floats
-    scale: float
-    even: bool
-
-    @classmethod
-    def of(cls, problem: Problem) -> "_Data":
-        """Standardise the scores to mean 0 and variance 1 (summed over classes); constant scores only to mean 0."""
-        problem.refuse_empty_rows("Sgd")
-        y, weights = problem.scores.reshape(len(problem.scores), -1), problem.weights
-        mean = np.average(y, axis=0, weights=weights)
-        scale = float(np.sqrt(np.average(((y - mean) ** 2).sum(axis=1), weights=weights)))
-        scale = scale if scale > 1e-13 * np.abs(y).max() else 1.0
-        counts = _Listed.of(problem.table, y.shape[1] + 1) or _Full(problem.counts)
-        scores = np.ascontiguousarray((y - mean).T) / scale
-        return cls(counts, problem.table.shape[1], scores, weights, mean, scale, bool((weights == 1.0).all()))
-
-    def batches(self, rng: np.random.Generator, size: int) -> "Iterator[_Data]":
-        """Yield one epoch of shuffled rows in batches of equal size; a last, smaller batch is dropped."""
-        m = len(self.weights)
-        size = min(size, m)
-        order = rng.permutation(m)[: m - m % size]
-        weights = repeat(np.ones(size)) if self.even else _split(self.weights, order, size)
-        parts = self.counts.split(order, size), repeat(self.n_units), _split(self.scores, order, size), weights
-        return map(_Data, *parts, repeat(self.mean), repeat(self.scale), repeat(self.even))
-
-    @property
-    def loose(self) -> bool:
-        """Whether there are fewer than two scores per parameter: then a loss near zero says little about new rows."""
-        return self.n_units > _EXACT and self.scores.size < 2 * (len(self.scores) + 1) * self.n_units
-
-    def loss(self, parameters: Floats) -> float:
-        """Return the weighted mean squared error."""
-        sums = self.counts.forth(_tables(parameters))
-        return self._mean_square(sums[:-1] / sums[-1] - self.scores)
-
-    def _mean_square(self, residual: Floats) -> float:
-        square = np.vdot(residual, residual) if self.even else (residual**2 @ self.weights).sum()
-        return float(square) / len(self.weights)
-
-    def slope(self, parameters: Floats) -> tuple[float, Floats]:
-        """Return the loss and its derivative, shaped as the parameters.
-
-        The arrays are small, so the number of calls dominates the time.
-        """
-        tables, values = _tables(parameters), parameters[:-1]
-        sums = self.counts.forth(tables)
-        bottom, weight, pull = sums[-1], tables[-1], np.empty_like(sums)
-        top, fitted = pull[:-1], sums[:-1]
-        fitted /= bottom
-        np.subtract(fitted, self.scores, top)
-        loss = self._mean_square(top)
-        top /= bottom
-        if not self.even:
-            top *= self.weights
-        _summed(top, fitted, pull[-1:])
-        gradient = self.counts.back(pull, self.n_units)
-        weight *= 2.0 / pull.shape[1]
-        gradient *= weight
-        last = gradient[-1:]
-        np.subtract(_summed(gradient[:-1], values, tables[:1]), last, last)  # the tables are no longer needed
-        return loss, gradient
-
-
-def _summed(left: Floats, right: Floats, out: Floats) -> Floats:
-    """Write the sum over classes of a product (n_classes, m) into an array (1, m), and return it."""
-    if len(left) == 1:
-        return np.multiply(left, right, out)
-    return np.add.reduce(left * right, axis=0, keepdims=True, out=out)
-
-
-def _tables(parameters: Floats) -> Floats:
-    """Return exp(s) v of every class and exp(s), one below the other."""
-    tables = np.empty_like(parameters)
-    weight = tables[-1]
-    np.exp(parameters[-1], weight)
-    np.multiply(parameters[:-1], weight, tables[:-1])
-    return tables
-
-
-def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]:
-    """Yield entries along the last axis in a given order, in contiguous batches of equal size; for None, None forever."""
-    if array is None:
-        yield from repeat(None)
-    else:
-        ordered = array.take(order, axis=-1)
-        yield from np.ascontiguousarray(np.moveaxis(ordered.reshape(*ordered.shape[:-1], -1, size), -2, 0))
 
 
 def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats, float]]") -> Floats:
