@@ -165,7 +165,9 @@ class Pipeline:
                 stacklevel=6,
             )
         budget = min(max(5 * n, 200), 1000) if options.queries is None else options.queries
-        check = min(max(budget // 10, 20), options.method.check) if options.check is None else options.check
+        check = options.check
+        if check is None:  # scores without a sign predict nothing that could be tested
+            check = min(max(budget // 10, 20), options.method.check) if options.method.signed else 0
         plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
         near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])

@@ -55,6 +55,11 @@ def test_what_a_method_has_asked_does_not_test_it(method):
         assert not rows
 
 
+def test_scores_without_a_sign_are_not_tested_unless_asked_for():
+    e = slalom.Explainer(method="attention", progress=False)("A fine film.")
+    assert (e.queries, e.held_out, e.fidelity.known) == (1, None, [])
+
+
 def test_fidelity_of_scores_without_a_sign_is_not_shown():
     e = slalom.Explainer(method="attention", check=20, progress=False)("A fine film.")
     assert e.fidelity_text == "not tested: scores without a sign predict nothing"
