@@ -32,10 +32,12 @@ def columns(e: Any) -> dict[str, Any]:
     }
     for row in FIELDS:
         if row.column is not None:
-            number = getattr(e, row.name)
-            scores[row.column] = None if number is None else known * number
+            numbers = getattr(e, row.name)
+            scores[row.column] = None if numbers is None else known * numbers
+    places = {name: place for place, name in enumerate(scores)}
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
-    for name, score in scores.items():
+    for name in sorted(scores, key=lambda name: places[name.removesuffix("_se")]):  # a standard error after its score
+        score = scores[name]
         if score is None or score.ndim == 1:
             result[name] = score
         else:
