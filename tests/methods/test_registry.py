@@ -32,7 +32,7 @@ def test_the_package_lists_its_methods():
         assert one.name == name
         assert one.summary
         assert "\n" not in one.summary
-        assert set(one.needs) <= {"queries", "gradients"}
+        assert set(one.needs) <= {"queries", "gradients", "attention"}
     lines = repr(table).splitlines()
     assert lines[0].split() == ["method", "needs", "extra", "sign", "what", "it", "does"]
     assert len(lines) == len(table) + 1
@@ -40,8 +40,8 @@ def test_the_package_lists_its_methods():
 
 
 @pytest.mark.filterwarnings("ignore:The set_.* function")  # of shap, when it is imported
-@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" not in one.needs])
-def test_every_method_that_needs_no_gradients_is_asked_by_its_name(name):
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if set(one.needs) <= {"queries"}])
+def test_every_method_that_does_not_look_inside_is_asked_by_its_name(name):
     e = explained(name)
     assert e.method == name
     assert e.signed is methods()[name].signed
@@ -53,7 +53,7 @@ def test_every_method_that_needs_no_gradients_is_asked_by_its_name(name):
         assert {TEXT.split()[i] for i in e.strongest(2)} == {"good", "bad"}
 
 
-@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" in one.needs])
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if not set(one.needs) <= {"queries"}])
 def test_methods_that_look_inside_refuse_what_only_answers(name):
     with pytest.raises(InputError, match="looks inside a torch model"):
         explained(name)
@@ -68,6 +68,7 @@ def test_an_explainer_takes_a_method_by_name_or_by_itself():
 
 
 def test_the_kinds_of_methods_say_what_they_need():
+    assert {name for name, one in methods().items() if one.needs == ("attention",)} == {"attention", "rollout"}
     for one in methods().values():
         assert isinstance(one, Method)
         if isinstance(one, WhiteBoxMethod):

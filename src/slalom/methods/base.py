@@ -120,7 +120,7 @@ class Method(ABC):
     Attributes:
         name: Name in tables, files and `Explainer(method=...)`.
         summary: One line on what it does.
-        needs: What it needs of a model: "queries", "gradients", both or neither.
+        needs: What it needs of a model: "queries", "gradients", "attention", several or none.
         extra: Extra of this distribution that it needs; None: none.
         unit: Default unit.
         check: Largest default number of held-out queries.
