@@ -126,6 +126,7 @@ def test_what_needs_a_corpus_or_people_is_there_when_they_are():
     for measure, said in (("human", "marked"), ("naive_bayes", "a corpus"), ("magic", "must be one of near, far")):
         with pytest.raises(InputError, match=said):
             compared(measures=(measure,))
+    assert compared(methods=("random",), human=(pair for pair in human)).measures[4] == "human"
     with pytest.raises(InputError, match="words joined by blanks"):
         compared(human=human[:1])
 
@@ -201,12 +202,14 @@ class Table:
         ({"texts": ["a", None]}, "text 1 is NoneType"),
         ({"queries": None}, r"queries must be a list, such as \[500\]; got None"),
         ({"queries": "500"}, r"queries must be a list, such as \[500\]; got '500'"),
+        ({"queries": np.array(20)}, r"queries must be a list, such as \[500\]; got array"),
         ({"queries": []}, "queries must have at least one budget"),
         ({"queries": [50, 1]}, "queries must be a whole number of at least 2; got 1"),
         ({"queries": True}, "queries must be a whole number of at least 2; got True"),
         ({"methods": []}, "methods must name at least one method"),
         ({"methods": "ridge"}, r"methods must be a list, such as \['joint', 'lime'\]; got 'ridge'"),
         ({"measures": "near"}, "measures must be a list"),
+        ({"measures": [["near"]]}, "a measure must be one of near"),
         ({"target": [1]}, "target must be a label or an index; got list"),
         ({"target": "magic"}, "target 'magic' is no class of this model"),
         ({"corpus": 5}, "corpus must be a pair: labelled texts, and their labels 0 or 1; got 5"),
@@ -229,7 +232,7 @@ def test_wrong_arguments_are_errors_of_one_line_before_the_model_is_asked(argume
 
 
 def test_unknown_options_are_named():
-    with pytest.raises(TypeError, match=r"must be output, labels, .*; got check, method"):
+    with pytest.raises(TypeError, match="no option check, method; those of the model are output, labels"):
         compared(method="lime", check=5)
 
 

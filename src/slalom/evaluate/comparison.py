@@ -102,13 +102,14 @@ def compare(
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
     unknown = sorted(options.keys() - ModelKeywords.__annotations__.keys())
     if unknown:
-        raise TypeError(f"an option of the model must be {', '.join(ModelKeywords.__annotations__)}; got {', '.join(unknown)}")
+        taken = ", ".join(ModelKeywords.__annotations__)
+        raise TypeError(f"compare has no option {', '.join(unknown)}; those of the model are {taken}")
     texts, budgets, path = _texts(texts), _budgets(queries), _file(out)
     chosen = [find_method(method) for method in _listed("methods", methods, "'joint', 'lime'")]
     if not chosen:
         raise InputError("methods must name at least one method; slalom.methods() lists them")
     names = _measures(measures, corpus is not None, human is not None)
-    _check_human(human, texts)
+    human = _annotations(human, texts)
     explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **options)
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
     seed = int(explainer.options.seed)
@@ -193,7 +194,7 @@ def _texts(texts: Any) -> list[str]:
 
 def _listed(name: str, items: Any, example: str) -> list[Any]:
     """Return the items of a list; a string or a single object is refused."""
-    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable) or getattr(items, "shape", None) == ():
         raise InputError(f"{name} must be a list, such as [{example}]; got {items!r:.80}")
     return list(items)
 
@@ -227,10 +228,10 @@ def _labelled(corpus: Any) -> tuple[list[str], list[Any]]:
         raise InputError(f"corpus must be a pair: labelled texts, and their labels 0 or 1; got {corpus!r:.80}") from error
 
 
-def _check_human(human: Any, texts: list[str]) -> None:
-    """Check that people have marked words of these texts."""
+def _annotations(human: Any, texts: list[str]) -> _Annotations | None:
+    """Return the words and maps of each text."""
     if human is None:
-        return
+        return None
     wrong = "human must have the words and maps of each text, and each text must be its words joined by blanks"
     try:
         pairs = [(list(words), maps) for words, maps in human]
@@ -240,7 +241,8 @@ def _check_human(human: Any, texts: list[str]) -> None:
     if joined != texts:
         raise InputError(wrong)
     for words, maps in pairs:
-        unit_marks(np.zeros((0, 2), dtype=np.int64), words, consensus(maps))
+        unit_marks(np.zeros((0, 2), dtype=np.int64), words, consensus(maps))  # raises where they do not fit
+    return pairs
 
 
 def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool) -> tuple[str, ...]:
@@ -253,7 +255,7 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
         return tuple(name for name in MEASURES if name != "instability" and needs.get(name, (True, ""))[0])
     requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
-        if name not in MEASURES:
+        if name not in tuple(MEASURES):
             raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
         available, what = needs.get(name, (True, ""))
         if not available:
