@@ -45,20 +45,29 @@ def load_plugin(point: EntryPoint, kind: type[T], taken_names: Iterable[str]) ->
         taken_names: Names that a plugin must not have.
 
     Raises:
-        InputError: It cannot be loaded, is something else, or its name is taken.
+        InputError: It cannot be loaded, is something else, lacks an attribute, or its name is taken.
     """
     title, noun = f"the plugin {point.name!r} ({point.value})", kind.__name__.lower()
     try:
         plugin = point.load()
         plugin = plugin if isinstance(plugin, kind) else plugin()
+        missing = [name for name in _strings(kind) if not isinstance(getattr(plugin, name, None), str)]
     except Exception as error:  # plugins may raise anything
         raise InputError(f"{title} cannot be loaded: {type(error).__name__}: {one_line(error)}") from error
-    if not isinstance(plugin, kind) or plugin.name != point.name:
-        got = f"{_article(noun)} called {plugin.name!r}" if isinstance(plugin, kind) else type(plugin).__name__
-        raise InputError(f"{title} must be {_article(kind.__name__)} of that name; got {got}")
+    if not isinstance(plugin, kind):
+        raise InputError(f"{title} must be {_article(kind.__name__)} of that name; got {type(plugin).__name__}")
+    if missing:
+        raise InputError(f"{title} must have a string as its {' and its '.join(missing)}")
+    if plugin.name != point.name:
+        raise InputError(f"{title} must be {_article(kind.__name__)} of that name; got {_article(noun)} called {plugin.name!r}")
     if point.name in taken_names:
         raise InputError(f"{title} has a name that is taken; rename it")
     return plugin
+
+
+def _strings(kind: type) -> list[str]:
+    """Return the attributes that a kind of plugin declares as strings."""
+    return [name for name, declared in kind.__annotations__.items() if declared is str]
 
 
 def _article(noun: str) -> str:

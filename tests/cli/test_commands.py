@@ -556,6 +556,15 @@ def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
         (["--data", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
         (["--data", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
         (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
+        (
+            ["--data", "t.txt", "--methods", ","],
+            1,
+            "--methods must have at least one name; got ','; leave it out for the default",
+        ),
+        (["--data", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
+        (["--data", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
+        (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is no class of this model"),
+        (["--data", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
         (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2"),
         (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
         (["--data", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
@@ -570,10 +579,28 @@ def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "w.csv").write_text("words\na\n")
     (tmp_path / "w3.csv").write_text("text,label\na,1\nb,2\nc,3\n")
+    (tmp_path / "list.jsonl").write_text("[1]\n")
     found, out, err = run("compare", *arguments)
     assert (found, out) == (code, "")
     assert re.search(said, err)
     assert len(err.strip().splitlines()) == 1
+
+
+def test_one_text_has_no_interval_and_words_that_people_marked_need_no_label(run, tmp_path):
+    (tmp_path / "w.jsonl").write_text(json.dumps({"words": ["A", "good", "film"], "maps": [[0, 1, 0]] * 3}) + "\n")
+    code, out, err = run("compare", "--data", "w.jsonl", "--methods", "leave-one-out", "--metrics", "human")
+    assert code == 0, err
+    assert "1 text, slalom-sentiment, seed 0; one value each" in out
+    assert "±" not in out
+    assert re.search(r"^leave-one-out +1\.000 ", out, flags=re.M)
+
+
+def test_training_takes_one_name_for_the_texts(run, tmp_path):
+    (tmp_path / "d.csv").write_text("x,y,label\na,b,1\nb,a,0\n")
+    code, out, err = run("train", "d.csv", "--out", "m", "--text", "x", "--column", "y")
+    assert (code, out) == (1, "")
+    assert "--column and --text both name the field of the texts; pass --column alone" in err
+    assert not (tmp_path / "m").exists()
 
 
 def test_compare_prints_95_percent_intervals():

@@ -9,9 +9,9 @@ import pytest
 
 import slalom
 from slalom import Explainer, compare
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
-from slalom.methods import SurrogateMethod, method
+from slalom.methods import BlackBoxMethod, SurrogateMethod, method
 from slalom.theory.oracle import Oracle
 
 TEXTS = [
@@ -126,6 +126,7 @@ def test_what_needs_a_corpus_or_people_is_there_when_they_are():
     for measure, said in (("human", "marked"), ("naive_bayes", "a corpus"), ("magic", "must be one of near, far")):
         with pytest.raises(InputError, match=said):
             compared(measures=(measure,))
+    assert compared(methods=("random",), human=(pair for pair in human)).measures[4] == "human"
     with pytest.raises(InputError, match="words joined by blanks"):
         compared(human=human[:1])
 
@@ -181,3 +182,96 @@ def test_texts_and_methods_are_checked():
     with pytest.raises(InputError, match="method must be one of 'joint'"):
         compared(methods=("magic",))
     assert slalom.compare is compare
+
+
+class Table:
+    """As much of a DataFrame as a comparison sees: iterating over it gives the names of its columns."""
+
+    columns = ("text", "label")
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": Table()}, r"got a Table with 'text', 'label'; pass one of them: x\['text'\]"),
+        ({"texts": "a good film"}, r"texts must be a list of strings; got one string; pass a list: \[text\]"),
+        ({"texts": None}, "several a list of strings; got NoneType"),
+        ({"texts": ["a", None]}, "text 1 is NoneType"),
+        ({"queries": None}, r"queries must be a list, such as \[500\]; got None"),
+        ({"queries": "500"}, r"queries must be a list, such as \[500\]; got '500'"),
+        ({"queries": np.array(20)}, r"queries must be a list, such as \[500\]; got array"),
+        ({"queries": []}, "queries must have at least one budget"),
+        ({"queries": [50, 1]}, "queries must be a whole number of at least 2; got 1"),
+        ({"queries": True}, "queries must be a whole number of at least 2; got True"),
+        ({"methods": []}, "methods must name at least one method"),
+        ({"methods": "ridge"}, r"methods must be a list, such as \['joint', 'lime'\]; got 'ridge'"),
+        ({"measures": "near"}, "measures must be a list"),
+        ({"measures": [["near"]]}, "a measure must be one of near"),
+        ({"target": [1]}, "target must be a label or an index; got list"),
+        ({"target": "magic"}, "target 'magic' is no class of this model"),
+        ({"corpus": 5}, "corpus must be a pair: labelled texts, and their labels 0 or 1; got 5"),
+        ({"corpus": (["a", "b"], 5)}, "corpus must be a pair"),
+        ({"human": 5}, "human must have the words and maps of each text.*; got 5"),
+        ({"human": [(text.split(), [[1]]) for text in TEXTS]}, "marked must have one entry per word; got 1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
+        ({"out": 5}, "out must be the name of a file; got 5"),
+        ({"out": "."}, "out must be the name of a file; '.' is a folder"),
+    ],
+)
+def test_wrong_arguments_are_errors_of_one_line_before_the_model_is_asked(arguments, message):
+    def never(texts):
+        assert set(texts) <= {"", "a"}, "it is asked about the texts"  # an Explainer tries it with these
+        return [0.0] * len(texts)
+
+    with pytest.raises(InputError, match=message) as caught:
+        compare(**{"model": never, "texts": TEXTS, "output": "log_odds", "progress": False, **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_options_are_named():
+    with pytest.raises(TypeError, match="no option check, method; those of the model are output, labels"):
+        compared(method="lime", check=5)
+
+
+def test_texts_and_budgets_may_be_arrays_and_a_seed_may_be_drawn():
+    found = compared(np.array(TEXTS), methods=("ridge",), queries=np.int64(20), seed=None)
+    assert found.rows == [("ridge", 20)]
+    seed = found.about["seed"]
+    assert seed != compared(methods=("random",), seed=None).about["seed"]
+    assert compared(methods=("ridge",), queries=[20, 20], seed=seed).values(("ridge", 20), "near") == found.values(
+        ("ridge", 20), "near"
+    )
+    json.loads(compared(methods=("random",), seed=np.int64(3), target=np.int64(1)).to_json())
+
+
+class Failing(BlackBoxMethod):
+    name = "failing"
+
+    def attribute(self, context):
+        raise ZeroDivisionError("nothing to\ndivide by")
+
+
+def test_a_method_that_fails_is_left_out_and_the_rest_compared():
+    found = compared(methods=(Failing(), "ridge"))
+    assert found.rows == [("ridge", 100)]
+    assert "ZeroDivisionError: nothing to divide by" in found.skipped["failing"]
+
+
+def test_a_model_that_fails_stops_the_comparison():
+    def failing(texts):
+        raise RuntimeError("the server is gone")
+
+    with pytest.raises(ModelError, match="the server is gone"):
+        compare(failing, TEXTS, output="log_odds", methods=("ridge",), progress=False)
+
+
+@pytest.mark.parametrize("content", ["[1]\n", "5\n", "{}\n", '{"format": "slalom comparison records"}\n{}\n', "null\n[]\n"])
+def test_a_file_of_something_else_is_left_alone(tmp_path, content):
+    out = tmp_path / "notes.jsonl"
+    out.write_text(content)
+    with pytest.raises(InputError, match="holds something else; name another file, or delete it"):
+        compared(out=out)
+    assert out.read_text() == content

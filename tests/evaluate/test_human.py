@@ -95,7 +95,8 @@ def test_scores_are_taken_by_their_strength():
         (lambda: unit_marks([[0, 1]], ["a"], [1, 0]), "one entry per word"),
         (lambda: unit_marks([0, 1], ["a"], [1]), "integers"),
         (lambda: human_attention(explanation("a b", [1.0, 2.0]), ["a", "c"], [[0, 1]]), "of the annotated text"),
-        (lambda: yelp_hat([{"words": ["a"]}]), "a row must have words, maps and a label"),
+        (lambda: yelp_hat([{"words": ["a"]}]), "a row must have words and maps"),
+        (lambda: yelp_hat([{"words": ["a"], "maps": [[1]] * 3, "label": "good"}]), "a label is a number.*row 0"),
         (lambda: yelp_hat([{"words": ["a"], "maps": [[1, 0]] * 3, "label": 1}]), "row 0 has 2 for 1 words"),
         (lambda: yelp_hat([], annotators=0), "annotators must be a whole number"),
     ],
@@ -116,6 +117,7 @@ def test_rows_of_yelp_hat():
     assert [one.text for one in found] == ["so good", "well"]
     assert found[0].label == 1
     assert found[0].maps.shape == (3, 2)
+    assert yelp_hat([{"words": ["well"], "maps": [[1]] * 3}])[0].label is None
     assert [one.text for one in yelp_hat(rows, subset="yelp100")] == ["well"]
     assert [one.text for one in yelp_hat(rows, annotators=2)] == ["so good", "so bad", "well"]
 

@@ -9,6 +9,7 @@ import pytest
 
 import slalom
 from slalom import Explainer
+from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.methods import BlackBoxMethod, Method, WhiteBoxMethod, method, methods
 
@@ -31,7 +32,7 @@ def test_the_package_lists_its_methods():
         assert one.name == name
         assert one.summary
         assert "\n" not in one.summary
-        assert set(one.needs) <= {"queries", "gradients"}
+        assert set(one.needs) <= {"queries", "gradients", "attention"}
     lines = repr(table).splitlines()
     assert lines[0].split() == ["method", "needs", "extra", "sign", "what", "it", "does"]
     assert len(lines) == len(table) + 1
@@ -39,8 +40,8 @@ def test_the_package_lists_its_methods():
 
 
 @pytest.mark.filterwarnings("ignore:The set_.* function")  # of shap, when it is imported
-@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" not in one.needs])
-def test_every_method_that_needs_no_gradients_is_asked_by_its_name(name):
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if set(one.needs) <= {"queries"}])
+def test_every_method_that_does_not_look_inside_is_asked_by_its_name(name):
     e = explained(name)
     assert e.method == name
     assert e.signed is methods()[name].signed
@@ -52,7 +53,7 @@ def test_every_method_that_needs_no_gradients_is_asked_by_its_name(name):
         assert {TEXT.split()[i] for i in e.strongest(2)} == {"good", "bad"}
 
 
-@pytest.mark.parametrize("name", [name for name, one in methods().items() if "gradients" in one.needs])
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if not set(one.needs) <= {"queries"}])
 def test_methods_that_look_inside_refuse_what_only_answers(name):
     with pytest.raises(InputError, match="looks inside a torch model"):
         explained(name)
@@ -67,6 +68,7 @@ def test_an_explainer_takes_a_method_by_name_or_by_itself():
 
 
 def test_the_kinds_of_methods_say_what_they_need():
+    assert {name for name, one in methods().items() if one.needs == ("attention",)} == {"attention", "rollout"}
     for one in methods().values():
         assert isinstance(one, Method)
         if isinstance(one, WhiteBoxMethod):
@@ -98,6 +100,15 @@ class Half(BlackBoxMethod):
 
 def made():
     return Half()
+
+
+class Nameless(Half.__base__):
+    def attribute(self, context):
+        raise AssertionError
+
+
+class Unlisted(Nameless):
+    name, summary = "unlisted", None
 
 
 WRONG = 7
@@ -156,6 +167,8 @@ def test_a_plugin_is_a_method_like_any_other(tmp_path):
         ("wrong = half_plugin:WRONG", "the plugin 'wrong' (half_plugin:WRONG) cannot be loaded: TypeError"),
         ("third = half_plugin:made", "must be a Method of that name; got a method called 'half'"),
         ("lime = half_plugin:made", "must be a Method of that name; got a method called 'half'"),
+        ("nameless = half_plugin:Nameless", "the plugin 'nameless' (half_plugin:Nameless) must have a string as its name"),
+        ("unlisted = half_plugin:Unlisted", "the plugin 'unlisted' (half_plugin:Unlisted) must have a string as its summary"),
     ],
 )
 def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
@@ -168,6 +181,7 @@ def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert len(slalom.methods()) >= 19
+        assert repr(slalom.methods())
     print(*(one.message for one in caught))
     try:
         print(slalom.methods.method({name!r}).name)
@@ -179,6 +193,53 @@ def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
     assert message in listed, run.stderr
     assert listed.endswith("; it is left out")
     assert named == "lime" if name == "lime" else message in named
+
+
+class Returning(BlackBoxMethod):
+    name = "returning"
+
+    def __init__(self, effects):
+        self.effects = effects
+
+    def attribute(self, context):
+        return self.effects()
+
+
+class Looking(WhiteBoxMethod):
+    name = "looking"
+
+    def __init__(self, effects):
+        self.effects = effects
+
+    def attribute(self, model, reading, target, seed):
+        return self.effects()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Returning(lambda: [1.0] * 8), "method 'returning' must return an Additive; got list"),
+        (Returning(lambda: None), "method 'returning' must return an Additive; got NoneType"),
+        (
+            Returning(lambda: Additive([1.0, 2.0])),
+            r"method 'returning' must return one effect for each of 8 units; got shape \(2,\)",
+        ),
+        (
+            Returning(lambda: Additive(np.eye(8), np.zeros(8))),
+            r"'returning' must return one effect for each of 8 units; got .*\(8, 8\)",
+        ),
+        (Returning(lambda: 1 / 0), "method 'returning' failed: ZeroDivisionError: division by zero"),
+        (Looking(lambda: np.ones(3)), r"method 'looking' must return one effect for each of 8 atoms; got shape \(3,\)"),
+        (Looking(lambda: np.full(8, np.nan)), "the effects of method 'looking' must be finite"),
+        (Looking(lambda: None), r"the effects of method 'looking' must have 1 dimension\(s\)"),
+        (Looking(lambda: "effects"), "the effects of method 'looking' must be an array of real numbers"),
+        (Looking(lambda: {}["layer"]), "method 'looking' failed: KeyError: 'layer'"),
+    ],
+)
+def test_a_method_that_fails_or_returns_something_else_is_named_in_one_line(wrong, message):
+    with pytest.raises(InputError, match=message) as caught:
+        explained(wrong)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_r2_of_a_black_box_is_that_of_the_rows_that_it_asked():

@@ -62,6 +62,32 @@ class Greedy(LexiconAdapter):
     name: str = "callable"
 
 
+class Unlisted(Adapter):
+    name = "unlisted"
+
+    def matches(self, model):
+        return False
+
+    def adapt(self, model, options):
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class Hasty(LexiconAdapter):
+    name: str = "hasty"
+
+    def matches(self, model):
+        return model.weights is not None
+
+
+@dataclass(frozen=True)
+class Empty(LexiconAdapter):
+    name: str = "empty"
+
+    def adapt(self, model, options):
+        return None
+
+
 WRONG = 7
 '''
 

@@ -125,6 +125,7 @@ def test_plugins_are_not_loaded_for_what_the_package_adapts_itself(tmp_path):
             "callable = lexicon_plugin:Greedy",
             "the plugin 'callable' (lexicon_plugin:Greedy) has a name that is taken; rename it",
         ),
+        ("unlisted = lexicon_plugin:Unlisted", "(lexicon_plugin:Unlisted) must have a string as its summary and its kind"),
     ],
 )
 def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
@@ -136,9 +137,33 @@ def test_a_broken_plugin_is_named_in_one_line(tmp_path, entries, message):
         warnings.simplefilter("always")
         explainer = slalom.Explainer(lambda texts: [1.0] * len(texts), output="log_odds")  # the others still work
         assert len(slalom.models.adapters()) == 5
+        assert repr(slalom.models.adapters())
     print(*(warning.message for warning in caught), sep="\\n")
     """
     run = python(tmp_path, code)
     (line,) = run.stdout.splitlines()
     assert message in line, run.stderr
     assert line.endswith("; it is left out")
+
+
+def test_an_adapter_that_fails_is_left_out_and_one_that_returns_no_model_is_named(tmp_path):
+    install(tmp_path, "hasty = lexicon_plugin:Hasty\nempty = lexicon_plugin:Empty")
+    code = """
+    import warnings
+    import slalom
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        explainer = slalom.Explainer(lambda texts: [1.0] * len(texts), output="log_odds")
+    print(*(warning.message for warning in caught), sep="\\n")
+    from lexicon_plugin import Empty, Lexicon
+    slalom.models.registry.adapters = lambda: {"empty": Empty()}
+    try:
+        slalom.Explainer(Lexicon({}))
+    except slalom.errors.InputError as error:
+        print(error)
+    """
+    run = python(tmp_path, code)
+    left_out, named = run.stdout.splitlines()
+    assert left_out.startswith("the adapter 'hasty' failed: AttributeError: 'function' object has no attribute 'weights'")
+    assert left_out.endswith("; it is left out")
+    assert named == "the adapter 'empty' must return a Model; got NoneType; this is a bug in its package"

@@ -13,6 +13,7 @@ from rich.text import Text
 from slalom.cli.inputs import texts_of_file
 from slalom.cli.options import Column, Device, Json, Model, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console
+from slalom.core.checks import whole_number
 from slalom.errors import InputError
 from slalom.files import has_rows, read_rows, write_text
 from slalom.training.data import read_labelled
@@ -57,7 +58,8 @@ def compare(
     from slalom.evaluate import DEFAULT_METHODS  # noqa: PLC0415
     from slalom.evaluate import compare as run  # noqa: PLC0415
 
-    chosen, human = _texts(data, column, texts, seed)
+    method_names, measures, budgets = _names("--methods", methods), _names("--metrics", metrics), _budgets(queries)
+    chosen, human = _texts(data, column, texts, whole_number("--seed", seed, 0))
     check_outputs(data, out, csv, html)
     labelled = None if corpus is None else read_labelled(corpus)
     if labelled is not None and len(labelled.names) != 2:
@@ -66,9 +68,9 @@ def compare(
         compared = run(
             model,
             chosen,
-            methods=_names(methods) or DEFAULT_METHODS,
-            queries=_budgets(queries),
-            measures=_names(metrics),
+            methods=DEFAULT_METHODS if method_names is None else method_names,
+            queries=budgets,
+            measures=measures,
             corpus=None if labelled is None else (labelled.texts, labelled.labels.tolist()),
             human=human,
             target=int(target) if target is not None and target.isdecimal() else target,
@@ -108,9 +110,10 @@ def show(compared: Any, screen: Console) -> None:
     if len(shown) < len(compared.measures):
         hidden = ", ".join(name for name in compared.measures if name not in shown)
         screen.print(f"hidden for lack of space: {hidden}; --csv FILE writes all")
-    about = compared.about
+    about, several = compared.about, compared.about["texts"] > 1
+    what = f"mean{' ± 95% interval' if errors else ''}" if several else "one value each"
     screen.print(
-        f"{about['texts']} texts, {about['model']}, seed {about['seed']}; mean{' ± 95% interval' if errors else ''}",
+        f"{about['texts']} text{'s' if several else ''}, {about['model']}, seed {about['seed']}; {what}",
         markup=False,
         soft_wrap=wide,
     )
@@ -153,7 +156,7 @@ def _texts(path: Path, column: str | None, most: int, seed: int) -> tuple[list[s
     if rows and all("words" in row and "maps" in row for row in rows):
         from slalom.evaluate import yelp_hat  # noqa: PLC0415
 
-        annotated = yelp_hat(rows)
+        annotated = yelp_hat({"words": row["words"], "maps": row["maps"]} for row in rows)  # labels do not matter here
         chosen = [annotated[i] for i in _drawn(len(annotated), most, seed, path)]
         return [item.text for item in chosen], [(list(item.words), item.maps) for item in chosen]
     texts = [text for text in texts_of_file(path, column) if text.strip()]
@@ -166,8 +169,14 @@ def _drawn(n: int, most: int, seed: int, path: Path) -> list[int]:
     return sorted(np.random.default_rng(seed).permutation(n)[:most].tolist())
 
 
-def _names(option: str | None) -> Sequence[str] | None:
-    return None if option is None else [name.strip() for name in option.split(",") if name.strip()]
+def _names(option: str, listed: str | None) -> list[str] | None:
+    """Return the names of an option, separated by commas; None where it is not given."""
+    if listed is None:
+        return None
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{option} must have at least one name; got {listed!r}; leave it out for the default")
+    return names
 
 
 def _budgets(option: str) -> list[int]:

@@ -120,6 +120,8 @@ def train(
     from slalom.training import Recipe, Stopped, read_labelled  # noqa: PLC0415
     from slalom.training import train as run  # noqa: PLC0415
 
+    if text is not None and column is not None:
+        raise InputError("--column and --text both name the field of the texts; pass --column alone")
     recipe = Recipe.of(
         arch, layers=layers, hidden=hidden, heads=heads, inner=inner, vocabulary=vocabulary, dropout=dropout, init=init,
         final=not no_final, max_length=max_length, teacher=teacher, temperature=temperature, hard=hard, crops=crops,

@@ -8,18 +8,22 @@ are made, so that an interrupted comparison can be continued.
 """
 
 import json
+import logging
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast, final
 
+import numpy as np
 from tqdm.auto import tqdm
 
-from slalom.errors import InputError, MissingExtra
+from slalom.core.checks import plain, whole_number
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.evaluate.aopc import perturbation
 from slalom.evaluate.compared import MEASURES, Compared
 from slalom.evaluate.fidelity import fidelity
-from slalom.evaluate.human import human_attention
+from slalom.evaluate.human import consensus, human_attention, unit_marks
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
 from slalom.evaluate.naive_bayes import naive_bayes_correlation
 from slalom.evaluate.stability import seed_instability
@@ -29,11 +33,14 @@ from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Target
 from slalom.result import Explanation
+from slalom.text import as_texts
 
+_LOG = logging.getLogger("slalom")
 DEFAULT_METHODS = (
     "joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random",
 )  # fmt: skip
 _BATCH = 8  # texts explained together
+_KEYS = {"text", "method", "budget"}  # what a record is found by
 _COSTS = ("queries", "tokens", "seconds")
 _Annotations = Sequence[tuple[Sequence[str], Any]]
 
@@ -50,7 +57,7 @@ def compare(
     human: _Annotations | None = None,
     target: Target = None,
     unit: str | None = "token",
-    seed: int = 0,
+    seed: int | None = 0,
     out: str | Path | None = None,
     progress: bool | None = None,
     **options: Unpack[ModelKeywords],
@@ -69,17 +76,20 @@ def compare(
         human: Words and maps (annotators, words) for each text, which must be ``" ".join(words)``. Adds the measure "human".
         target: As `Explainer` takes it.
         unit: As `Explainer` takes it; None: that of each method.
-        seed: Seed of the queries, the fits and the masks.
+        seed: Seed of the queries, the fits and the masks. None draws one, which `about` records.
         out: File for the records; the same call continues an interrupted comparison.
         progress: Whether to show a progress bar. Default: in a terminal.
         **options: Options of the `Explainer` about the model: output, labels, batch_size, precision, device, cache, identity
             and long.
 
     Returns:
-        The records, with tables and pictures. A method that cannot be used on this model is left out and named in `skipped`.
+        The records, with tables and pictures. A method that fails or cannot be used on this model is left out and named in
+        `skipped`.
 
     Raises:
         InputError: If an argument is out of range, no method can be used, or `out` holds something else.
+        ModelError: If the model fails or its answers are unusable.
+        TypeError: If there is no such option.
 
     Example:
         >>> def model(texts):
@@ -90,23 +100,27 @@ def compare(
     """
     if isinstance(model, Explainer):
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
-    budgets = [queries] if isinstance(queries, int) else queries
-    texts = list(texts)
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise InputError("texts must be a list of at least one string")
-    if human is not None and [" ".join(words) for words, _ in human] != texts:
-        raise InputError("human must have the words and maps of each text, and each text must be its words joined by blanks")
+    unknown = sorted(options.keys() - ModelKeywords.__annotations__.keys())
+    if unknown:
+        taken = ", ".join(ModelKeywords.__annotations__)
+        raise TypeError(f"compare has no option {', '.join(unknown)}; those of the model are {taken}")
+    texts, budgets, path = _texts(texts), _budgets(queries), _file(out)
+    chosen = [find_method(method) for method in _listed("methods", methods, "'joint', 'lime'")]
+    if not chosen:
+        raise InputError("methods must name at least one method; slalom.methods() lists them")
+    names = _measures(measures, corpus is not None, human is not None)
+    human = _annotations(human, texts)
     explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **options)
-    chosen = [find_method(method) for method in methods]
+    explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
+    seed = int(explainer.options.seed)
     ratios = None
     if corpus is not None:
-        ratios = LogRatios.fit(*corpus, explainer.tokens)
+        ratios = LogRatios.fit(*_labelled(corpus), explainer.tokens)
         if explainer.tokens(texts[0]) and unit in (None, "token", "type"):
             weights = {cast(int | str, token): (-ratio, ratio) for token, ratio in ratios.ratios.items()}
             chosen.append(NaiveBayes(weights))
     if len({method.name for method in chosen}) != len(chosen):
         raise InputError(f"methods must differ in their names; got {', '.join(method.name for method in chosen)}")
-    names = _measures(measures, ratios is not None, human is not None)
     about = {
         "model": explainer.model.name,
         "identity": explainer.engine.identify(),
@@ -115,9 +129,9 @@ def compare(
         "last": texts[-1][:80],
         "seed": seed,
         "unit": unit,
-        "target": target if target is None or isinstance(target, str) else int(target),
+        "target": plain(target),
     }
-    records = _Records(Path(out) if out is not None else None, about, names)
+    records = _Records(path, about, names)
     runs = [(method, budget) for method in chosen for budget in (budgets if method.takes_budget else (None,))]
     _run(runs, texts, _Evaluator(explainer, ratios, human, seed, names), records, progress)
     rows = records.sorted([(method.name, budget) for method, budget in runs])
@@ -137,13 +151,15 @@ def _run(
     records: "_Records",
     progress: bool | None,
 ) -> None:
-    """Make the records that are missing, batch by batch. A method that cannot be used is skipped."""
+    """Make the records that are missing, batch by batch. A method that fails is skipped; where the model fails, all stops."""
     missing = {m.name: m for m, budget in runs if not records.has(range(len(texts)), m.name, budget)}
     for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
         try:
             evaluate.explained(texts[:1], method, 20, 0)
-        except (InputError, MissingExtra) as reason:
-            records.skip(method.name, str(reason))
+        except ModelError:
+            raise
+        except Exception as error:  # methods of other packages may raise anything
+            records.skip(method.name, error)
     hidden = None if progress is None else not progress
     with tqdm(total=len(texts) * len(runs), unit="explanation", disable=hidden, desc="comparing") as bar:
         for start in range(0, len(texts), _BATCH):
@@ -153,10 +169,80 @@ def _run(
                 bar.set_postfix_str(method.name)
                 if not records.has(numbers, method.name, budget) and method.name not in records.skipped:
                     try:
-                        records.add(evaluate([texts[i] for i in numbers], numbers, method, budget))
-                    except (InputError, MissingExtra) as reason:
-                        records.skip(method.name, str(reason))
+                        measured = evaluate([texts[i] for i in numbers], numbers, method, budget)
+                    except ModelError:
+                        raise
+                    except Exception as error:
+                        records.skip(method.name, error)
+                    else:
+                        records.add(measured)
                 bar.update(len(numbers))
+
+
+def _texts(texts: Any) -> list[str]:
+    """Return the texts of any ordered container, at least one."""
+    if isinstance(texts, str):
+        raise InputError("texts must be a list of strings; got one string; pass a list: [text]")
+    listed = as_texts(texts)
+    wrong = next((number for number, text in enumerate(listed) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"texts must be a list of at least one string; text {wrong} is {type(listed[wrong]).__name__}")
+    if not listed:
+        raise InputError("texts must be a list of at least one string; got none")
+    return listed
+
+
+def _listed(name: str, items: Any, example: str) -> list[Any]:
+    """Return the items of a list; a string or a single object is refused."""
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable) or getattr(items, "shape", None) == ():
+        raise InputError(f"{name} must be a list, such as [{example}]; got {items!r:.80}")
+    return list(items)
+
+
+def _budgets(queries: Any) -> list[int]:
+    """Return the budgets, each once."""
+    single = isinstance(queries, (int, np.integer))
+    budgets = [whole_number("queries", budget, 2) for budget in ([queries] if single else _listed("queries", queries, "500"))]
+    if not budgets:
+        raise InputError("queries must have at least one budget, such as [500]; got none")
+    return list(dict.fromkeys(budgets))
+
+
+def _file(out: Any) -> Path | None:
+    if out is None:
+        return None
+    if not isinstance(out, (str, os.PathLike)):
+        raise InputError(f"out must be the name of a file; got {out!r:.80}")
+    if Path(out).is_dir():
+        raise InputError(f"out must be the name of a file; {str(out)!r} is a folder")
+    return Path(out)
+
+
+def _labelled(corpus: Any) -> tuple[list[str], list[Any]]:
+    try:
+        texts, labels = corpus
+        return _texts(texts), list(labels)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SlalomError):
+            raise
+        raise InputError(f"corpus must be a pair: labelled texts, and their labels 0 or 1; got {corpus!r:.80}") from error
+
+
+def _annotations(human: Any, texts: list[str]) -> _Annotations | None:
+    """Return the words and maps of each text."""
+    if human is None:
+        return None
+    wrong = "human must have the words and maps of each text, and each text must be its words joined by blanks"
+    try:
+        pairs = [(list(words), maps) for words, maps in human]
+        joined = [" ".join(words) for words, _ in pairs]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{wrong}; got {human!r:.80}") from error
+    if joined != texts:
+        raise InputError(wrong)
+    for words, maps in pairs:
+        unit_marks(np.zeros((0, 2), dtype=np.int64), words, consensus(maps))  # raises where they do not fit
+    return pairs
 
 
 def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool) -> tuple[str, ...]:
@@ -167,8 +253,9 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
     }
     if requested is None:
         return tuple(name for name in MEASURES if name != "instability" and needs.get(name, (True, ""))[0])
+    requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
-        if name not in MEASURES:
+        if name not in tuple(MEASURES):
             raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
         available, requirement = needs.get(name, (True, ""))
         if not available:
@@ -257,7 +344,9 @@ class _Records:
             records = [json.loads(line) for line in lines]
         except ValueError as error:
             raise foreign from error
-        if not records or records[0].get("format") != header["format"]:
+        if not records or not all(isinstance(record, dict) for record in records):
+            raise foreign
+        if records[0].get("format") != header["format"] or any(not record.keys() >= _KEYS for record in records[1:]):
             raise foreign
         expected = json.loads(json.dumps(header))
         different = [name for name in expected if records[0].get(name) != expected[name]]
@@ -279,9 +368,12 @@ class _Records:
         if self.path is not None:
             write_text(self.path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), append=True)
 
-    def skip(self, method: str, reason: str) -> None:
-        """Leave a method out."""
-        self.skipped[method] = reason
+    def skip(self, method: str, error: Exception) -> None:
+        """Leave a method out; an unexpected error is logged with its traceback."""
+        expected = isinstance(error, SlalomError)
+        self.skipped[method] = str(error) if expected else f"{type(error).__name__}: {one_line(error)}"
+        if not expected:
+            _LOG.debug("method %s failed", method, exc_info=error)
         self.records = [record for record in self.records if record["method"] != method]
 
     def sorted(self, rows: Sequence[tuple[str, int | None]]) -> list[dict[str, Any]]:

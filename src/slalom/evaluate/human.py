@@ -28,13 +28,13 @@ class Annotated(NamedTuple):
         text: The words, joined by blanks.
         words: The words.
         maps: Marks (annotators, words).
-        label: Class of the text.
+        label: Class of the text; None: unknown.
     """
 
     text: str
     words: tuple[str, ...]
     maps: Marks
-    label: int
+    label: int | None = None
 
 
 def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
@@ -130,7 +130,7 @@ def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: 
     """Return the texts of Yelp-HAT (Sen et al., 2020) on which the annotators agree about at least one word.
 
     Args:
-        rows: Mappings with `words`, `maps` (one list of zeros and ones per annotator) and `label`.
+        rows: Mappings with `words` and `maps` (one list of zeros and ones per annotator), and perhaps a `label`.
         annotators: Smallest number of annotators per text.
         subset: Only rows with this `subset`, for instance "yelp50".
 
@@ -140,11 +140,14 @@ def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: 
     least, texts = whole_number("annotators", annotators, 1), []
     for number, row in enumerate(rows):
         try:
-            words, maps, label = row["words"], row["maps"], int(row["label"])
+            words, maps = row["words"], row["maps"]
+            label = None if row.get("label") is None else int(row["label"])
             if subset is not None and row["subset"] != subset:
                 continue
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"a row must have words, maps and a label (and a subset); row {number}: {error!r}") from error
+            raise InputError(
+                f"a row must have words and maps (and a subset; a label is a number); row {number}: {error!r}"
+            ) from error
         if len(maps) < least:
             continue
         marks = _marks(maps)

@@ -10,7 +10,8 @@ it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -18,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Lengths, Surrogate
-from slalom.core.checks import Floats
-from slalom.errors import InputError
+from slalom.core.checks import Floats, real_array
+from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Reading
 from slalom.text import QueryPlan, Units, Whole
 
@@ -123,7 +124,7 @@ class Method(ABC):
     Attributes:
         name: Name in tables, files and `Explainer(method=...)`.
         summary: One line on what it does.
-        needs: What it needs of a model: "queries", "gradients", both or neither.
+        needs: What it needs of a model: "queries", "gradients", "attention", several or none.
         extra: Extra of this distribution that it needs; None: none.
         unit: Default unit.
         check: Largest default number of held-out queries.
@@ -192,9 +193,13 @@ class BlackBoxMethod(Method):
         """Return the effects of `attribute`, averaged over units that share parameters."""
         context.one_class(self.name)
         c = context
-        surrogate = self.attribute(
-            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
-        )
+        with _named(self):
+            surrogate: object = self.attribute(
+                QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
+            )
+        if not isinstance(surrogate, Additive):
+            raise InputError(f"method {self.name!r} must return an Additive; got {type(surrogate).__name__}")
+        _check_shape(self, surrogate.effects, len(c.units), "units")
         return MethodResult(Additive(context.shared(surrogate.effects), surrogate.base))
 
     @abstractmethod
@@ -226,7 +231,10 @@ class WhiteBoxMethod(Method):
     def explain(self, context: MethodContext) -> MethodResult:
         """Return the effects of `attribute`, summed over the atoms of each unit."""
         target = context.one_class(self.name)
-        atoms = self.attribute(context.model, context.reading, target, context.seed)
+        with _named(self):
+            returned = self.attribute(context.model, context.reading, target, context.seed)
+            atoms = real_array(f"the effects of method {self.name!r}", returned, (1,))
+        _check_shape(self, atoms, len(context.reading.names), "atoms")
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)
         effects = context.shared(per_unit)
         return MethodResult(
@@ -246,3 +254,21 @@ class WhiteBoxMethod(Method):
         Raises:
             InputError: If the method does not support this model.
         """
+
+
+@contextmanager
+def _named(method: Method) -> Iterator[None]:
+    """Name a method of another package whose code fails; errors of our own methods are passed on."""
+    try:
+        yield
+    except (SlalomError, MemoryError):
+        raise
+    except Exception as error:
+        if type(method).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise InputError(f"method {method.name!r} failed: {type(error).__name__}: {one_line(error)}") from error
+
+
+def _check_shape(method: Method, effects: Floats, n: int, what: str) -> None:
+    if effects.shape != (n,):
+        raise InputError(f"method {method.name!r} must return one effect for each of {n} {what}; got shape {effects.shape}")

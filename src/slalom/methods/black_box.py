@@ -71,7 +71,7 @@ class Lime(BlackBoxMethod):
             return np.column_stack([-scores, scores])
 
         width = {} if self.kernel_width is None else {"kernel_width": self.kernel_width}
-        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed, **width)
+        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed % 2**32, **width)
         names = " ".join(f"u{i}" for i in range(n))
         explanation = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=context.budget)
         effects = np.zeros(n)
@@ -120,6 +120,8 @@ class PartitionShap(BlackBoxMethod):
         """Build the tree from the real units; token ids are their numbers, 0 where one is masked."""
         shap = _package("shap")
         _need_empty(context, "PartitionSHAP")
+        if len(context.units) == 1:
+            return _single_effect(context)
 
         def tokenizer(text: str, return_offsets_mapping: bool = True) -> dict[str, Any]:
             spans = context.spans.tolist() if text else []
@@ -144,6 +146,8 @@ class CaptumKernelShap(BlackBoxMethod):
     def attribute(self, context: QueryContext) -> Additive:
         """Query all samples at once."""
         _need_empty(context, "captum's KernelShap")
+        if len(context.units) == 1:
+            return _single_effect(context)
         effects = _captum(context, "KernelShap")
         return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has queried it already
 
@@ -164,6 +168,12 @@ class CaptumLime(BlackBoxMethod):
         return Additive(effects, whole - effects.sum())
 
 
+def _single_effect(context: QueryContext) -> Additive:
+    """Return the Shapley value of the only unit, which the packages do not compute."""
+    nothing, whole = context.ask([[0], [1]])
+    return Additive([whole - nothing], nothing)
+
+
 def _captum(context: QueryContext, name: str) -> Floats:
     torch, captum = _package("torch"), _package("captum.attr")
     state = torch.get_rng_state()
@@ -176,9 +186,10 @@ def _captum(context: QueryContext, name: str) -> Floats:
         return torch.from_numpy(context.ask(rows))
 
     try:
-        effects = getattr(captum, name)(forward).attribute(
-            torch.ones(1, len(context.units)), n_samples=context.budget, perturbations_per_eval=context.budget
-        )
+        with _seeded(context.seed):
+            effects = getattr(captum, name)(forward).attribute(
+                torch.ones(1, len(context.units)), n_samples=context.budget, perturbations_per_eval=context.budget
+            )
     finally:
         torch.set_rng_state(state)
     return np.asarray(effects.numpy()[0], dtype=np.float64)
@@ -186,7 +197,7 @@ def _captum(context: QueryContext, name: str) -> Floats:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed numpy's global generator, which shap uses, and restore it."""
+    """Seed numpy's global generator, which shap and the lasso of captum use, and restore it."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed % 2**32)  # noqa: NPY002
     try:

@@ -10,11 +10,12 @@ A plugin is a package with an entry point in the group ``slalom.models``: it has
 or to a callable that returns one.
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, final
 
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 from slalom.models.adapter import Adapter, ModelOptions, Output
 from slalom.models.base import Model
 from slalom.models.callable import CallableAdapter
@@ -99,7 +100,7 @@ def model_of(
         batch_size: Strings per call, for callables and scikit-learn classifiers.
 
     Raises:
-        InputError: No adapter matches, or the one that does does not take an option.
+        InputError: No adapter matches, or the one that does does not take an option or returns something else than a Model.
 
     Example:
         >>> model_of(lambda texts: [len(text) - 5.0 for text in texts], output="log_odds").head.labels
@@ -111,7 +112,12 @@ def model_of(
         return model
     adapter = _adapter_of(model)
     _refuse([option for option in options.specified() if option not in adapter.takes], adapter.kind)
-    return adapter.adapt(model, options)
+    adapted: object = adapter.adapt(model, options)  # of a plugin, it may be anything
+    if not isinstance(adapted, Model):
+        raise InputError(
+            f"the adapter {adapter.name!r} must return a Model; got {type(adapted).__name__}; this is a bug in its package"
+        )
+    return adapted
 
 
 def _refuse(options: Sequence[str], kind: str) -> None:
@@ -128,8 +134,12 @@ def _adapter_of(model: object) -> Adapter:
         if adapter.matches(model):
             return adapter
     for adapter in adapters().values():
-        if adapter.matches(model):
-            return adapter
+        try:
+            if adapter.matches(model):
+                return adapter
+        except Exception as error:  # plugins may raise anything
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            warnings.warn(f"the adapter {adapter.name!r} failed: {reason}; it is left out", UserWarning, stacklevel=4)
     raise InputError(
         "model must be a Hugging Face classifier with its tokenizer, a pipeline, a path, a scikit-learn classifier or a"
         f" callable; got {type(model).__name__}; slalom.models.adapters() lists what is installed"

@@ -34,6 +34,7 @@ class AttentionMean(WhiteBoxMethod):
 
     name: str = "attention"
     summary: str = "mean attention over layers and heads, without a sign"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
@@ -52,6 +53,7 @@ class AttentionRollout(WhiteBoxMethod):
 
     name: str = "rollout"
     summary: str = "attention followed through the layers, without a sign"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
