@@ -563,7 +563,7 @@ def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
         ),
         (["--data", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
         (["--data", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
-        (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is no class of this model"),
+        (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
         (["--data", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
         (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2"),
         (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),

@@ -211,7 +211,7 @@ class Table:
         ({"measures": "near"}, "measures must be a list"),
         ({"measures": [["near"]]}, "a measure must be one of near"),
         ({"target": [1]}, "target must be a label or an index; got list"),
-        ({"target": "magic"}, "target 'magic' is no class of this model"),
+        ({"target": "magic"}, "target 'magic' is not a class of this model"),
         ({"corpus": 5}, "corpus must be a pair: labelled texts, and their labels 0 or 1; got 5"),
         ({"corpus": (["a", "b"], 5)}, "corpus must be a pair"),
         ({"human": 5}, "human must have the words and maps of each text.*; got 5"),
