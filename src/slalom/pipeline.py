@@ -24,6 +24,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.methods import Method, MethodContext, MethodResult
+from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, quality, versions
 from slalom.text import KINDS, QueryPlan, Units, held_out, sentences, units, words
@@ -168,7 +169,8 @@ class Pipeline:
         check = options.check
         if check is None:  # scores without a sign predict nothing that could be tested
             check = min(max(budget // 10, 20), options.method.check) if options.method.signed else 0
-        plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
+        with named_failures(options.method):
+            plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
         near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
         return Task(number, reading, text_units, plan, keep, len(near), budget)
@@ -194,12 +196,12 @@ class Pipeline:
                 " check what it returns, or divide it by a constant"
             )
         further = _FurtherQueries(task, scores, lambda rows: self._ask_rows(task, rows, target))
-        result = options.method.explain(
-            MethodContext(
-                self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
-                int(options.seed), further,
-            )
+        context = MethodContext(
+            self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
+            int(options.seed), further,
         )  # fmt: skip
+        with named_failures(options.method):
+            result = options.method.explain(context)
         if further.queried:  # what the method has asked by itself does not test it
             unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.queried for row in task.keep[m + 1 :])])
             near = int(unseen[m + 1 : m + 1 + task.near].sum())

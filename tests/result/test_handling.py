@@ -10,6 +10,7 @@ import pytest
 import slalom
 from slalom.errors import InputError
 from slalom.result.codec import FIELDS
+from slalom.text.samplers import Whole
 
 EXPLAINER = slalom.Explainer(
     lambda texts: [2.0 * t.count("good") - 3.0 * t.count("bad") + 0.1 * len(t) for t in texts], output="log_odds", queries=40
@@ -104,3 +105,26 @@ def test_every_row_with_a_column_or_a_fact_is_shown():
             assert f'"{row.fact[0]}"' in page or row.fact[0] in page
         if row.column is not None and getattr(e, row.name) is not None:
             assert row.column in e.to_pandas().columns
+
+
+class Broken(slalom.Method):
+    """A method of another package that fails where it is told to."""
+
+    name, summary = "broken", "fails"
+
+    def __init__(self, place):
+        self.place = place
+
+    def plan(self, units, budget, rng, empty):
+        if self.place == "plan":
+            raise RuntimeError("boom")
+        return Whole().draw(units.type_of_unit, budget, rng, empty)
+
+    def explain(self, context):
+        raise KeyError("boom")
+
+
+@pytest.mark.parametrize(("place", "kind"), [("plan", "RuntimeError"), ("explain", "KeyError")])
+def test_a_method_of_another_package_that_fails_is_named(place, kind):
+    with pytest.raises(InputError, match=f"method 'broken' failed: {kind}: .*boom"):
+        EXPLAINER("a good film", method=Broken(place))

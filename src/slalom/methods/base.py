@@ -193,7 +193,7 @@ class BlackBoxMethod(Method):
         """Return the effects of `attribute`, averaged over units that share parameters."""
         context.one_class(self.name)
         c = context
-        with _named(self):
+        with named_failures(self):
             surrogate: object = self.attribute(
                 QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
             )
@@ -231,7 +231,7 @@ class WhiteBoxMethod(Method):
     def explain(self, context: MethodContext) -> MethodResult:
         """Return the effects of `attribute`, summed over the atoms of each unit."""
         target = context.one_class(self.name)
-        with _named(self):
+        with named_failures(self):
             returned = self.attribute(context.model, context.reading, target, context.seed)
             atoms = real_array(f"the effects of method {self.name!r}", returned, (1,))
         _check_shape(self, atoms, len(context.reading.names), "atoms")
@@ -257,7 +257,7 @@ class WhiteBoxMethod(Method):
 
 
 @contextmanager
-def _named(method: Method) -> Iterator[None]:
+def named_failures(method: Method) -> Iterator[None]:
     """Name a method of another package whose code fails; errors of our own methods are passed on."""
     try:
         yield
