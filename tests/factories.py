@@ -1,5 +1,8 @@
 """Data with known answers for all tests: planted surrogates, designs, explanations made by hand, and models they explain."""
 
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
 from functools import cache
 
@@ -193,3 +196,14 @@ def full_of_markup():
 ODD_WORDS = [
     *("$5_{x}$", "a_b", "C:\\temp\\x", "שלום", "مرحبا", "👍🏽", "映画", "<b>", "$", "\x00bad", "\ud83d", "very " * 30, "naïve"),
 ]
+
+
+def python(folder, code):
+    """Run code in a new interpreter that can import from a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

@@ -1,9 +1,5 @@
 """One registry of methods: what is listed can be asked for by name, plugins included."""
 
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import pytest
 
@@ -12,6 +8,7 @@ from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.methods import BlackBoxMethod, Method, WhiteBoxMethod, method, methods
+from tests.factories import python
 
 TEXT = "a good film with a very bad end"
 
@@ -122,16 +119,6 @@ def plugin(folder, entries):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-plugin\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[slalom.methods]\n{entries}\n")
-
-
-def python(folder, code):
-    return subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def test_a_plugin_is_a_method_like_any_other(tmp_path):

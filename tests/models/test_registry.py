@@ -1,9 +1,5 @@
 """One registry of adapters: what is listed is applied to what it matches, plugins included."""
 
-import subprocess
-import sys
-import textwrap
-
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -12,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 import slalom
 from slalom.errors import InputError
 from slalom.models import Function, ModelOptions, adapters, model_of
+from tests.factories import python
 from tests.models.plugin import install
 
 OPTIONS = {
@@ -62,16 +59,6 @@ def test_a_model_is_taken_as_it_is_and_takes_no_options():
     assert model_of(model) is model
     with pytest.raises(InputError, match="labels= is for callables, not for a Model, which has its options already"):
         model_of(model, labels=["a", "b"])
-
-
-def python(folder, code):
-    return subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def test_a_plugin_is_an_adapter_like_any_other(tmp_path):

@@ -193,10 +193,9 @@ class BlackBoxMethod(Method):
         """Return the effects of `attribute`, averaged over units that share parameters."""
         context.one_class(self.name)
         c = context
-        with named_failures(self):
-            surrogate: object = self.attribute(
-                QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
-            )
+        surrogate: object = self.attribute(
+            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
+        )
         if not isinstance(surrogate, Additive):
             raise InputError(f"method {self.name!r} must return an Additive; got {type(surrogate).__name__}")
         _check_shape(self, surrogate.effects, len(c.units), "units")
@@ -231,9 +230,8 @@ class WhiteBoxMethod(Method):
     def explain(self, context: MethodContext) -> MethodResult:
         """Return the effects of `attribute`, summed over the atoms of each unit."""
         target = context.one_class(self.name)
-        with named_failures(self):
-            returned = self.attribute(context.model, context.reading, target, context.seed)
-            atoms = real_array(f"the effects of method {self.name!r}", returned, (1,))
+        returned = self.attribute(context.model, context.reading, target, context.seed)
+        atoms = real_array(f"the effects of method {self.name!r}", returned, (1,))
         _check_shape(self, atoms, len(context.reading.names), "atoms")
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)
         effects = context.shared(per_unit)
