@@ -108,6 +108,7 @@ class MethodResult(NamedTuple):
         diagnosis: What is wrong, in one sentence; empty where nothing is.
         values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
         importances_se: Standard errors of its importances, of the same shape; None: unknown.
+        removal_se, linear_se, gradient_se, shapley_se: Standard errors of these scores; None: unknown.
     """
 
     surrogate: Surrogate
@@ -116,6 +117,10 @@ class MethodResult(NamedTuple):
     diagnosis: str = ""
     values_se: Floats | None = None
     importances_se: Floats | None = None
+    removal_se: Floats | None = None
+    linear_se: Floats | None = None
+    gradient_se: Floats | None = None
+    shapley_se: Floats | None = None
 
 
 class Method(ABC):

@@ -6,6 +6,7 @@ spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit b
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from statistics import NormalDist
 from typing import Any, cast, final
 
 import numpy as np
@@ -58,6 +59,8 @@ class Explanation(Document):
             method. They do not say whether the model is a SLALOM; `fidelity` does. None where the method has none.
         importances_se: Standard errors of the importances (n,); None where the method has none.
         background_se: Only in old files.
+        removal_se: Standard errors of `removal` (n,)*, from the joint posterior of all parameters; None where the method has
+            none. Likewise linear_se, gradient_se and shapley_se.
         lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
@@ -92,6 +95,10 @@ class Explanation(Document):
     values_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     importances_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     background_se: tuple[float | Floats, float] | None = field(default=None, metadata=_OF_THESE_UNITS)
+    removal_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    linear_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    shapley_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None
     probabilities: Floats | None = None
@@ -254,6 +261,64 @@ class Explanation(Document):
         scores = self.shapley() if name == "shapley" else self.values if name == "value" else getattr(self, name)
         return cast(Floats, scores if column is None else scores[:, column])
 
+    def errors(self, name: str = "removal", target: int | str | None = None) -> Floats | None:
+        """Return the standard errors of a score.
+
+        Args:
+            name: As in `scores`.
+            target: As in `column`.
+
+        Returns:
+            One number per unit (n,); None where the method has none.
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        column = self.column(target)
+        if name not in SCORES:
+            raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
+        known = {"value": "values_se", "importance": "importances_se"}
+        errors: Floats | None = getattr(self, known.get(name, f"{name}_se"))
+        return errors if errors is None or errors.ndim == 1 or column is None else errors[:, column]
+
+    def interval(self, name: str = "removal", level: float = 0.95, target: int | str | None = None) -> Floats | None:
+        """Return an interval of every unit's score.
+
+        Args:
+            name: As in `scores`.
+            level: Probability that the interval contains the score that very many queries would give; between 0 and 1.
+            target: As in `column`.
+
+        Returns:
+            Lower and upper ends (n, 2); None where the method has no standard errors.
+
+        Raises:
+            InputError: There is no such score or class, or the level is out of range.
+        """
+        errors = self.errors(name, target)
+        if errors is None:
+            return None
+        half = _normal_quantile(level) * errors
+        centre = self.scores(name, target)
+        return np.stack([centre - half, centre + half], axis=1)
+
+    def certain(self, level: float = 0.95, name: str = "removal", target: int | str | None = None) -> NDArray[np.bool_] | None:
+        """Return which units have a score that is told from zero: its interval does not contain 0.
+
+        Args:
+            level: As in `interval`.
+            name: As in `scores`.
+            target: As in `column`.
+
+        Returns:
+            (n,); None where the method has no standard errors.
+
+        Raises:
+            InputError: As in `interval`.
+        """
+        interval = self.interval(name, level, target)
+        return None if interval is None else (interval[:, 0] > 0.0) | (interval[:, 1] < 0.0)
+
     def column(self, target: int | str | None = None) -> int | None:
         """Return the column of values, removal, ... that belongs to a class.
 
@@ -412,3 +477,10 @@ class Explanation(Document):
             MissingExtra: pandas is not installed.
         """
         return frame(columns(self))
+
+
+def _normal_quantile(level: float) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
+    return NormalDist().inv_cdf(0.5 + 0.5 * level)

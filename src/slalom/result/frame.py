@@ -33,7 +33,7 @@ def columns(e: Any) -> dict[str, Any]:
     for row in FIELDS:
         if row.column is not None:
             numbers = getattr(e, row.name)
-            scores[row.column] = None if numbers is None else known * numbers
+            scores[row.column] = numbers if numbers is None or row.name == "removal_se" else known * numbers
     places = {name: place for place, name in enumerate(scores)}
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
     for name in sorted(scores, key=lambda name: places[name.removesuffix("_se")]):  # a standard error after its score
