@@ -245,7 +245,7 @@ class Pipeline:
     def test(self, task: Task, result: MethodResult, scores: Floats) -> Fidelity:
         """Compare predictions with the scores of the held-out rows; near the text both are changes from its score."""
         observed = scores[task.whole :]
-        predicted = _predicted(task, result, task.keep[task.whole :])
+        predicted = result.predict(task.keep[task.whole :], task.units)
         near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
         return Fidelity(
             quality(predicted[near] - predicted[0], observed[near] - observed[0]), quality(predicted[far], observed[far])
@@ -343,18 +343,12 @@ class _FurtherQueries:
         return np.array([self.known[key] for key in keys])
 
 
-def _predicted(task: Task, result: MethodResult, keep: NDArray[np.bool_]) -> Floats:
-    """Return the predicted scores of rows (m, n)."""
-    predicted = result.surrogate(keep.astype(np.float64))
-    return predicted if result.lengths is None else predicted + result.lengths(task.units.lengths(keep))
-
-
 def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: _FurtherQueries) -> float:
     """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none."""
     if not further.queried:
-        return explained_share(_predicted(task, result, task.plan.keep), scores[: task.whole], task.plan.weights)
+        return explained_share(result.predict(task.plan.keep, task.units), scores[: task.whole], task.plan.weights)
     rows = np.frombuffer(b"".join(further.queried), dtype=bool).reshape(-1, len(task.units))
-    return explained_share(_predicted(task, result, rows), np.array(list(further.queried.values())), np.ones(len(rows)))
+    return explained_share(result.predict(rows, task.units), np.array(list(further.queried.values())), np.ones(len(rows)))
 
 
 def _failure(number: int, text: object, error: Exception) -> Failure:

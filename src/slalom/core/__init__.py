@@ -8,6 +8,7 @@ from slalom.core.measures import Beta, Measure, Point
 from slalom.core.recovery import Recovery, recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
 from slalom.core.slalom import Slalom
+from slalom.core.two_scale import TwoScale
 
 __all__ = [
     "Additive",
@@ -26,6 +27,7 @@ __all__ = [
     "Sgd",
     "Slalom",
     "Surrogate",
+    "TwoScale",
     "banzhaf",
     "fit",
     "fit_lengths",

@@ -6,9 +6,10 @@ from typing import Any
 from slalom.core.additive import Additive
 from slalom.core.base import Surrogate
 from slalom.core.slalom import Slalom
+from slalom.core.two_scale import TwoScale
 from slalom.errors import InputError
 
-KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive)}
+KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive, TwoScale)}
 
 
 def from_dict(saved: Mapping[str, Any]) -> Surrogate:

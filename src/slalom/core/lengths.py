@@ -61,6 +61,10 @@ class Lengths:
         """The left derivative of the offset at the whole text: b(L) - b(L - 1), () or (n_classes,)."""
         return np.asarray(self.offsets[-1] - self.offsets[-2])
 
+    def plus(self, other: "Lengths | None") -> "Lengths":
+        """Return the sum of these offsets and others."""
+        return self if other is None else Lengths(self.offsets + other.offsets)
+
     def removal(self, sizes: NDArray[np.int64]) -> Floats:
         """Return b(L) - b(L - size), the effect of removing one unit.
 

@@ -122,6 +122,25 @@ class MethodResult(NamedTuple):
     gradient_se: Floats | None = None
     shapley_se: Floats | None = None
 
+    def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
+        """Return the predicted scores of rows (m, n), the effect of the length included.
+
+        Args:
+            keep: Presence of the units.
+            units: The units.
+        """
+        predicted = self.surrogate(keep.astype(np.float64))
+        return predicted if self.lengths is None else predicted + self.lengths(units.lengths(keep))
+
+    def removal(self, units: Units) -> Floats:
+        """Return the decrease of the predicted score of the whole text without each unit, (n,) or (n, n_classes).
+
+        Args:
+            units: The units.
+        """
+        changes = self.surrogate.removal()
+        return changes if self.lengths is None else changes + self.lengths.removal(units.sizes)
+
 
 class Method(ABC):
     """An explanation method. Concrete methods are final frozen dataclasses.

@@ -3,7 +3,7 @@
 from slalom.text.held_out import held_out
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Deletions, Pairs, QueryPlan, Sampler, Scales, Whole
+from slalom.text.samplers import Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole
 from slalom.text.segment import sentences, words
 from slalom.text.units import KINDS, Unit, Units, units
 
@@ -15,6 +15,7 @@ __all__ = [
     "QueryPlan",
     "Sampler",
     "Scales",
+    "TwoScales",
     "Unit",
     "Units",
     "Whole",

@@ -3,6 +3,7 @@
     Pairs       two units alone: the paper's SLALOM-eff
     Deletions   the text without 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
+    TwoScales   both (ours): deletions next to the text, and subsets of every size, small ones more often
     Whole       the text itself, for methods that look inside the model or choose their own queries
 
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
@@ -28,7 +29,7 @@ class QueryPlan(NamedTuple):
 
     Attributes:
         keep: Presence of units (m, n).
-        weights: Weight of each row in the fit (m,).
+        weights: Weight of each row in the fit (m,); rows without a weight tell of small changes only (`TwoScales`).
     """
 
     keep: Keep
@@ -166,18 +167,77 @@ class Scales(Sampler):
         return _with_ends(keep, empty, self.anchor)
 
 
-def spread(n: int, sizes: NDArray[np.int64], budget: int, rng: np.random.Generator) -> Keep:
-    """Return distinct subsets of n units, with the budget shared evenly between sizes; a size with too few leaves its share.
+@final
+@dataclass(frozen=True)
+class TwoScales(Sampler):
+    """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
-    Within a size, units are dealt from shuffled decks, so that each is kept about equally often.
+    Between 22 and 50% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units; k
+    units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate that is fitted
+    to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of small subsets
+    vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
+
+    Args:
+        most: Largest number of units that a deletion removes; at most half of the text.
+        levels: As in `Scales`.
+        anchor: As in `Scales`.
+
+    Raises:
+        InputError: If an argument is out of range.
+
+    Example:
+        >>> plan = TwoScales().draw(np.arange(40), 200, np.random.default_rng(0), empty=True)
+        >>> len(plan.keep), int((plan.weights == 0).sum())
+        (200, 89)
     """
-    limit = np.array([min(comb(n, int(k)), budget) for k in sizes], dtype=np.int64)
+
+    most: int = 10
+    levels: int = 48
+    anchor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        if not self.most >= 1:
+            raise InputError(f"TwoScales needs most >= 1; got {self.most!r}")
+        Scales(self.levels, self.anchor)
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return at most `budget` distinct rows: the whole text, subsets, the empty text, then deletions without a weight."""
+        n = len(types)
+        if 2**n - int(not empty) <= budget:
+            return Scales(max(n, 2), self.anchor).draw(types, budget, rng, empty)
+        n_near = round((budget - 1) * min(max(0.09 * budget / n, 0.22), 0.5))
+        n_far = budget - 1 - int(empty) - n_near
+        sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(n_far // 4, 2))).round().astype(np.int64))[::-1]
+        far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, self.anchor)
+        numbers = np.arange(1, self.reach(n) + 1)
+        near = spread(n, n - numbers, n_near, rng, numbers.astype(np.float64))
+        keep, _ = distinct(np.concatenate([far.keep, near]))
+        return QueryPlan(keep, np.concatenate([far.weights, np.zeros(len(keep) - len(far.keep))]))
+
+    def reach(self, n: int) -> int:
+        """Return the largest number of units whose removal is next to a text of n units."""
+        return min(self.most, max(n // 2, 1))
+
+
+def spread(
+    n: int, sizes: NDArray[np.int64], budget: int, rng: np.random.Generator, chances: NDArray[np.float64] | None = None
+) -> Keep:
+    """Return distinct subsets of n units, with the budget shared between sizes; a size with too few leaves its share.
+
+    Sizes share it evenly, or in proportion to their chances. Within a size, units are dealt from shuffled decks, so that each
+    is kept about equally often.
+    """
+    limit = np.array([min(comb(n, int(k)), max(budget, 0)) for k in sizes], dtype=np.int64)
     share = np.zeros(len(sizes), dtype=np.int64)
+    chances = np.ones(len(sizes)) if chances is None else chances
     left = max(budget, 0)
     while left and (open_ := np.flatnonzero(share < limit)).size:
+        wish = left * chances[open_] / chances[open_].sum()
         more = np.zeros(len(sizes), dtype=np.int64)
-        more[open_] = left // len(open_)
-        more[open_[: left % len(open_)]] += 1
+        more[open_] = wish.astype(np.int64)
+        rest = np.argsort(-np.round(wish - more[open_], 9), kind="stable")[: left - int(more.sum())]
+        more[open_[rest]] += 1
         more = np.minimum(more, limit - share)
         share, left = share + more, left - int(more.sum())
     return np.concatenate(

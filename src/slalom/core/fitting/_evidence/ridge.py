@@ -1,6 +1,6 @@
 """Ridge regression with the strength that makes the data most probable: the linear limit of SLALOM.
 
-    y = level + (c - centre) b + noise,    b ~ N(0, noise / strength),    level free
+    y = level + (c - centre) b + noise,    b ~ N(0, noise / strength),    level free, or 0 without an intercept
 
 The marginal likelihood of the strength is a sum over the eigenvalues of the centred Gram matrix, so one decomposition serves
 all strengths. The slopes are averaged over the strengths, each weighted by how probable it makes the data: unlike the
@@ -18,20 +18,32 @@ _STRENGTHS = np.geomspace(1e-10, 1e3, 79)
 
 
 class Ridge(NamedTuple):
-    """y = level + (c - centre) slopes; level (K,), slopes (n, K), the noise variance, and the log evidence."""
+    """y = level + (c - centre) slopes.
+
+    Attributes:
+        centre: (n,).
+        level: (K,).
+        slopes: (n, K).
+        noise: The noise variance.
+        evidence: The log evidence.
+        prior: Prior variance of a slope, noise / strength, averaged over the strengths.
+        explained: The share of the prior variance of each slope (n,) that the data remove; for every output the same.
+    """
 
     centre: Floats
     level: Floats
     slopes: Floats
     noise: float
     evidence: float
+    prior: float
+    explained: Floats
 
     def __call__(self, counts: Floats) -> Floats:
         """Return the predictions (m, K)."""
         return self.level + (counts - self.centre) @ self.slopes
 
 
-def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend) -> Ridge:
+def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend, intercept: bool = True) -> Ridge:
     """Fit scores (m, K) on counts (m, n); the counts are on the device.
 
     The K outputs share strength and noise; a row has the noise variance noise / weight, weight > 0.
@@ -39,6 +51,8 @@ def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend) -> Rid
     m, outputs = scores.shape
     total = float(weights.sum())
     centre, level = backend.asarray(weights / total) @ counts, weights @ scores / total
+    if not intercept:
+        centre, level = 0.0 * centre, 0.0 * level
     root = np.sqrt(weights)[:, None]
     y = (scores - level) * root
     values, along, basis = _spectrum(backend, (counts - centre) * backend.asarray(root), backend.asarray(y))
@@ -49,20 +63,23 @@ def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend) -> Rid
     power = float((y**2).sum())
     misfit = power - (square / (values + strengths[:, None])).sum(axis=1)
     misfit = np.maximum(misfit, 1e-24 * power + 1e-300)
-    free = max((m - 1) * outputs, 1)
+    free = max((m - int(intercept)) * outputs, 1)
     shrink = np.log1p(values / strengths[:, None]).sum(axis=1)
     profile = -0.5 * outputs * shrink - 0.5 * free * np.log(misfit)
     best = int(profile.argmax())
     chance = np.exp(profile - profile[best])
-    shrinkage = (chance / chance.sum()) @ (1.0 / (values + strengths[:, None]))
+    chance /= chance.sum()
+    shrinkage = chance @ (1.0 / (values + strengths[:, None]))
     slopes = backend.numpy(basis @ backend.asarray(along * shrinkage[:, None]))
     noise = float(misfit[best]) / free
     evidence = (
         -0.5 * (m * outputs * np.log(noise) + misfit[best] / noise)
-        - 0.5 * outputs * (shrink[best] + np.log(total / noise))
+        - 0.5 * outputs * (shrink[best] + (np.log(total / noise) if intercept else 0.0))
         + 0.5 * outputs * np.log(weights).sum()
     )
-    return Ridge(backend.numpy(centre), level, slopes, noise, float(evidence))
+    prior = float(chance @ (misfit / free / strengths))
+    explained = backend.numpy(basis**2 @ backend.asarray(chance @ (values / (values + strengths[:, None]))))
+    return Ridge(backend.numpy(centre), level, slopes, noise, float(evidence), prior, explained)
 
 
 def _spectrum(backend: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:

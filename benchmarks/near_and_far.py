@@ -1,0 +1,64 @@
+"""Errors near the text and far from it, at equal total queries: the default method against its peers.
+
+Run: python benchmarks/near_and_far.py [--device cuda] [--texts 24] [--budgets 200 500 1000 2000 5000] [--methods joint ...]
+
+near: mean squared error of the change of the score by 1 to 10 removals (1000 rows a text); far: 1 - R2 on 1000 subsets of all
+sizes. Cells are means over the texts; in brackets, the method's mean over that of `local` (near) and of `scales` (far), which is
+SLALOM on subsets of every size without a correction near the text. `time` is the time of all texts in one call, relative to that
+of `scales` in the same run.
+"""
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+
+from slalom import Explainer
+from slalom.core import Joint
+from slalom.evaluate import fidelity
+from slalom.methods import SurrogateMethod
+from slalom.methods import method as find_method
+from slalom.text import Scales
+
+from reviews import classifier, reviews
+
+METHODS = ("joint", "scales", "local", "ridge", "ridge-scales", "lime")
+_SCALES = SurrogateMethod("scales", Scales(), Joint(), lengths=1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--texts", type=int, default=24)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[200, 500, 1000, 2000, 5000])
+    parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    options = parser.parse_args()
+    network, tokenizer = classifier(options.device)
+    texts = reviews(tokenizer, options.texts)
+    for name in options.models:
+        model = (network, tokenizer) if name == "imdb-bert-2" else (None, None)
+        device = None if name == "imdb-bert-2" else options.device
+        Explainer(*model, device=device)(texts[:2], queries=300)  # warm up
+        print(f"\n{name}\n{'queries':>8} {'method':<14}{'near':>9}{'':>9}{'far':>9}{'':>9}{'time':>7}", flush=True)
+        for budget in options.budgets:
+            found = {}
+            for method in options.methods:
+                explainer = Explainer(*model, check=0, device=device)  # its cache is empty
+                began = perf_counter()
+                explained = explainer(texts, method=_SCALES if method == "scales" else find_method(method), queries=budget)
+                seconds = perf_counter() - began
+                errors = fidelity(explained, explainer, per=100, number=1000)
+                found[method] = np.array([(e.near, e.far) for e in errors]), seconds
+            for method, (errors, seconds) in found.items():
+                near, far = errors.mean(axis=0)
+                beside = [found.get(other, (np.full((1, 2), np.nan), np.nan)) for other in ("local", "scales")]
+                ratios = near / beside[0][0].mean(axis=0)[0], far / beside[1][0].mean(axis=0)[1], seconds / beside[1][1]
+                print(
+                    f"{budget:>8} {method:<14}{near:>9.4f}  ({ratios[0]:5.2f}){far:>9.4f}  ({ratios[1]:5.2f}){ratios[2]:>7.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
