@@ -3,9 +3,9 @@
 Run: python benchmarks/near_and_far.py [--device cuda] [--texts 24] [--budgets 200 500 1000 2000 5000] [--methods joint ...]
 
 near: mean squared error of the change of the score by 1 to 10 removals (1000 rows a text); far: 1 - R2 on 1000 subsets of all
-sizes. Cells are means over the texts; in brackets, the method's mean over that of `local` (near) and of `scales` (far), which is
-SLALOM on subsets of every size without a correction near the text. `time` is the time of all texts in one call, relative to that
-of `scales` in the same run.
+sizes. Cells are means over the texts; in brackets, the method's mean over that of `local` (near) and of `scales` (far): SLALOM
+on subsets of every size, without a correction near the text. `time` is the time of all texts in one call, relative to that of
+`scales` in the same run.
 """
 
 import argparse
