@@ -32,6 +32,7 @@ class CallOptions(TypedDict, total=False):
         target: Label or index of a class, or "all"; None: class 1 of two, else the predicted class.
         seed: Seed of the queries and the fit; None: a random one.
         long: "cut" or "window".
+        pairs: Whether to look for pairs of units that act together.
     """
 
     method: str | Method
@@ -41,6 +42,7 @@ class CallOptions(TypedDict, total=False):
     target: Target
     seed: int | None
     long: Literal["cut", "window"]
+    pairs: bool
 
 
 class ModelKeywords(TypedDict, total=False):
@@ -86,6 +88,7 @@ class Explainer:
         seed: Seed of the queries and the fit. None draws one, which the explanation records.
         long: "cut" explains the part of a long text that fits into the model's context, with a warning; "window" explains the
             mean score of overlapping windows.
+        pairs: Whether `joint` looks for pairs of units that act together.
         output: What a callable returns: "logits", "probabilities", "log_odds", or "scores" for numbers without a
             probability.
         labels: Names of a callable's classes: a list in the order of its columns, or a mapping such as ``id2label``.
@@ -117,6 +120,7 @@ class Explainer:
         target: Target = None,
         seed: int | None = 0,
         long: Literal["cut", "window"] = "cut",
+        pairs: bool = True,
         output: Output | None = None,
         labels: Iterable[object] | Mapping[Any, object] | None = None,
         batch_size: int | None = None,
@@ -126,7 +130,7 @@ class Explainer:
         identity: str | None = None,
         progress: bool | None = None,
     ) -> None:
-        self.options = Options(find_method(method), unit, queries, check, target, _drawn(seed), long)
+        self.options = Options(find_method(method), unit, queries, check, target, _drawn(seed), long, pairs=pairs)
         self.model: Model = model_of(
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
         )
@@ -150,8 +154,8 @@ class Explainer:
             text: A string, or a list, array, Series, column or generator of strings.
             errors: What happens to a text that cannot be explained: "raise" raises its error; "keep" continues, and the
                 result names it in ``failures``. For several texts.
-            **options: method, unit, queries, check, target, seed and long, as in the constructor. One that is not given is
-                that of the Explainer; None means the default.
+            **options: method, unit, queries, check, target, seed, long and pairs, as in the constructor. One that is not given
+                is that of the Explainer; None means the default.
 
         Returns:
             An Explanation for a string, Explanations for several texts.

@@ -26,7 +26,7 @@ from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.methods import Method, MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
-from slalom.result import Explanation, Failure, Fidelity, HeldOut, quality, versions
+from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
 from slalom.text import KINDS, QueryPlan, Units, held_out, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
@@ -49,6 +49,7 @@ class Options:
         seed: Seed of the queries and the fit.
         long: "cut" or "window", for texts longer than the model's context.
         errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
+        pairs: Whether to look for pairs of units that act together.
 
     Raises:
         InputError: If an option is out of range.
@@ -62,6 +63,7 @@ class Options:
     seed: int
     long: str
     errors: str = "raise"
+    pairs: bool = True
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -84,6 +86,8 @@ class Options:
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
+        if not self.pairs:
+            options["pairs"] = False
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return {**plain, "identity": model_id}
 
@@ -198,7 +202,7 @@ class Pipeline:
         further = _FurtherQueries(task, scores, lambda rows: self._ask_rows(task, rows, target))
         context = MethodContext(
             self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
-            int(options.seed), further,
+            int(options.seed), further, options.pairs,
         )  # fmt: skip
         with named_failures(options.method):
             result = options.method.explain(context)
@@ -229,6 +233,8 @@ class Pipeline:
             linear_se=result.linear_se,
             gradient_se=result.gradient_se,
             shapley_se=result.shapley_se,
+            pairs_se=result.pairs_se,
+            spread=self._spread(task, result, scores) if options.method.signed else None,
             lengths=result.lengths,
             label=decision.label,
             probabilities=decision.probabilities,
@@ -250,6 +256,12 @@ class Pipeline:
         return Fidelity(
             quality(predicted[near] - predicted[0], observed[near] - observed[0]), quality(predicted[far], observed[far])
         )
+
+    def _spread(self, task: Task, result: MethodResult, scores: Floats) -> Spread | None:
+        """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
+        rows = np.arange(len(task.keep))
+        residual = result.predict(task.keep, task.units) - scores
+        return spread_of((~task.keep) @ task.units.sizes, residual, rows > task.whole)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""

@@ -62,6 +62,7 @@ class MethodContext:
         budget: Largest number of rows to query, those of the plan included.
         seed: Seed of random choices.
         ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
+        pairs: Whether to look for pairs of units that act together.
     """
 
     model: Model
@@ -74,6 +75,7 @@ class MethodContext:
     budget: int
     seed: int
     ask: Callable[[ArrayLike], Floats]
+    pairs: bool = True
 
     def one_class(self, method: str) -> int:
         """Return the target, for methods that explain one class at a time.
@@ -109,6 +111,7 @@ class MethodResult(NamedTuple):
         values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
         importances_se: Standard errors of its importances, of the same shape; None: unknown.
         removal_se, linear_se, gradient_se, shapley_se: Standard errors of these scores; None: unknown.
+        pairs_se: Standard errors of the effects of the surrogate's pairs; None: unknown.
     """
 
     surrogate: Surrogate
@@ -121,6 +124,7 @@ class MethodResult(NamedTuple):
     linear_se: Floats | None = None
     gradient_se: Floats | None = None
     shapley_se: Floats | None = None
+    pairs_se: Floats | None = None
 
     def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
         """Return the predicted scores of rows (m, n), the effect of the length included.

@@ -12,12 +12,15 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, Surrogate, TwoScale, fit, fit_lengths
 from slalom.core.checks import Floats
-from slalom.core.fitting.near import fit_near
+from slalom.core.fitting.near import NearFit, fit_near
+from slalom.core.fitting.pairs import FoundPairs, find_pairs
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+
+_PAIR_ROUNDS = 2  # fits without the pairs, and of the pairs to what is left
 
 
 @final
@@ -52,26 +55,55 @@ class SurrogateMethod(Method):
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Fit the surrogate, the effect of the input length and, with rows of `TwoScales`, the correction near the text."""
+        """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
         plan, units, scores = context.plan, context.units, context.scores
-        far = plan.weights > 0
-        fitted, length = self._fitted(units, plan.keep[far], scores[far], plan.weights[far], context.seed)
-        types = units.type_of_unit
+        far, types = plan.weights > 0, units.type_of_unit
+        rows = units, plan.keep[far], plan.weights[far], context.seed
+        fitted, length = self._fitted(scores[far], *rows)
+        found = None
+        if isinstance(self.sampler, TwoScales) and context.pairs:
+            found, fitted, length = self._with_pairs(fitted, length, scores[far], *rows)
         model = fitted.model if units.n_types == len(units) else fitted.model.repeated(types)
         result = MethodResult(
-            model,
+            model if found is None else _with_parts(model, units, pairs=found),
             length,
             diagnosis=fitted.diagnosis,
             values_se=None if fitted.values_se is None else fitted.values_se[types],
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
+            pairs_se=None if found is None else found.errors,
         )
-        if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
-            result = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)))
+        if isinstance(self.sampler, TwoScales):
+            result = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found)
         predicted = result.predict(plan.keep, units)
         return result._replace(r2=explained_share(predicted, scores, np.where(far, plan.weights, 1.0)))
 
+    def _with_pairs(
+        self,
+        fitted: Fit,
+        length: Lengths | None,
+        scores: Floats,
+        units: Units,
+        keep: NDArray[np.bool_],
+        weights: Floats,
+        seed: int,
+    ) -> tuple[FoundPairs | None, Fit, Lengths | None]:
+        """Find pairs in the residuals of a fit, and fit again without what they do; None where there are none."""
+
+        def residual(scores: Floats) -> Floats:
+            left = scores - fitted.model(units.counts(keep))
+            return left if length is None else left - length(units.lengths(keep))
+
+        found = find_pairs(keep, residual(scores))
+        if not len(found.units):
+            return None, fitted, length
+        for _ in range(_PAIR_ROUNDS):
+            alone = scores - found.predict(keep)
+            fitted, length = self._fitted(alone, units, keep, weights, seed)
+            found = found.updated(keep, residual(alone))
+        return found, fitted, length
+
     def _fitted(
-        self, units: Units, keep: NDArray[np.bool_], scores: Floats, weights: Floats, seed: int
+        self, scores: Floats, units: Units, keep: NDArray[np.bool_], weights: Floats, seed: int
     ) -> tuple[Fit, Lengths | None]:
         """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""
         counts, fitter = units.counts(keep), self.fitter.seeded(seed)
@@ -86,20 +118,38 @@ class SurrogateMethod(Method):
 
 
 def _corrected(
-    result: MethodResult, model: Slalom, keep: NDArray[np.bool_], scores: Floats, units: Units, reach: int
+    result: MethodResult,
+    model: Surrogate,
+    keep: NDArray[np.bool_],
+    scores: Floats,
+    units: Units,
+    reach: int,
+    pairs: FoundPairs | None,
 ) -> MethodResult:
     """Return a result with the correction near the text, up to `reach` units removed; as it is where rows are too few."""
     removed = (~keep).sum(axis=1)
-    changes = -result.removal(units)
     residual = scores - result.predict(keep, units)
-    near = fit_near(keep, residual, (removed > 0) & (removed <= reach), changes, units.type_of_unit, units.sizes)
+    near = fit_near(keep, residual, (removed > 0) & (removed <= reach), -result.removal(units), units.type_of_unit, units.sizes)
     if near is None:
         return result
-    shares = units.sizes / units.sizes.sum()
-    surrogate = TwoScale(model, near.offset + near.changes.sum(axis=0), near.changes, shares, near.power)
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)
-    fade = ((1.0 - shares) ** near.power * near.changes_se.T).T
-    return result._replace(surrogate=surrogate, lengths=lengths, removal_se=fade, gradient_se=near.changes_se)
+    fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
+    return result._replace(
+        surrogate=_with_parts(model, units, near, pairs),
+        lengths=lengths,
+        removal_se=(fade * near.changes_se.T).T,
+        gradient_se=near.changes_se,
+    )
+
+
+def _with_parts(model: Surrogate, units: Units, near: NearFit | None = None, pairs: FoundPairs | None = None) -> Surrogate:
+    """Return a Slalom with a correction near the text and pairs; other surrogates as they are."""
+    if not isinstance(model, Slalom):
+        return model
+    changes = np.zeros_like(model.values) if near is None else near.changes
+    level = changes.sum(axis=0) if near is None else near.offset + changes.sum(axis=0)
+    together = () if pairs is None else (pairs.units, pairs.effects)
+    return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), 1 if near is None else near.power, *together)
 
 
 OURS = (

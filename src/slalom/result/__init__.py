@@ -1,9 +1,10 @@
 """Results: explanations, their fidelity, and how they are saved."""
 
 from slalom.result.collection import Explanations, Failure, load, restored
-from slalom.result.explanation import SCORES, Explanation
+from slalom.result.explanation import SCORES, Explanation, Pair
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
 from slalom.result.plain import NORMAL_95, presence, versions
+from slalom.result.spread import Spread, spread_of
 
 __all__ = [
     "NORMAL_95",
@@ -13,10 +14,13 @@ __all__ = [
     "Failure",
     "Fidelity",
     "HeldOut",
+    "Pair",
     "Quality",
+    "Spread",
     "load",
     "presence",
     "quality",
     "restored",
+    "spread_of",
     "versions",
 ]

@@ -16,6 +16,7 @@ from slalom.core.checks import plain
 from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
+from slalom.result.spread import Spread
 
 FORMAT = "slalom explanation"
 VERSION = 1
@@ -70,6 +71,10 @@ def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
     return HeldOut(np.unpackbits(packed, axis=1, count=saved["units"]).astype(bool), _array(saved["scores"]), saved["near"])
 
 
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {name: part.tolist() for name, part in spread._asdict().items()}
+
+
 def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not known"
 
@@ -87,6 +92,8 @@ FIELDS = (
     Row("linear_se", read=_array, column="linear_se"),
     Row("gradient_se", read=_array),
     Row("shapley_se", read=_array),
+    Row("pairs_se", read=_array),
+    Row("spread", _optional(_spread), _optional(lambda part: Spread(_array(part["removed"]), _array(part["errors"])))),
     Row("score", read=_array),
     Row("scale"),
     Row("label"),

@@ -7,13 +7,13 @@ spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit b
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
-from typing import Any, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Background, Lengths, Link, Surrogate
-from slalom.core.checks import Floats, freeze
+from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
+from slalom.core.checks import Floats, freeze, plain
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.codec import decode, encode
@@ -22,11 +22,26 @@ from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.frame import columns, frame
 from slalom.result.plain import number, presence
 from slalom.result.remarks import remarks
+from slalom.result.spread import Spread
 from slalom.text import KINDS, units
 from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
+
+
+class Pair(NamedTuple):
+    """Two units that act together.
+
+    Attributes:
+        units: Their indices.
+        effect: What both do together beyond what each does alone*: g in g c_i c_j, a number or one per class.
+        se: Its standard error*; None where it is unknown.
+    """
+
+    units: tuple[int, int]
+    effect: float | list[float]
+    se: float | list[float] | None
 
 
 @final
@@ -61,6 +76,9 @@ class Explanation(Document):
         background_se: Only in old files.
         removal_se: Standard errors of `removal` (n,)*, from the joint posterior of all parameters; None where the method has
             none. Likewise linear_se, gradient_se and shapley_se.
+        spread: How far predictions are from the model's own scores, by the number of removed tokens; None where too few queries
+            were held out to tell.
+        pairs_se: Standard errors of the effects of `pairs` (n_pairs,)*; None where the method has none.
         lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
@@ -99,6 +117,8 @@ class Explanation(Document):
     linear_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     shapley_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    pairs_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    spread: Spread | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None
     probabilities: Floats | None = None
@@ -216,6 +236,19 @@ class Explanation(Document):
     def weights(self) -> Floats:
         """Share of attention of each unit in the whole text (n,)."""
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Pairs of units that act together, strongest first; their effects are part of `predict` and of every score."""
+        if not isinstance(self.surrogate, TwoScale):
+            return ()
+        effects, errors = self.surrogate.effects, self.pairs_se
+        size = [float(np.abs(effect).max()) for effect in effects]
+        return tuple(
+            Pair((int(i), int(j)), plain(effects[k]), None if errors is None else plain(errors[k]))
+            for k, (i, j) in ((int(k), self.surrogate.pairs[k]) for k in np.argsort([-x for x in size], kind="stable"))
+            if i != j
+        )
 
     @property
     def additive(self) -> bool:
@@ -364,6 +397,28 @@ class Explanation(Document):
         if self.lengths is not None:
             scores = scores + self.lengths(np.rint(rows @ self.sizes).astype(np.int64).clip(max=len(self.lengths.offsets) - 1))
         return scores if mask.ndim == 2 else scores[0]
+
+    def predict_interval(self, keep: ArrayLike, level: float = 0.95) -> Floats | None:
+        """Return intervals that contain the model's own scores of parts of the text.
+
+        Args:
+            keep: As in `predict`.
+            level: Probability that the model's score is inside; between 0 and 1.
+
+        Returns:
+            Lower and upper ends (m, 2) or (m, n_classes, 2), for one row without the first axis; None where `spread` is.
+
+        Raises:
+            InputError: `keep` is something else, or the level is out of range.
+        """
+        reach = _normal_quantile(level)
+        if self.spread is None:
+            return None
+        mask = presence(keep, len(self.units))
+        scores = self.predict(np.atleast_2d(mask))
+        half = reach * self.spread((~np.atleast_2d(mask).astype(bool)).astype(np.float64) @ self.sizes)
+        ends = np.stack([scores - half, scores + half], axis=-1)
+        return ends if mask.ndim == 2 else ends[0]
 
     def merge(self, unit: str) -> "Explanation":
         """Return the explanation in larger units; its predictions for whole units stay the same.

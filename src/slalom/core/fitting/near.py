@@ -10,21 +10,23 @@ d is fitted to the rows near the text; tau and the noise maximise the evidence (
 evidence plus the log likelihood of the far rows, on which the correction must not harm the surrogate.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
+from scipy.linalg import cho_factor, cho_solve, helmert
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, exponent, times_power
 from slalom.core.fitting._arrays.backend import NumpyBackend
-from slalom.core.fitting._evidence.errors import MAX_SHRINKAGE
 from slalom.core.fitting._evidence.ridge import Ridge, ridge
+from slalom.core.fitting.problem import all_finite
 from slalom.core.lengths import Lengths, fit_lengths
 
-_POWERS = (2, 8, 32)
-_ROUNDS = 3  # alternations of changes and length offsets
+_POWERS = (8, 2, 32)  # the strength of the first serves all
+_ROUNDS = 2  # alternations of changes and length offsets
 _LEAST_ROWS = 8
+_MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 
 
 class NearFit(NamedTuple):
@@ -43,6 +45,14 @@ class NearFit(NamedTuple):
     power: int
     lengths: Lengths | None
     changes_se: Floats
+
+    def rescaled(self, power: int) -> "NearFit | None":
+        """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
+        parts = [times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.changes_se)]
+        offsets = None if self.lengths is None else times_power(self.lengths.offsets, power)
+        if not all_finite(*parts, offsets):
+            return None
+        return NearFit(parts[0], parts[1], self.power, None if offsets is None else Lengths(offsets), parts[2])
 
 
 def fit_near(
@@ -64,8 +74,23 @@ def fit_near(
         sizes: Number of atoms of each unit (n,).
 
     Returns:
-        The correction; None where too few rows are near.
+        The correction; None where too few rows are near, or the residuals are beyond what can be fitted.
     """
+    power = exponent(residual)
+    with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes)
+        return None if fit is None else fit.rescaled(power)
+    return None
+
+
+def _fit(
+    keep: NDArray[np.bool_],
+    residual: Floats,
+    near: NDArray[np.bool_],
+    rho: Floats,
+    types: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+) -> NearFit | None:
     several = residual.ndim == 2
     basis = helmert(residual.shape[1]).T if several else np.ones((1, 1))  # (C, K), orthonormal
     e, own = (part.reshape(len(part), -1) @ basis for part in (residual, rho))
@@ -75,12 +100,14 @@ def fit_near(
     atoms, longest = keep @ sizes, int(sizes.sum())
     rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own)
     lengths: Lengths | None = None
-    best = max((rows.corrected(e, power) for power in _POWERS), key=lambda fit: fit.log_probability)
+    first = rows.corrected(e, _POWERS[0])
+    best = max((rows.corrected(e, power, first) for power in _POWERS), key=lambda fit: fit.log_probability)
     for _ in range(_ROUNDS):
         offsets = fit_lengths(atoms[near], (e - rows.correction(best))[near], longest)
         if offsets is None:
             break
-        lengths, best = offsets, rows.corrected(e - offsets(atoms), best.power)
+        lengths, best = offsets, rows.corrected(e - offsets(atoms), best.power, first)
+    best = rows.corrected(e if lengths is None else e - lengths(atoms), best.power)
     if lengths is not None:
         lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
     offset, changes = best.offset @ basis.T, best.changes @ basis.T
@@ -91,52 +118,71 @@ def fit_near(
 
 
 class _Correction(NamedTuple):
-    """r_0 (K,), d (n, K) and its errors (n,) at one power, and the log probability of all rows."""
+    """r_0 (K,), d (n, K) and its errors (n,) at one power.
+
+    strength is that of the ridge regression relative to the design's size, log_probability that of all rows.
+    """
 
     power: int
     offset: Floats
     changes: Floats
     errors: Floats
+    strength: float
     log_probability: float
 
 
-class _Rows(NamedTuple):
-    """Share kept (m,), which units are gone (m, n), which rows are near (m,); types (n,) and rho (n, K) of the units."""
+class _Rows:
+    """The rows: the share kept (m,), which units are gone (m, n) and which rows are near (m,); rho (n, K) of the units."""
 
-    kept: Floats
-    gone: Floats
-    near: NDArray[np.bool_]
-    types: NDArray[np.int64]
-    rho: Floats
+    def __init__(self, kept: Floats, gone: Floats, near: NDArray[np.bool_], types: NDArray[np.int64], rho: Floats) -> None:
+        self.kept, self.gone, self.near, self.types, self.rho = kept[:, None], gone, near, types, rho
+        self.far = ~near & (np.arange(len(near)) > 0)
+        self.own = (gone @ rho)[near]
+        n_types = int(types.max()) + 1
+        self.design = gone[near] if n_types == len(types) else gone[near] @ np.eye(n_types)[types]
 
-    def corrected(self, e: Floats, power: int) -> _Correction:
-        """Return the correction of residuals (m, K) at a power."""
-        fade, near, offset = self.kept[:, None] ** power, self.near, e[0]
-        left = (e - fade * offset)[near]
-        own = (fade * (self.gone @ self.rho))[near]
+    def corrected(self, e: Floats, power: int, like: _Correction | None = None) -> _Correction:
+        """Return the correction of residuals (m, K) at a power; with the strength of another one, which saves the search."""
+        fade, offset = self.kept[self.near] ** power, e[0]
+        left, own, design = e[self.near] - fade * offset, fade * self.own, fade * self.design
         square = (own**2).sum(axis=0)
         alpha = (own * left).sum(axis=0) / np.where(square > 0.0, square, np.inf)
-        n_types = int(self.types.max()) + 1
-        design = self.gone[near] if n_types == len(self.types) else self.gone[near] @ np.eye(n_types)[self.types]
-        line: Ridge = ridge(fade[near] * design, left - alpha * own, np.ones(len(left)), NumpyBackend(), intercept=False)
-        changes = alpha * self.rho + line.slopes[self.types]
-        errors = _with_shrinkage(line)[self.types]
-        trial = _Correction(power, offset, changes, errors, line.evidence)
-        far = ~near & (np.arange(len(near)) > 0)
-        noise = float((e[far] ** 2).mean()) if far.any() else 0.0
+        target, size = left - alpha * own, float((design**2).sum()) or 1.0
+        if like is None:
+            line = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
+            slopes, evidence, errors = line.slopes, line.evidence, _with_shrinkage(line)
+            strength = line.noise / line.prior / size
+        else:
+            slopes, evidence = _solved(design, target, like.strength * size)
+            errors, strength = np.zeros(len(slopes)), like.strength
+        changes = alpha * self.rho + slopes[self.types]
+        fit = _Correction(power, offset, changes, errors[self.types], strength, evidence)
+        noise = float((e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
-            misfit = float(((e - self.correction(trial))[far] ** 2).sum()) / noise
-            trial = trial._replace(log_probability=line.evidence - 0.5 * misfit)
-        return trial
+            fit = fit._replace(
+                log_probability=evidence - 0.5 * float(((e - self.correction(fit))[self.far] ** 2).sum()) / noise
+            )
+        return fit
 
     def correction(self, fit: _Correction) -> Floats:
         """Return x^p (r_0 + sum d) of all rows (m, K)."""
-        return self.kept[:, None] ** fit.power * (fit.offset + self.gone @ fit.changes)
+        return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
+
+
+def _solved(design: Floats, target: Floats, strength: float) -> tuple[Floats, float]:
+    """Return the slopes (n, K) of a ridge regression of a given strength through the origin, and its log evidence."""
+    (m, n), outputs = design.shape, target.shape[1]
+    pull = design.T @ target
+    factor = cho_factor(design.T @ design + strength * np.eye(n), lower=True)
+    slopes = cho_solve(factor, pull)
+    misfit = max(float((target**2).sum() - (pull * slopes).sum()), 1e-24 * float((target**2).sum()) + 1e-300)
+    log_det = 2.0 * float(np.log(np.diag(factor[0])).sum()) - n * np.log(strength)
+    return slopes, -0.5 * (outputs * log_det + m * outputs * np.log(misfit))
 
 
 def _with_shrinkage(line: Ridge) -> Floats:
     """Return standard errors (n,) of slopes that allow for their shrinkage by the prior, as `_evidence.errors` does."""
     unknown = np.clip(1.0 - line.explained, 0.0, 1.0)
-    share = np.minimum(unknown, MAX_SHRINKAGE)
+    share = np.minimum(unknown, _MAX_SHRINKAGE)
     deviation = np.sqrt((line.slopes**2).mean(axis=1))
     return np.asarray(np.hypot(np.sqrt(line.prior * unknown), deviation * share / (1.0 - share)))

@@ -28,7 +28,7 @@ from slalom.core.fitting._evidence.steps import Factors
 
 _MAX_CURVED = 1.0  # variance of a log weight up to which the curve is followed: beyond, its tail dominates the mean square
 _PRECISIONS = ("strength", "tightness")
-MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior to remove
+_MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior to remove
 
 
 class Errors(NamedTuple):
@@ -71,7 +71,7 @@ def widened(errors: Errors, point: Centred, strength: float, tightness: float, b
 
 
 def _with_shrinkage(error: Floats, deviation: Floats, precision: float | Floats) -> Floats:
-    share = np.clip(precision * error**2, 0.0, MAX_SHRINKAGE)
+    share = np.clip(precision * error**2, 0.0, _MAX_SHRINKAGE)
     return np.asarray(np.hypot(error, deviation * share / (1.0 - share)))
 
 

@@ -1,17 +1,29 @@
 // Explanation.predict in the page: a softmax-weighted average of the values of the units that are kept, background included,
-// then the link; or, with a base, a plain sum. Then the effect of the length. Scores are arrays: one log odds, or one centred
-// logit per class.
+// then the link; or, with a base, a plain sum. Then the correction near the text and pairs of units (a two-scale surrogate), and
+// the effect of the length. Scores are arrays: one log odds, or one centred logit per class.
 
 const asRow = (part) => (Array.isArray(part) ? part : [part]);
 
 // Return the scores for counts (how often each unit is there), or null where they are not defined: nothing is left.
 function predict(model, counts) {
   const { lengths, sizes } = model;
-  const scores = model.base === null ? softmaxed(model, counts) : summed(model, counts);
-  if (scores === null || !lengths) return scores;
+  let scores = model.base === null ? softmaxed(model, counts) : summed(model, counts);
+  if (scores === null) return null;
+  if (model.near) scores = corrected(model, counts, scores);
+  if (!lengths) return scores;
   const left = Math.round(counts.reduce((sum, c, i) => sum + c * sizes[i], 0));
   const offsets = asRow(lengths[Math.min(left, lengths.length - 1)]);
   return scores.map((s, c) => s + offsets[c]);
+}
+
+// Add x^p (A - sum d c), x = sum t c, and sum g c c of the pairs.
+function corrected({ near, pairs, pair_effects: effects }, counts, scores) {
+  const { level, changes, shares, power } = near;
+  const fade = counts.reduce((sum, k, i) => sum + k * shares[i], 0) ** power;
+  return scores.map((s, c) => {
+    const left = counts.reduce((sum, k, i) => sum - k * asRow(changes[i])[c], asRow(level)[c]);
+    return pairs.reduce((sum, [i, j], k) => sum + asRow(effects[k])[c] * counts[i] * counts[j], s + fade * left);
+  });
 }
 
 function summed({ values, base }, counts) {

@@ -1,0 +1,146 @@
+"""Pairs of units that act together, found in the residuals of a surrogate.
+
+A pair adds g c_i c_j to the score. Given the size of an input, with a share q of its units, the surrogate of single units can
+take over all of that but f_ij = (c_i - q) (c_j - q). So g is the slope of the residual on f_ij:
+
+    g_ij = sum_k w_k e_k f_ij,k / sum_k w_k f_ij,k^2,        z_ij = sum_k w_k e_k f_ij,k / sqrt(sum_k (w_k e_k f_ij,k)^2)
+
+w is the inverse variance of the residuals of inputs of about that size. The sums for all pairs are three products of matrices.
+z is robust: rows need not have equal noise. A pair is kept where its evidence z^2 / 2 exceeds the log of the number of pairs by
+a margin, and pairs are taken one at a time, strongest first, each from the residuals that the others leave.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from slalom.core.checks import Floats
+
+_MARGIN = 4.0  # nats of evidence beyond the log of the number of pairs
+_MOST = 10  # pairs of a text
+_BINS = 10  # sizes of inputs with a variance of their own
+_LEAST_ROWS = 4  # with both units present, and as many with one absent
+_LEAST_UNITS = 4
+
+
+class FoundPairs(NamedTuple):
+    """Pairs of units.
+
+    Attributes:
+        units: Indices (n_pairs, 2), the first smaller.
+        effects: g (n_pairs,) or (n_pairs, n_classes).
+        errors: Standard errors of g, of the same shape.
+    """
+
+    units: NDArray[np.int64]
+    effects: Floats
+    errors: Floats
+
+    def predict(self, keep: NDArray[np.bool_]) -> Floats:
+        """Return sum g c_i c_j of rows (m, n)."""
+        first, second = self.units.T
+        return np.asarray((keep[:, first] & keep[:, second]).astype(np.float64) @ self.effects)
+
+    def updated(self, keep: NDArray[np.bool_], residual: Floats) -> "FoundPairs":
+        """Return the pairs with effects changed by what they find in residuals that were fitted without them."""
+        pairs = [(int(i), int(j)) for i, j in self.units]
+        change, errors = (part.reshape(self.effects.shape) for part in pair_effects(keep, residual, pairs))
+        return FoundPairs(self.units, self.effects + change, errors)
+
+
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, limit: int = _MOST) -> FoundPairs:
+    """Find pairs in the residuals of a surrogate.
+
+    Args:
+        keep: Presence of units (m, n).
+        residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
+        limit: Largest number of pairs.
+
+    Returns:
+        The pairs that are clearly there, strongest first; mostly none.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> keep = rng.random((400, 12)) < rng.random((400, 1))
+        >>> f = (keep - keep.mean(axis=1, keepdims=True)).T
+        >>> find_pairs(keep, 2.0 * f[3] * f[7] + 0.1 * rng.normal(size=400)).units.tolist()
+        [[3, 7]]
+    """
+    n, e = keep.shape[1], residual.reshape(len(residual), -1).astype(np.float64)
+    chosen = list[tuple[int, int]]()
+    deviation = keep - keep.mean(axis=1, keepdims=True)
+    if n >= _LEAST_UNITS and e.any():
+        # Every class is tested with its own column; centred scores have one column less than they have classes.
+        threshold = chi2.isf(2.0 * np.exp(-_MARGIN) / (n * (n - 1)), max(e.shape[1] - 1, 1))
+        allowed = _told_apart(keep)
+        left = e
+        while len(chosen) < limit:
+            strength = _evidence(deviation, _precisions(keep.mean(axis=1), left), left)
+            strength[~allowed] = 0.0
+            best = int(strength.argmax())
+            if not strength.flat[best] > threshold:
+                break
+            i, j = divmod(best, n)
+            allowed[i, j] = allowed[j, i] = False
+            chosen.append((min(i, j), max(i, j)))
+            left = e - _features(deviation, chosen) @ pair_effects(keep, e, chosen)[0].reshape(len(chosen), -1)
+    units = np.array(chosen, dtype=np.int64).reshape(-1, 2)
+    return FoundPairs(units, *(part.reshape(len(units), *residual.shape[1:]) for part in pair_effects(keep, e, chosen)))
+
+
+def pair_effects(keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+    """Return effects of pairs, fitted together to residuals, and their robust standard errors: (n_pairs, K) each.
+
+    Args:
+        keep: Presence of units (m, n).
+        residual: (m,) or (m, K).
+        pairs: Indices of units.
+    """
+    e = residual.reshape(len(residual), -1)
+    if not pairs:
+        return np.zeros((0, e.shape[1])), np.zeros((0, e.shape[1]))
+    f, w = _features(keep - keep.mean(axis=1, keepdims=True), pairs), _precisions(keep.mean(axis=1), e)
+    inverse = np.linalg.pinv((f.T * w) @ f)
+    effects = inverse @ (f.T * w) @ e
+    left = e - f @ effects
+    through = (inverse @ (f.T * w)) ** 2
+    return effects, np.sqrt(through @ left**2)
+
+
+def _evidence(deviation: Floats, w: Floats, e: Floats) -> Floats:
+    """Return z^2 of all pairs (n, n), summed over the outputs; w (m,) are the precisions."""
+    square, total = deviation**2, np.zeros((deviation.shape[1],) * 2)
+    for column in e.T:
+        pull, spread = w * column, (w * column) ** 2
+        along, variance = (deviation.T * pull) @ deviation, (square.T * spread) @ square
+        total += along**2 / np.where(variance > 0.0, variance, np.inf)
+    np.fill_diagonal(total, 0.0)
+    return total
+
+
+def _precisions(kept: Floats, e: Floats) -> Floats:
+    """Return the inverse variances of residuals (m, K) by the size of the inputs, in bins of equally many rows."""
+    order = np.argsort(kept, kind="stable")
+    square = (e**2).sum(axis=1)
+    result = np.empty(len(e))
+    floor = 1e-6 * float(square.mean()) + 1e-300
+    for rows in np.array_split(order, min(_BINS, max(len(e) // 20, 1))):
+        result[rows] = 1.0 / (float(square[rows].mean()) + floor)
+    return np.asarray(result / result.max())
+
+
+def _features(deviation: Floats, pairs: list[tuple[int, int]]) -> Floats:
+    """Return f of each pair (m, n_pairs)."""
+    first, second = np.array(pairs, dtype=np.int64).T
+    return np.asarray(deviation[:, first] * deviation[:, second])
+
+
+def _told_apart(keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which pairs (n, n) are in enough rows together, apart and not at all."""
+    present = keep.astype(np.float64)
+    both, times = present.T @ present, present.sum(axis=0)
+    one = times[:, None] - both
+    neither = len(keep) - times[:, None] - times + both
+    return np.asarray(np.minimum.reduce([both, one, one.T, neither]) >= _LEAST_ROWS)

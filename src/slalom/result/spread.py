@@ -1,0 +1,69 @@
+"""How far predictions are from the model's own scores, by how much of the text is removed.
+
+The profile comes from the queries of the fit, in bins of neighbouring sizes. Fitted rows are predicted too well, so that all of
+it is scaled to the held-out queries: by the root mean square of their errors in units of the profile.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+
+_BIN = 30  # rows of a bin
+_BINS = 12
+_LEAST_HELD_OUT = 10
+
+
+class Spread(NamedTuple):
+    """Errors of predictions.
+
+    Attributes:
+        removed: Number of removed atoms (k,), ascending from 0.
+        errors: Root mean square error there, (k,) or (k, n_classes); between two numbers it is linear.
+    """
+
+    removed: Floats
+    errors: Floats
+
+    def __call__(self, removed: NDArray[Any]) -> Floats:
+        """Return the errors of inputs with so many atoms removed (m,): (m,) or (m, n_classes)."""
+        if self.errors.ndim == 1:
+            return np.asarray(np.interp(removed, self.removed, self.errors))
+        return np.stack([np.interp(removed, self.removed, column) for column in self.errors.T], axis=1)
+
+
+def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np.bool_]) -> Spread | None:
+    """Return the errors of predictions by the number of removed atoms.
+
+    Args:
+        removed: Number of removed atoms of each query (m,).
+        residual: Predicted less observed scores, (m,) or (m, n_classes).
+        held_out: Which queries (m,) were not fitted.
+
+    Returns:
+        The errors; None where fewer than ten queries were held out.
+    """
+    held = held_out & (removed > 0)
+    fitted = ~held_out & (removed > 0)
+    if held.sum() < _LEAST_HELD_OUT or fitted.sum() < 2:
+        return None
+    with np.errstate(over="ignore"):
+        square = residual.reshape(len(residual), -1) ** 2
+    if not np.isfinite(square).all():
+        return None
+    rows = np.flatnonzero(fitted)[np.argsort(removed[fitted], kind="stable")]
+    bins = np.array_split(rows, min(_BINS, max(len(rows) // _BIN, 1)))
+    floor = 1e-12 * float(square[rows].mean()) + 1e-300
+    at = np.array([0.0, *(removed[part].mean() for part in bins)])
+    level = np.array(
+        [square[removed == 0].mean(axis=0) if (removed == 0).any() else square[bins[0]].mean(axis=0)]
+        + [square[part].mean(axis=0) for part in bins]
+    )
+    at, first = np.unique(at, return_index=True)
+    level = np.sqrt(level[first] + floor)
+    profile = Spread(at, level)
+    ratio = square[held] / profile(removed[held]).reshape(int(held.sum()), -1) ** 2
+    errors = level * np.sqrt(np.maximum(ratio.mean(axis=0), 1.0))
+    return Spread(at, errors[:, 0] if residual.ndim == 1 else errors)

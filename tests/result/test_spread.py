@@ -1,0 +1,60 @@
+"""Errors of predictions by size: what they are computed from, and that intervals contain the model's own scores."""
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.errors import InputError
+from slalom.result import Spread, spread_of
+
+
+def test_errors_are_those_of_the_held_out_queries():
+    rng = np.random.default_rng(0)
+    removed = rng.integers(1, 100, 4000)
+    truth = 0.2 + 0.01 * removed
+    held_out = np.arange(4000) % 2 == 0
+    residual = truth * rng.normal(size=4000) * np.where(held_out, 1.5, 1.0)  # the fitted rows are predicted too well
+    found = spread_of(removed, residual, held_out)
+    np.testing.assert_allclose(found(np.array([20, 50, 80])), 1.5 * (0.2 + 0.01 * np.array([20, 50, 80])), rtol=0.1)
+
+
+def test_between_two_numbers_errors_are_linear():
+    spread = Spread(np.array([0.0, 10.0]), np.array([[0.0, 1.0], [2.0, 3.0]]))
+    np.testing.assert_allclose(spread(np.array([0.0, 5.0, 40.0])), [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]])
+
+
+def test_too_few_held_out_queries_tell_nothing():
+    assert spread_of(np.arange(30), np.ones(30), np.arange(30) < 9) is None
+    assert spread_of(np.arange(30), np.full(30, 1e200), np.arange(30) < 15) is None
+
+
+def noisy(texts):
+    """Log odds with a part for each word, one interaction and what nobody can predict."""
+    effects = {"good": 2.0, "bad": -2.0, "not": -1.0, "very": 0.5}
+    return [
+        sum(effects.get(w, 0.1) for w in text.split())
+        + ("not" in text.split() and "good" in text.split()) * -3.0
+        + 0.3 * np.sin(1e4 * sum(map(ord, text)))
+        for text in texts
+    ]
+
+
+def test_intervals_contain_the_scores_of_the_model():
+    explainer = slalom.Explainer(noisy, output="log_odds", unit="word", queries=400)
+    text = "this was not a very good film and the last part of it was bad but some of the rest was fun"
+    e = explainer(text)
+    keep = np.random.default_rng(1).random((300, len(e))) < np.random.default_rng(2).random((300, 1))
+    keep[:, 0] = True
+    ends = e.predict_interval(keep)
+    inside = (ends[:, 0] <= (asked := explainer.ask(e, keep))) & (asked <= ends[:, 1])
+    assert 0.88 <= inside.mean() <= 0.995
+    np.testing.assert_allclose(ends.mean(axis=1), e.predict(keep))
+    np.testing.assert_allclose(
+        np.ptp(e.predict_interval(keep, 0.5), axis=1) * 1.959964 / 0.6744898, np.ptp(ends, axis=1), rtol=1e-6
+    )
+    np.testing.assert_array_equal(e.predict_interval(keep[0]), ends[0])
+    back = slalom.Explanation.from_dict(e.to_dict())
+    np.testing.assert_array_equal(back.predict_interval(keep), ends)
+    with pytest.raises(InputError, match="level must be"):
+        e.predict_interval(keep, 1.5)
+    assert explainer(text, check=0).predict_interval(keep) is None
