@@ -7,8 +7,9 @@ p is the probability of the class that the model predicts for the whole text. Th
 ERASER (DeYoung et al., 2020: 1, 5, 10, 20 and 50%, rounded up), or every `step`-th number from `step` to below n. The ERASER
 paper also counts k = 0, which would scale the deletion by 5/6; here the mean is over the stated k only.
 
-Units are ranked by their scores for the predicted class, highest first; importances and methods without signs by
-magnitude. Units with equal scores keep the order of the text.
+Units are ranked by their scores for the predicted class, highest first (removal; Shapley values for the two-scale surrogate of
+`joint`, as up to half of the text goes at once); importances and methods without signs by magnitude. Units with equal scores
+keep the order of the text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from slalom.core import TwoScale
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
 from slalom.evaluate.checks import magnitude, several, unsigned
@@ -166,7 +168,7 @@ def perturbation(
     explanations: Iterable[Explanation],
     explainer: Explainer,
     *,
-    score: str = "removal",
+    score: str | None = None,
     fractions: Sequence[float] = ERASER,
     step: int | None = None,
 ) -> list[Perturbation | None]:
@@ -175,7 +177,8 @@ def perturbation(
     Args:
         explanations: Explanations of any texts by any methods.
         explainer: An Explainer of the model that was explained.
-        score: Name of a score, as `Explanation.scores` takes it.
+        score: Name of a score, as `Explanation.scores` takes it. Default: "shapley" for a two-scale surrogate (`joint`), whose
+            removal tells of one unit at a time, else "removal".
         fractions: Fractions of the units to remove or keep. A fraction of 1 queries the empty text, which not every model
             can answer.
         step: Use every `step`-th number of units in place of the fractions; the code of the SLALOM paper uses 5.
@@ -194,7 +197,7 @@ def perturbation(
     plans: list[tuple[NDArray[np.int64], Keep]] = []
     for e in several_units:
         numbers = fractions_of(len(e), fractions) if step is None else steps_of(len(e), step)
-        order = _ranking_scores(e, score, exclusive)
+        order = _ranking_scores(e, score or _default_score(e), exclusive)
         whole_text = np.ones((1, len(e)), dtype=bool)
         plans.append((numbers, np.concatenate([whole_text, deletion_masks(order, numbers), insertion_masks(order, numbers)])))
     answers = explainer.ask_many(several_units, [keep for _, keep in plans])
@@ -218,6 +221,11 @@ def _side(e: Explanation, exclusive: bool) -> int:
             )
         return 1
     return 1 if float(e.score) >= 0 else -1
+
+
+def _default_score(e: Explanation) -> str:
+    """Return the score that ranks units best for the removal of up to half of them."""
+    return "shapley" if isinstance(e.surrogate, TwoScale) else "removal"
 
 
 def _ranking_scores(e: Explanation, score: str, exclusive: bool) -> Floats:

@@ -172,7 +172,7 @@ class Scales(Sampler):
 class TwoScales(Sampler):
     """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
-    Between 25 and 40% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units; k
+    Between 23 and 40% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units; k
     units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate that is fitted
     to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of small subsets
     vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
@@ -192,7 +192,7 @@ class TwoScales(Sampler):
     """
 
     most: int = 10
-    levels: int = 48
+    levels: int = 36
     anchor: float = 0.1
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ class TwoScales(Sampler):
         n = len(types)
         if 2**n - int(not empty) <= budget:
             return Scales(max(n, 2), self.anchor).draw(types, budget, rng, empty)
-        n_near = round((budget - 1) * min(max(0.09 * budget / n, 0.25), 0.4))
+        n_near = round((budget - 1) * min(max(0.09 * budget / n, 0.23), 0.4))
         n_far = budget - 1 - int(empty) - n_near
         sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(n_far // 4, 2))).round().astype(np.int64))[::-1]
         far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, self.anchor)

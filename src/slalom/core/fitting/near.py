@@ -101,13 +101,16 @@ def _fit(
     rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own)
     lengths: Lengths | None = None
     first = rows.corrected(e, _POWERS[0])
-    best = max((rows.corrected(e, power, first) for power in _POWERS), key=lambda fit: fit.log_probability)
+    best = max((rows.corrected(e, power, first.strength) for power in _POWERS), key=lambda fit: fit.log_probability)
     for _ in range(_ROUNDS):
         offsets = fit_lengths(atoms[near], (e - rows.correction(best))[near], longest)
         if offsets is None:
             break
-        lengths, best = offsets, rows.corrected(e - offsets(atoms), best.power, first)
-    best = rows.corrected(e if lengths is None else e - lengths(atoms), best.power)
+        lengths, best = offsets, rows.corrected(e - offsets(atoms), best.power, first.strength)
+    if lengths is None and best.power == first.power:
+        best = first
+    else:
+        best = rows.corrected(e if lengths is None else e - lengths(atoms), best.power)
     if lengths is not None:
         lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
     offset, changes = best.offset @ basis.T, best.changes @ basis.T
@@ -140,28 +143,32 @@ class _Rows:
         self.own = (gone @ rho)[near]
         n_types = int(types.max()) + 1
         self.design = gone[near] if n_types == len(types) else gone[near] @ np.eye(n_types)[types]
+        self.solvers = dict[tuple[int, float], _Solver]()
 
-    def corrected(self, e: Floats, power: int, like: _Correction | None = None) -> _Correction:
-        """Return the correction of residuals (m, K) at a power; with the strength of another one, which saves the search."""
+    def corrected(self, e: Floats, power: int, strength: float | None = None) -> _Correction:
+        """Return the correction of residuals (m, K) at a power; a known strength saves the search for one."""
         fade, offset = self.kept[self.near] ** power, e[0]
-        left, own, design = e[self.near] - fade * offset, fade * self.own, fade * self.design
+        left, own = e[self.near] - fade * offset, fade * self.own
         square = (own**2).sum(axis=0)
         alpha = (own * left).sum(axis=0) / np.where(square > 0.0, square, np.inf)
-        target, size = left - alpha * own, float((design**2).sum()) or 1.0
-        if like is None:
+        target = left - alpha * own
+        if strength is None:
+            design = fade * self.design
             line = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
             slopes, evidence, errors = line.slopes, line.evidence, _with_shrinkage(line)
-            strength = line.noise / line.prior / size
+            strength = line.noise / line.prior / (float((design**2).sum()) or 1.0)
         else:
-            slopes, evidence = _solved(design, target, like.strength * size)
-            errors, strength = np.zeros(len(slopes)), like.strength
+            key = power, strength
+            if key not in self.solvers:
+                self.solvers[key] = _Solver(fade * self.design, strength)
+            slopes, evidence = self.solvers[key](target)
+            errors = np.zeros(len(slopes))
         changes = alpha * self.rho + slopes[self.types]
         fit = _Correction(power, offset, changes, errors[self.types], strength, evidence)
         noise = float((e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
-            fit = fit._replace(
-                log_probability=evidence - 0.5 * float(((e - self.correction(fit))[self.far] ** 2).sum()) / noise
-            )
+            misfit = float(((e - self.correction(fit))[self.far] ** 2).sum()) / noise
+            fit = fit._replace(log_probability=evidence - 0.5 * misfit)
         return fit
 
     def correction(self, fit: _Correction) -> Floats:
@@ -169,15 +176,22 @@ class _Rows:
         return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
 
 
-def _solved(design: Floats, target: Floats, strength: float) -> tuple[Floats, float]:
-    """Return the slopes (n, K) of a ridge regression of a given strength through the origin, and its log evidence."""
-    (m, n), outputs = design.shape, target.shape[1]
-    pull = design.T @ target
-    factor = cho_factor(design.T @ design + strength * np.eye(n), lower=True)
-    slopes = cho_solve(factor, pull)
-    misfit = max(float((target**2).sum() - (pull * slopes).sum()), 1e-24 * float((target**2).sum()) + 1e-300)
-    log_det = 2.0 * float(np.log(np.diag(factor[0])).sum()) - n * np.log(strength)
-    return slopes, -0.5 * (outputs * log_det + m * outputs * np.log(misfit))
+class _Solver:
+    """Ridge regression through the origin, of a strength relative to the size of the design (m, n)."""
+
+    def __init__(self, design: Floats, strength: float) -> None:
+        gram = design.T @ design
+        size = strength * (float(np.trace(gram)) or 1.0)
+        gram.flat[:: len(gram) + 1] += size
+        self.design, self.factor = design, cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        self.log_det = 2.0 * float(np.log(np.diag(self.factor[0])).sum()) - len(gram) * np.log(size)
+
+    def __call__(self, target: Floats) -> tuple[Floats, float]:
+        """Return the slopes (n, K) for targets (m, K), and the log evidence."""
+        pull, power = self.design.T @ target, float((target**2).sum())
+        slopes = cho_solve(self.factor, pull, check_finite=False)
+        misfit = max(power - float((pull * slopes).sum()), 1e-24 * power + 1e-300)
+        return slopes, -0.5 * (target.shape[1] * self.log_det + target.size * np.log(misfit))
 
 
 def _with_shrinkage(line: Ridge) -> Floats:
