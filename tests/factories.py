@@ -141,6 +141,13 @@ def with_lengths(e, seed=0, clipped=False):
     return replace(e, lengths=Lengths(offsets - offsets.mean(axis=1, keepdims=True) if offsets.ndim == 2 else offsets))
 
 
+def with_pairs(e, pairs):
+    """A copy of the explanation with pairs of units that act together: indices, effect and standard error of each."""
+    e = replace(e)
+    object.__setattr__(e, "pairs", tuple(pairs))
+    return e
+
+
 def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):
     """An explanation of words of one to three tokens by a random surrogate; lengths: False, True or "clipped"."""
     surrogate = (
