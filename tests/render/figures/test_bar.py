@@ -9,7 +9,8 @@ from slalom.errors import InputError
 from slalom.render.figures.canvas import Key, Words
 from slalom.render.palette import THEMES
 from slalom.result import NORMAL_95 as Z
-from tests.factories import explanation, in_order, random_words, three_classes, with_pairs
+from slalom.result.explanation import SCORES
+from tests.factories import explanation, in_order, random_words, three_classes, with_errors, with_pairs
 from tests.render.figures.artists import artist, artists
 
 
@@ -45,18 +46,6 @@ def test_importances_are_sorted_from_the_loudest():
     names, widths, _ = bars(e.plot.bar(k=30, score="importance"))
     assert (np.diff(widths) <= 0).all()
     assert names[0] == e.units[int(e.importances.argmax())]
-
-
-SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
-
-
-def with_errors(e, seed=0, size=0.3):
-    """The same explanation with standard errors of every score, of this share of its largest number on average."""
-    rng = np.random.default_rng(seed)
-    names = {name: f"{name}_se" for name in SCORES[:4]} | {"value": "values_se", "importance": "importances_se"}
-    scores = {"value": e.values, "shapley": e.shapley(), "importance": e.importances}
-    numbers = {field: np.abs(scores.get(name, getattr(e, name, None))) for name, field in names.items()}
-    return replace(e, **{field: 2 * size * x.max() * rng.random(x.shape) for field, x in numbers.items()})
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,16 +14,21 @@ import pytest
 from slalom import Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError
+from slalom.render.charts import scatter_frame
 from slalom.render.page import page
-from slalom.result import Failure, Fidelity, Quality
+from slalom.result import NORMAL_95, Failure, Fidelity, Quality
+from slalom.result.explanation import SCORES
 from tests.factories import (
     MARKUP,
     MARKUP_LABELS,
     explained,
+    explanation,
     fitted,
     fitted_classes,
     full_of_markup,
     random_explanation,
+    with_errors,
+    with_pairs,
 )
 
 
@@ -125,12 +131,72 @@ def test_what_is_not_known_is_said_so_or_left_out():
     bare = bare.merge("sentence")
     (index, shown) = Reader(page([bare])).data()
     assert index[0]["prediction"] is None
-    assert shown["values_within"] is None
+    assert shown["within"] == {}
+    assert shown["spread"] is None
+    assert shown["pairs"] == []
     assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
     huge = explained(Slalom([1.0, 2.0], [800.0, -800.0]), "ab", [[0, 1], [1, 2]])
     (_, shown) = Reader(page([huge])).data()
     assert shown["scores"]["linear"] is None
     assert len(shown["scores"]["removal"]) == 2
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+def test_intervals_in_the_page_are_those_of_python(make):
+    e = with_errors(make())
+    shown = Reader(page([e])).data()[1]
+    assert set(shown["within"]) == set(SCORES)
+    targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
+    for name, (c, target) in product(SCORES, enumerate(targets)):
+        within = np.array(shown["within"][name])
+        within = within[:, c] if within.ndim == 2 else within
+        low, high = e.interval(name, target=target).T
+        assert np.allclose(within, (high - low) / 2, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
+    e = make()
+    frames = Reader(page([e])).data()[1]["frames"]
+    targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
+    for frame, target in zip(frames, targets, strict=True):
+        ax = replace(e, surrogate=Slalom(e.values, e.importances)).plot.scatter(target=target).axes[0]
+        weights = Slalom(e.values, e.importances).weights(np.ones((1, len(e))))[0]
+        ours = scatter_frame(
+            e.scores("value", target),
+            e.importances,
+            weights,
+            np.diff(e.interval("value", target=target))[:, 0] / 2,
+            np.diff(e.interval("importance", target=target))[:, 0] / 2,
+        )
+        assert np.allclose((frame["x"], frame["y"]), (ours.x, ours.y))
+        assert frame["pale"] == np.flatnonzero(ours.pale).tolist()
+        for limits, drawn in ((frame["x"], ax.get_xlim()), (frame["y"], ax.get_ylim())):
+            margin = 0.09 * (limits[1] - limits[0])
+            assert np.allclose(drawn, (limits[0] - margin, limits[1] + margin))
+    assert Reader(page([explanation("a b c", [1.0, 2.0, 3.0])])).data()[1]["frames"] is None
+
+
+def test_an_interval_without_end_is_null():
+    e = replace(random_explanation(n=3), values_se=np.array([1.0, np.inf, np.nan]))
+    shown = Reader(page([e])).data()[1]
+    assert shown["within"]["value"] == [pytest.approx(NORMAL_95, rel=1e-5), None, None]
+    assert {1, 2} <= set(shown["frames"][0]["pale"])
+
+
+def test_pairs_and_spread_are_in_the_page_where_they_exist():
+    e = with_pairs(random_explanation(), [((1, 2), 0.5, 0.1), ((3, 0), -1.0, 0.2)])
+    object.__setattr__(e, "spread", [(0, 0.1), (3, 0.4)])
+    shown = Reader(page([e])).data()[1]
+    assert shown["pairs"] == [
+        [[1, 2], 0.5, pytest.approx(0.1 * NORMAL_95, rel=1e-5)],
+        [[3, 0], -1.0, pytest.approx(0.2 * NORMAL_95, rel=1e-5)],
+    ]
+    assert shown["spread"] == [[0, 0.1], [3, 0.4]]
+    several = with_pairs(random_explanation(classes=3), [((0, 1), np.array([1.0, 2.0, -3.0]), np.array([0.1, 0.2, 0.3]))])
+    ((units, effect, within),) = Reader(page([several])).data()[1]["pairs"]
+    assert (units, effect) == ([0, 1], [1.0, 2.0, -3.0])
+    assert np.allclose(within, NORMAL_95 * np.array([0.1, 0.2, 0.3]), rtol=1e-5)
 
 
 def test_facts_and_warnings():
