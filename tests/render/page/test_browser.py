@@ -486,6 +486,13 @@ def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
             removed += int(e.sizes[i])
         expected = NORMAL_95 * np.interp(removed, *zip(*knots, strict=True))
         assert plus_minus(view.one("#now-within").text.replace("±", "0 ±"))[1] == pytest.approx(expected, abs=6e-4)
+        now = float(e.predict([float(j not in range(-1 if i is None else i + 1)) for j in range(6)]))
+        left, width = view.js(
+            "return ['left', 'width'].map(side => parseFloat(document.querySelector('.track .whisker').style[side]))"
+        )
+        assert left == pytest.approx(100 * expit(now - expected), abs=0.01)
+        assert left + width == pytest.approx(100 * expit(now + expected), abs=0.01)
+    assert "the whisker" in view.one("#bars-help").text
     assert removed > 5  # beyond the last knot as well
     several = random_explanation(n=4, classes=2)
     object.__setattr__(several, "spread", [(0, np.array([0.1, 0.3])), (9, np.array([0.2, 0.9]))])
@@ -493,6 +500,7 @@ def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
     for c in range(2):
         view.one(f'#class option[value="{c}"]').click()
         assert view.one("#now-within").text == f"± {NORMAL_95 * (0.1, 0.3)[c]:.3f}"
+    assert not view.all(".track .whisker")
 
 
 def test_the_chosen_score_colours_the_text(view):

@@ -291,6 +291,7 @@ function drawLive() {
   }
   byId("live-said").replaceChildren(said);
   byId("bars-help").hidden = !probable();
+  byId("bars-within").hidden = several() || now === null || withinNow(c) === null;
   const labels = !probable() ? [] : several() ? text.labels : [text.target];
   const [before, after] = [probabilities(whole), now && probabilities(now)];
   const rows = labels.map((label, k) => {
@@ -298,9 +299,14 @@ function drawLive() {
     const tick = make("span", { class: "tick", title: `whole text: ${percent(before[k])}` });
     fill.style.width = `${after ? 100 * after[k] : 0}%`;
     tick.style.left = `${100 * before[k]}%`;
+    const within = after && !several() ? withinNow(0) : null; // the other classes move too, so only one target has an interval
+    const [least, most] = within === null ? [0, 0] : [-within, within].map((change) => probabilities([now[0] + change])[0]);
+    const whisker = make("span", { class: "whisker", title: `95% interval: ${percent(least)} to ${percent(most)}` });
+    whisker.style.left = `${100 * least}%`;
+    whisker.style.width = `${100 * (most - least)}%`;
     const share = after ? percent(after[k]) : "–";
     const row = make("div", { class: "prob" }, make("span", { class: "label", dir: "auto", title: label }, label),
-      make("span", { class: "track", "aria-hidden": "true" }, fill, tick), make("span", { class: "share" }, share));
+      make("span", { class: "track", "aria-hidden": "true" }, fill, ...(within === null ? [] : [whisker]), tick), make("span", { class: "share" }, share));
     row.classList.toggle("chosen", several() && k === state.class);
     return { row, before: before[k] };
   });
