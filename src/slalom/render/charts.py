@@ -24,7 +24,7 @@ from slalom.errors import InputError
 from slalom.evaluate import MEASURES, Compared
 from slalom.render.labels import Place, place
 from slalom.render.palette import is_ours, method_number
-from slalom.result import NORMAL_95
+from slalom.result import NORMAL_95, Explanation
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance
 TEXT_SIZE, LINE_HEIGHT = 9.0, 12.0  # of the names, points
@@ -34,7 +34,6 @@ _KEEP_AWAY, _STEP, _GAP = 3.5, 6.0, 1.5  # points: names from a curve, along a c
 _MARGIN = 0.06
 _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 
-_NARROW = 0.25  # of an axis: half an interval that still says where a point is
 _MOST = 0.5  # of the attention of the units: what the limits must hold to be followed
 _NEAR = 0.75  # of the range: zero is on an axis if it is no further away
 
@@ -48,8 +47,7 @@ class ScatterFrame(NamedTuple):
 
     Attributes:
         x, y: Lowest and highest number that must be inside, without margins; units outside are at the edge.
-        pale: Units whose value or importance is not determined (n,): its 95% interval contains zero and is wider than half the
-            range.
+        pale: Units whose value or importance the queries do not determine (n,).
     """
 
     x: tuple[float, float]
@@ -57,34 +55,70 @@ class ScatterFrame(NamedTuple):
     pale: NDArray[np.bool_]
 
 
-def scatter_frame(
-    values: Floats, importances: Floats, weights: Floats, value_half: Floats | None, importance_half: Floats | None
-) -> ScatterFrame:
+def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
     """Return the limits of the picture, so that values that nobody knows do not decide them.
 
     Values ask for room by their `known_part`. Where these limits hold less than half of the units' attention, all values are
     inside. All importances are.
 
     Args:
-        values: Across (n,).
-        importances: Upwards (n,).
-        weights: Shares of attention (n,).
-        value_half: Half the 95% intervals of the values (n,); None where they are not known.
-        importance_half: The same of the importances.
-
-    >>> frame = scatter_frame(np.array([-8.0, 16.0, -26.0]), np.zeros(3), np.ones(3), np.array([1.0, 12.0, 130.0]), None)
-    >>> frame.x, frame.pale.tolist()
-    ((-8.0, 16.0), [False, False, True])
+        e: The explanation.
+        column: The class, where all are explained.
     """
-    low, high = x = _range(known_part(values, value_half), 1.0)
+    values, weights = e.scores("value", column), e.weights
+    low, high = x = _range(known_part(values, half_width(e, "value", column)), 1.0)
     if weights[(low <= values) & (values <= high)].sum() < _MOST * weights.sum():
         x = _range(values, 1.0)
-    y = _range(importances, 0.5)
-    pale = np.zeros(len(values), dtype=bool)
-    for numbers, half, (low, high) in ((values, value_half, x), (importances, importance_half, y)):
-        if half is not None:
-            pale |= ~(half <= np.maximum(np.abs(numbers), _NARROW * (high - low)))
-    return ScatterFrame(x, y, pale)
+    return ScatterFrame(x, _range(e.importances, 0.5), ~_determined(e, column))
+
+
+def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
+    """Return which units (n,) have a value and an importance that the queries determine; all where nothing is known about it.
+
+    A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+    differ (their standard deviation, weighted by attention, the background included), an importance where its interval reaches
+    further than all importances lie apart.
+    """
+    determined = np.ones(len(e), dtype=bool)
+    half = half_width(e, "value", column)
+    if half is not None:
+        values = level = e.scores("value", column)
+        shares = e.weights
+        if e.background is not None:
+            level = np.append(values, np.atleast_1d(e.background.value)[column or 0])
+            shares = np.append(shares, max(1.0 - float(shares.sum()), 0.0))
+        shares = shares / (float(shares.sum()) or 1.0)
+        apart = float(np.sqrt(shares @ (level - shares @ level) ** 2))
+        determined &= (half <= apart) | (half < np.abs(values))
+    half = half_width(e, "importance", column)
+    if half is not None:
+        determined &= half <= np.ptp(e.importances)
+    return determined
+
+
+def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
+    """Return half the 95% intervals of a score (n,); None where they are not known.
+
+    Args:
+        e: The explanation.
+        name: Of the score.
+        column: The class, where all are explained.
+    """
+    errors = e.errors(name, column)
+    return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
+
+
+def full_effect(e: Explanation, name: str, column: int | None = None) -> float:
+    """Return the size of a score that has the full colour: `Explanation.full_effect` where there is one, else the strongest.
+
+    Args:
+        e: The explanation.
+        name: Of the score.
+        column: The class, where all are explained.
+    """
+    scale = getattr(e, "full_effect", None)
+    strongest = float(np.abs(e.scores(name, column)).max(initial=0.0))
+    return strongest if scale is None else float(scale(name, column))
 
 
 def known_part(numbers: Floats, half: Floats | None) -> Floats:

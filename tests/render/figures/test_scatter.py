@@ -173,10 +173,31 @@ def test_where_hardly_any_value_is_known_all_units_are_inside():
 
 def test_an_importance_that_nobody_knows_makes_a_point_pale():
     e = undetermined(values_se=np.full(7, 0.1), importances_se=np.array([0.1, 9.0, *[0.1] * 5]))
-    frame = scatter_frame(e.values, e.importances, e.weights, Z * e.values_se, Z * e.importances_se)
+    frame = scatter_frame(e)
     assert frame.pale.tolist() == [False, True, *[False] * 5]
     assert frame.x == (-40.0, 60.0)
     assert frame.y == (e.importances.min(), e.importances.max())
+
+
+def test_a_value_is_determined_by_its_sign_or_beside_the_other_values():
+    values, importances = np.array([10.0, -10.0, 0.1, 0.1]), np.zeros(4)
+    background = (0.0, float(np.log(4)))  # half of the attention
+    apart = np.sqrt((100 + 100 + 0.01 + 0.01) / 8 - (0.2 / 8) ** 2)
+    se = np.array([9.9, 10.1, 0.99 * apart, 1.01 * apart]) / Z
+    e = in_order(["a", "b", "c", "d"], values, importances, background=background, values_se=se, importances_se=None)
+    assert scatter_frame(e).pale.tolist() == [False, True, False, True]
+
+
+def test_colours_are_shares_of_the_effect_that_has_the_full_colour():
+    e = random_words(20)
+    weak = random_words(20)
+    object.__setattr__(weak, "full_effect", lambda name, target: 4 * np.abs(weak.removal).max())
+    away = [np.abs(points(one.plot.scatter(), one)[2][:, :3] - THEMES["light"].paper).sum(axis=1) for one in (e, weak)]
+    assert (away[1] < away[0]).all()
+    hue = np.abs(np.subtract([THEMES["light"].hue(x) for x in e.removal], THEMES["light"].paper)).sum(axis=1)
+    share = np.abs(e.removal) / np.abs(e.removal).max()
+    assert np.allclose(away[0], hue * (0.45 + 0.5 * share**0.5))
+    assert np.allclose(away[1], hue * (0.45 + 0.5 * (share / 4) ** 0.5))
 
 
 def test_intervals_without_end_are_pale_and_take_no_room():

@@ -41,6 +41,17 @@ def test_colours_have_the_side_and_strength_of_the_score(theme, score):
     assert (np.diff([away[i] for i in order]) >= -1e-9).all()
 
 
+def test_colours_are_shares_of_what_has_the_full_colour():
+    e = random_words(40)
+    top = np.abs(e.removal).max()
+    object.__setattr__(e, "full_effect", lambda name, target: 3 * top)
+    figure = e.plot.text()
+    for i, parts in patches(figure).items():
+        assert np.allclose(parts[0].get_facecolor()[:3], THEMES["light"].shade(e.removal[i] / (3 * top)))
+    written = [tick.get_text().replace("\N{MINUS SIGN}", "-") for tick in figure.axes[1].get_xticklabels()]
+    assert [float(text) for text in written] == pytest.approx([-3 * top, 0.0, 3 * top], rel=0.005)
+
+
 def test_units_that_are_not_told_from_zero_are_hatched():
     e = random_words(40)
     sure = replace(e, removal_se=np.full(40, 0.1 * np.abs(e.removal).max()))

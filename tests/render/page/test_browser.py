@@ -421,7 +421,7 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     values, se = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, 60.0]), np.array([0.6, 6.0, 2.0, 70.0, 130.0, 1e4])
     e = replace(in_order(names, values, [3.9, 2.0, 1.1, 0.8, 0.6, -1.0], se=se), importances_se=np.full(6, 0.3))
     view.open([e])
-    frame = scatter_frame(e.values, e.importances, e.weights, NORMAL_95 * se, NORMAL_95 * e.importances_se)
+    frame = scatter_frame(e)
     pad = 0.08 * (frame.x[1] - frame.x[0])
     low, high = frame.x[0] - pad, frame.x[1] + pad
     shapes = view.js(
@@ -526,6 +526,17 @@ def test_the_chosen_score_colours_the_text(view):
     assert {side for side, _ in washes()} == {"neutral"}
     assert np.argmax([share for _, share in washes()]) == np.argmax(e.importances)
     assert "louder" in view.one("#legend").text
+
+
+def test_colours_are_shares_of_what_has_the_full_colour(view):
+    e = replace(fitted())
+    full = 2 * np.abs(e.removal).max()
+    object.__setattr__(e, "full_effect", lambda name, target: full if name == "removal" else 0.5 * np.abs(e.values).max())
+    view.open([e])
+    for name, expected in (("removal", np.abs(e.removal) / full), ("value", np.abs(e.values) / (0.5 * np.abs(e.values).max()))):
+        view.score(name)
+        shares = view.js("return slalom.state.spans.map(s => +s.style.getPropertyValue('--t'))")
+        assert np.allclose(shares, np.minimum(expected, 1), atol=1e-3)
 
 
 def test_scores_without_a_sign_have_one_colour_and_predict_nothing(view):

@@ -15,6 +15,7 @@ from slalom import Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.render.charts import scatter_frame
+from slalom.render.figures.canvas import Key
 from slalom.render.page import page
 from slalom.result import NORMAL_95, Failure, Fidelity, Quality
 from slalom.result.explanation import SCORES
@@ -160,21 +161,25 @@ def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     frames = Reader(page([e])).data()[1]["frames"]
     targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
     for frame, target in zip(frames, targets, strict=True):
-        ax = replace(e, surrogate=Slalom(e.values, e.importances)).plot.scatter(target=target).axes[0]
-        weights = Slalom(e.values, e.importances).weights(np.ones((1, len(e))))[0]
-        ours = scatter_frame(
-            e.scores("value", target),
-            e.importances,
-            weights,
-            np.diff(e.interval("value", target=target))[:, 0] / 2,
-            np.diff(e.interval("importance", target=target))[:, 0] / 2,
-        )
+        ours = scatter_frame(e, target)
         assert np.allclose((frame["x"], frame["y"]), (ours.x, ours.y))
         assert frame["pale"] == np.flatnonzero(ours.pale).tolist()
-        for limits, drawn in ((frame["x"], ax.get_xlim()), (frame["y"], ax.get_ylim())):
-            margin = 0.09 * (limits[1] - limits[0])
-            assert np.allclose(drawn, (limits[0] - margin, limits[1] + margin))
+        figure = e.plot.scatter(target=target)
+        for (low, high), drawn in ((frame["x"], figure.axes[0].get_xlim()), (frame["y"], figure.axes[0].get_ylim())):
+            assert drawn[0] <= low - 0.09 * (high - low) + 1e-9  # the background may need more room
+            assert drawn[1] >= high + 0.09 * (high - low) - 1e-9
+        labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
+        assert (f"not determined ({len(frame['pale'])} of {len(e)})" in labels) == (len(frame["pale"]) > 0)
     assert Reader(page([explanation("a b c", [1.0, 2.0, 3.0])])).data()[1]["frames"] is None
+
+
+def test_the_page_says_which_score_has_the_full_colour():
+    e = random_explanation(classes=3)
+    full = Reader(page([e])).data()[1]["full"]
+    for name in ("removal", "linear", "gradient", "shapley", "value"):
+        assert np.allclose(full[name], [np.abs(e.scores(name, c)).max() for c in range(3)], rtol=1e-5)
+    object.__setattr__(e, "full_effect", lambda name, target: {"removal": 7.0}.get(name, 1.0) + target)
+    assert Reader(page([e])).data()[1]["full"]["removal"] == [7.0, 8.0, 9.0]
 
 
 def test_an_interval_without_end_is_null():

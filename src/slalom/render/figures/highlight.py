@@ -1,4 +1,4 @@
-"""The text itself, each unit on the colour of its score: shade(score_i / max |score|). Hatched units are not told from zero.
+"""The text itself, each unit on the colour of its score: shade(score_i / full_effect). Hatched units are not told from zero.
 
 Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
 breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.
@@ -53,7 +53,7 @@ class _Run:
 def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Figure:
     """Draw the text, coloured by the score of this name."""
     directed = view.signed(name)
-    strength, ends = _strength(score if name == "importance" else view.rounded(score), name, directed)
+    strength, ends = _strength(view, score if name == "importance" else view.rounded(score), name, directed)
     paragraphs, unseen = _paragraphs(view.explanation.text, view.explanation.spans)
     width = _measure()
     lines = [line for paragraph in paragraphs for line in _wrapped(paragraph, width)]
@@ -77,13 +77,13 @@ def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme
     return figure
 
 
-def _strength(score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[float, float]]:
+def _strength(view: View, score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[float, float]]:
     """Return scores as [-1, 1], or [0, 1] where they have no direction, and the two ends of that scale."""
-    top = float(np.abs(score).max()) or 1.0
+    full = view.full_effect(name)
     if directed:
-        return score / top, (-top, top)
+        return np.clip(score / full, -1.0, 1.0), (-full, full)
     if name != "importance":
-        return np.abs(score) / top, (0.0, top)
+        return np.abs(score) / full, (0.0, full)
     low, high = float(score.min()), float(score.max())
     return (score - low) / ((high - low) or 1.0), (low, high)
 

@@ -42,7 +42,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     x, y, weights = view.scores("value"), view.explanation.importances, view.explanation.weights
     effect = view.rounded(view.scores("removal"))
     spread = _intervals(view) if intervals else None
-    frame = scatter_frame(x, y, weights, view.half_width("value"), view.half_width("importance"))
+    frame = scatter_frame(view.explanation, view.column)
     figure, ax = canvas(ax, theme, (7.4, 5.6))
     dress(ax, theme)
     ax.set_xlabel("value: what it says")
@@ -53,7 +53,8 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     top = float(np.abs(effect).max()) or 1.0
-    colours = np.array([_colour(float(e), top, directed, theme) for e in effect])
+    full = view.full_effect("removal")
+    colours = np.array([_colour(float(e) / full, directed, theme) for e in effect])
     hues = np.array([theme.hue(float(e), directed) for e in effect])
     chosen = [
         (i, times)
@@ -129,9 +130,9 @@ def _area(share: Floats, weights: Floats) -> Floats:
     return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * share / max(float(weights.max()), _FULL))
 
 
-def _colour(effect: float, top: float, directed: bool, theme: Theme) -> Colour:
-    """Return the colour of the direction, paler where the effect is weak."""
-    return mix(theme.paper, theme.hue(effect, directed), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
+def _colour(strength: float, directed: bool, theme: Theme) -> Colour:
+    """Return the colour of the direction, paler where the effect is weak; the strength is in [-1, 1]."""
+    return mix(theme.paper, theme.hue(strength, directed), 0.45 + 0.5 * min(abs(strength), 1.0) ** 0.5)
 
 
 def _limits(

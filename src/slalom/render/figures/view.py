@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
+from slalom.render.charts import full_effect, half_width
 from slalom.render.figures.canvas import shorten
-from slalom.result import NORMAL_95, Explanation
+from slalom.result import Explanation
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _MEANING = {
@@ -81,8 +82,11 @@ class View:
 
     def half_width(self, name: str) -> Floats | None:
         """Return half the 95% interval of a score (n,); None where it is not known."""
-        se = self.explanation.errors(name, self.column)
-        return None if se is None else np.nan_to_num(NORMAL_95 * se, nan=np.inf, posinf=np.inf)
+        return half_width(self.explanation, name, self.column)
+
+    def full_effect(self, name: str) -> float:
+        """Return the size of a score that has the full colour; 1 where all scores are zero."""
+        return full_effect(self.explanation, name, self.column) or 1.0
 
     def doubtful(self, name: str) -> NDArray[np.bool_]:
         """Return which units (n,) are not told from zero by a score: its 95% interval contains zero.

@@ -4,14 +4,14 @@ The surrogate keeps all its digits, so that the page predicts what `Explanation.
 reading and have six digits. A score that is not defined (linear scores that overflow) is None.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from slalom.core.checks import Floats, plain
 from slalom.errors import InputError
-from slalom.render.charts import scatter_frame
+from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
 from slalom.text import pieces, printable
@@ -59,6 +59,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "shapley": _column(e.shapley),
         },
         "weights": _digits(e.weights),
+        "full": _full(e),
         "within": _within(e),
         "frames": _frames(e),
         "pairs": _pairs(e),
@@ -76,6 +77,22 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "warnings": e.remarks,
         "facts": _facts(e),
     }
+
+
+def _classes(e: Explanation) -> Sequence[int | None]:
+    """Return the columns of the classes; None alone where one target is explained."""
+    return [None] if e.values.ndim == 1 else range(e.values.shape[1])
+
+
+def _full(e: Explanation) -> dict[str, list[float] | None]:
+    """Return the sizes of scores that have the full colour, one per class; None where a score is not defined."""
+    sizes: dict[str, list[float] | None] = {}
+    for name in ("removal", "linear", "gradient", "shapley", "value"):
+        try:
+            sizes[name] = [float(f"{full_effect(e, name, column):.6g}") for column in _classes(e)]
+        except InputError:  # as in `_column`
+            sizes[name] = None
+    return sizes
 
 
 def _within(e: Explanation) -> dict[str, Any]:
@@ -96,13 +113,9 @@ def _frames(e: Explanation) -> list[dict[str, Any]] | None:
     """Return what the scatter shows of each class, by the same rule as the figure; None where there is no scatter."""
     if e.additive:
         return None
-    half, importance_half = (None if se is None else NORMAL_95 * se for se in (e.values_se, e.importances_se))
-    columns = [(e.values, half)]
-    if e.values.ndim == 2:
-        columns = [(e.values[:, c], None if half is None else half[:, c]) for c in range(e.values.shape[1])]
     frames = []
-    for values, value_half in columns:
-        x, y, pale = scatter_frame(values, e.importances, e.weights, value_half, importance_half)
+    for column in _classes(e):
+        x, y, pale = scatter_frame(e, column)
         frames.append({"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()})
     return frames
 

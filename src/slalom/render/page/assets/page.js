@@ -44,15 +44,15 @@ const probable = () => ["log odds", "centred logit"].includes(state.text.score_n
 const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
 const gone = () => state.keep.map((kept) => !kept);
 
-// Colour strengths of the chosen score: shares of the strongest in [-1, 1]; in [0, 1] where the score has no sign.
+// Colour strengths of the chosen score: shares of what has the full colour, in [-1, 1]; in [0, 1] where the score has no sign.
 function strengths() {
   const numbers = numbersOf(state.score);
   if (state.score === "importance") {
     const [low, high] = extent(numbers);
     return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
   }
-  const top = largest(numbers) || 1;
-  return numbers.map((x) => (neutral() ? Math.abs(x) : x) / top);
+  const full = state.text.full[state.score][several() ? state.class : 0] || 1;
+  return numbers.map((x) => Math.min(1, Math.max(-1, (neutral() ? Math.abs(x) : x) / full)));
 }
 
 // --- drawing
@@ -183,7 +183,7 @@ function drawPale({ x: [low, high], pale }) {
   const outside = numbersOf("value").some((v) => v < low || v > high);
   byId("scatter-pale").hidden = !pale.length;
   byId("scatter-pale").textContent = ` Pale (${pale.length} of ${state.text.units.length}): not determined, the 95% interval of value or`
-    + ` importance contains zero and is wider than half the axis.${outside ? " A triangle on the edge: its value is further out." : ""}`;
+    + ` importance is too wide to say where it is.${outside ? " A triangle on the edge: its value is further out." : ""}`;
 }
 
 function drawTable() {

@@ -145,9 +145,10 @@ class Scatter {
     const { inner } = this;
     this.ruler.font = "12px system-ui, sans-serif";
     const said = (i) => !/^[\p{P}\s]*$/u.test(names[i]);
+    const top = largest(strengths) || 1;
     const chosen = order.slice(0, LABELLED).filter((i, at) => names[i].trim() && (this.pale.has(i)
-      ? Math.abs(strengths[i]) >= WEAK && said(i)
-      : at < 8 || (Math.abs(strengths[i]) > 0.03 && said(i))));
+      ? Math.abs(strengths[i]) >= WEAK * top && said(i)
+      : at < 8 || (Math.abs(strengths[i]) > 0.03 * top && said(i))));
     chosen.sort((a, b) => this.pale.has(a) - this.pale.has(b)); // the sort is stable: determined ones first, then by strength
     const wanted = chosen.map((i) => ({ ...this.points[i], width: this.ruler.measureText(brief(names[i], 22)).width + 4, height: 14 }));
     this.labels.replaceChildren();
