@@ -376,7 +376,7 @@ def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
     )
     low, high = e.interval().T
     bars = np.append(e.removal, 0.0)
-    reach = np.ptp(bars)
+    reach = 0.5 * np.ptp(bars)
     ends = np.clip([low, high], bars.min() - reach, bars.max() + reach)
     start, span = min(ends.min(), bars.min()), np.ptp(np.append(ends, bars))
     for i, (zero, _, _), (left, width, kind), (whisker, length, _) in drawn:

@@ -23,6 +23,7 @@ from slalom.render.figures.view import View
 from slalom.render.palette import Colour, Theme, mix
 
 _PALE, _HATCH = 0.22, "/////"
+_REACH = 0.5  # of the range of the bars: whiskers beyond it are cut
 
 
 def bar(view: View, k: int, name: str, score: Floats, intervals: bool | None, ax: Axes | None, theme: Theme) -> Figure:
@@ -84,7 +85,7 @@ def _draw(
     span = (high - low) or 1.0
     ends = np.stack([scores, scores], axis=1)
     if half is not None:
-        ends = np.clip(scores[:, None] + np.array([-1, 1]) * half[:, None], low - span, high + span)
+        ends = np.clip(scores[:, None] + np.array([-1, 1]) * half[:, None], low - _REACH * span, high + _REACH * span)
         _whiskers(ax, rows, scores, half, ends, theme)
     low, high = min(low, float(ends.min())), max(high, float(ends.max()))
     span = (high - low) or 1.0

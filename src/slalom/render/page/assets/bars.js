@@ -1,5 +1,6 @@
 // Bars with whiskers in a cell. A whisker is the 95% interval; a bar whose interval contains zero is pale and hatched.
 
+const REACH = 0.5; // of the range of the bars: whiskers beyond it are cut, as in the figure
 const NORMAL_95 = 1.959963984540054; // half a 95% interval in standard errors
 
 // Whether a number is not told from zero: null is an interval without end.
@@ -17,12 +18,12 @@ function plusMinus(within, places) {
   return ` ± ${within === null ? "∞" : plain(within, places)}`;
 }
 
-// The axis of some bars: all of them, and whiskers as far as one more range.
+// The axis of some bars: all of them, and whiskers as far as half their range.
 function barAxis(numbers, within) {
   const [low, high] = extent([...numbers, 0]);
   const span = high - low || 1;
   const ends = within ? numbers.flatMap((x, i) => [x - (within[i] ?? Infinity), x + (within[i] ?? Infinity)]) : [];
-  const [first, last] = extent([...ends.map((end) => Math.min(high + span, Math.max(low - span, end))), low, high]);
+  const [first, last] = extent([...ends.map((end) => Math.min(high + REACH * span, Math.max(low - REACH * span, end))), low, high]);
   return { low: first, span: last - first || 1 };
 }
 
