@@ -141,6 +141,21 @@ def with_lengths(e, seed=0, clipped=False):
     return replace(e, lengths=Lengths(offsets - offsets.mean(axis=1, keepdims=True) if offsets.ndim == 2 else offsets))
 
 
+def with_errors(e, seed=0, size=0.3):
+    """The same explanation with standard errors of every score, on average this share of its largest number."""
+    rng = np.random.default_rng(seed)
+    scores = {f"{name}_se": getattr(e, name) for name in ("removal", "linear", "gradient")}
+    scores |= {"shapley_se": e.shapley(), "values_se": e.values, "importances_se": e.importances}
+    return replace(e, **{field: 2 * size * np.abs(x).max() * rng.random(x.shape) for field, x in scores.items()})
+
+
+def with_pairs(e, pairs):
+    """A copy of the explanation with pairs of units that act together: indices, effect and standard error of each."""
+    e = replace(e)
+    object.__setattr__(e, "pairs", tuple(pairs))
+    return e
+
+
 def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):
     """An explanation of words of one to three tokens by a random surrogate; lengths: False, True or "clipped"."""
     surrogate = (

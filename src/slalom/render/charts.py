@@ -1,4 +1,6 @@
-"""The charts of a comparison as plain data: what is drawn where, for figures and pages alike.
+"""What is drawn where, as plain data, for figures and pages alike.
+
+Of one explanation: `scatter_frame`, the limits of the picture of value and importance, and `pair_bars`. Of a comparison:
 
 profile          near error         against  units removed     one curve per method and budget
 against_queries  mean of a measure  against  the budget        one curve per method
@@ -12,16 +14,17 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.evaluate import MEASURES, Compared
 from slalom.render.labels import Place, place
 from slalom.render.palette import is_ours, method_number
-from slalom.result import NORMAL_95
+from slalom.result import NORMAL_95, Explanation
 
 LOG = ("near", "far", "queries", "tokens", "seconds")  # spread over decades, and above 0 except by chance
 TEXT_SIZE, LINE_HEIGHT = 9.0, 12.0  # of the names, points
@@ -31,9 +34,146 @@ _KEEP_AWAY, _STEP, _GAP = 3.5, 6.0, 1.5  # points: names from a curve, along a c
 _MARGIN = 0.06
 _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 
+_MOST = 0.5  # of the attention of the units: what the limits must hold to be followed
+_NEAR = 0.75  # of the range: zero is on an axis if it is no further away
+
 Row = tuple[str, int | None]  # a method and its budget
 Point = tuple[float, float]
 _Estimate = tuple[float, float, float | None]  # x, y, standard error of y
+
+
+class ScatterFrame(NamedTuple):
+    """What the picture of value (x) and importance (y) shows.
+
+    Attributes:
+        x, y: Lowest and highest number that must be inside, without margins; units outside are at the edge.
+        pale: Units whose value or importance the queries do not determine (n,).
+    """
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    pale: NDArray[np.bool_]
+
+
+def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
+    """Return the limits of the picture, so that values that nobody knows do not decide them.
+
+    Values ask for room by their `known_part`. Where these limits hold less than half of the units' attention, all values are
+    inside. All importances are.
+
+    Args:
+        e: The explanation.
+        column: The class, where all are explained.
+    """
+    values, weights = e.scores("value", column), e.weights
+    low, high = x = _range(known_part(values, half_width(e, "value", column)), 1.0)
+    if weights[(low <= values) & (values <= high)].sum() < _MOST * weights.sum():
+        x = _range(values, 1.0)
+    return ScatterFrame(x, _range(e.importances, 0.5), ~_determined(e, column))
+
+
+def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
+    """Return which units (n,) have a value and an importance that the queries determine; all where nothing is known about it.
+
+    A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+    differ (their standard deviation, weighted by attention, the background included), an importance where its interval reaches
+    further than all importances lie apart.
+    """
+    determined = np.ones(len(e), dtype=bool)
+    half = half_width(e, "value", column)
+    if half is not None:
+        values = level = e.scores("value", column)
+        shares = e.weights
+        if e.background is not None:
+            level = np.append(values, np.atleast_1d(e.background.value)[column or 0])
+            shares = np.append(shares, max(1.0 - float(shares.sum()), 0.0))
+        shares = shares / (float(shares.sum()) or 1.0)
+        apart = float(np.sqrt(shares @ (level - shares @ level) ** 2))
+        determined &= (half <= apart) | (half < np.abs(values))
+    half = half_width(e, "importance", column)
+    if half is not None:
+        determined &= half <= np.ptp(e.importances)
+    return determined
+
+
+def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
+    """Return half the 95% intervals of a score (n,); None where they are not known.
+
+    Args:
+        e: The explanation.
+        name: Of the score.
+        column: The class, where all are explained.
+    """
+    errors = e.errors(name, column)
+    return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
+
+
+def full_effect(e: Explanation, name: str, column: int | None = None) -> float:
+    """Return the size of a score that has the full colour: `Explanation.full_effect` where there is one, else the strongest.
+
+    Args:
+        e: The explanation.
+        name: Of the score.
+        column: The class, where all are explained.
+    """
+    scale = getattr(e, "full_effect", None)
+    strongest = float(np.abs(e.scores(name, column)).max(initial=0.0))
+    return strongest if scale is None else float(scale(name, column))
+
+
+def known_part(numbers: Floats, half: Floats | None) -> Floats:
+    """Return how much of each number is known: x min(1, |x| / h), all of it where the interval x +- h does not contain zero.
+
+    Args:
+        numbers: The numbers (n,).
+        half: Half their 95% intervals (n,); None: all is known.
+
+    >>> known_part(np.array([8.0, -20.0, 3.0]), np.array([1.0, 40.0, np.inf])).tolist()
+    [8.0, -10.0, 0.0]
+    """
+    if half is None:
+        return numbers
+    share = np.divide(np.abs(numbers), half, out=np.ones_like(numbers), where=~(half <= np.abs(numbers)))
+    return np.asarray(numbers * np.nan_to_num(share))
+
+
+def _range(numbers: Floats, flat: float) -> tuple[float, float]:
+    """Return the lowest and the highest number, and zero if it is near; `flat` is the least width of a range without one."""
+    low, high = float(numbers.min()), float(numbers.max())
+    near = _NEAR * ((high - low) or max(flat, 1.4 * abs(high)))
+    return (min(low, 0.0), max(high, 0.0)) if low - near <= 0.0 <= high + near else (low, high)
+
+
+class PairBar(NamedTuple):
+    """Two units that act together.
+
+    Attributes:
+        units: Their indices.
+        effect: Effect of both beyond the sum of their own effects.
+        half_width: Half its 95% interval.
+    """
+
+    units: tuple[int, int]
+    effect: float
+    half_width: float
+
+
+def pair_bars(pairs: Sequence[Any], column: int | None = None) -> list[PairBar]:
+    """Return pairs of units as bars, the strongest first.
+
+    Args:
+        pairs: Tuples of two indices of units, the effect and its standard error; both numbers may have one entry per class.
+        column: The class.
+
+    >>> [bar.units for bar in pair_bars([((0, 1), 0.5, 0.1), ((1, 3), -2.0, 0.2)])]
+    [(1, 3), (0, 1)]
+    """
+
+    def number(part: Any) -> float:
+        return float(part if column is None or np.ndim(part) == 0 else part[column])
+
+    bars = [PairBar((int(i), int(j)), number(effect), NORMAL_95 * number(se)) for (i, j), effect, se in pairs]
+    return sorted(bars, key=lambda pair: -abs(pair.effect))
 
 
 class Curve(NamedTuple):

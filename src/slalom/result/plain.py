@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom.errors import InputError
 
-NORMAL_95 = 1.96  # half the width of a 95% interval, in standard errors
+NORMAL_95 = NormalDist().inv_cdf(0.975)  # half the width of a 95% interval, in standard errors: 1.96
 
 
 def number(value: Any) -> str:

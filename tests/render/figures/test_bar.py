@@ -8,13 +8,22 @@ import pytest
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Key, Words
 from slalom.render.palette import THEMES
-from tests.factories import explanation, in_order, random_words, three_classes
+from slalom.result import NORMAL_95 as Z
+from slalom.result.explanation import SCORES
+from tests.factories import explanation, in_order, random_words, three_classes, with_errors, with_pairs
 from tests.render.figures.artists import artist, artists
 
 
+def rows(figure):
+    return sorted(figure.axes[0].patches, key=lambda patch: patch.get_y())
+
+
+def legend(ax):
+    return [text.get_text() for key in ax.findobj(Key) for text in key.get_texts()]
+
+
 def bars(figure):
-    ax = figure.axes[0]
-    patches = sorted(ax.patches, key=lambda patch: patch.get_y())
+    ax, patches = figure.axes[0], rows(figure)
     names = [artist(ax, f"name {row}").get_text() for row in range(len(patches))]
     return names, np.array([patch.get_width() for patch in patches]), [patch.get_facecolor()[:3] for patch in patches]
 
@@ -39,16 +48,83 @@ def test_importances_are_sorted_from_the_loudest():
     assert names[0] == e.units[int(e.importances.argmax())]
 
 
-@pytest.mark.parametrize("score", ["value", "importance"])
-def test_intervals_are_shown_where_they_are_known(score):
-    e = random_words(12, se=np.linspace(0.5, 2, 12))
-    lines = np.array(artist(e.plot.bar(score=score).axes[0], "intervals").get_segments())
-    order = np.argsort(-(np.abs(e.values) if score == "value" else e.importances))[:10]
-    se = (e.values_se if score == "value" else e.importances_se)[order]
-    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * 1.96 * se)
-    assert np.allclose(lines[:, :, 0].mean(axis=1), e.scores(score)[order])
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("make", [random_words, lambda n: three_classes()])
+def test_whiskers_are_the_95_percent_intervals_of_every_score(make, score):
+    e = with_errors(make(12), size=0.1)
+    ax = e.plot.bar(score=score).axes[0]
+    lines = np.array(artist(ax, "intervals").get_segments())[:, :, 0]
+    names, widths, _ = bars(ax.get_figure())
+    shown = [e.units.index(name) for name in names]
+    assert np.allclose(widths, e.scores(score)[shown])
+    ends = np.append(widths, 0.0)
+    room = 0.5 * np.ptp(ends)  # beyond, whiskers are cut
+    assert np.allclose(lines, np.clip(e.interval(score)[shown], ends.min() - room, ends.max() + room))
+    assert "95% interval" in legend(ax)
     assert not artists(e.plot.bar(score=score, intervals=False).axes[0], "intervals")
-    assert not artists(e.plot.bar(score="removal").axes[0], "intervals")
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_bars_that_are_not_told_from_zero_are_pale_and_hatched(score):
+    e = with_errors(random_words(40))
+    figure = e.plot.bar(k=40, score=score)
+    names, _, colours = bars(figure)
+    hatched = {name for name, patch in zip(names, rows(figure), strict=True) if patch.get_hatch()}
+    if score == "importance":  # zero is the mean there
+        assert not hatched
+        return
+    assert hatched == {name for name, sure in zip(e.units, e.certain(name=score), strict=True) if not sure}
+    assert 0 < len(hatched) < 40
+    full = {THEMES["light"].positive, THEMES["light"].negative}
+    assert {name for name, colour in zip(names, colours, strict=True) if colour not in full} == hatched
+    assert "not told from zero" in legend(figure.axes[0])
+    for plain in (e.plot.bar(k=40, score=score, intervals=False), random_words(40).plot.bar(score=score)):
+        assert not any(patch.get_hatch() for patch in plain.axes[0].patches)
+        assert "not told from zero" not in legend(plain.axes[0])
+
+
+def test_whiskers_longer_than_the_picture_end_in_arrows():
+    e = replace(random_words(3), removal_se=np.array([0.01, 1e3, np.inf]))
+    ax = e.plot.bar().axes[0]
+    low, high = ax.get_xlim()
+    effects = np.append(e.removal, 0.0)
+    assert high - low == pytest.approx(2 * np.ptp(effects) * 1.28)  # bars take half of it, numbers have 14% on each side
+    order = [e.units.index(name) for name in bars(ax.get_figure())[0]]
+    for side in (0, 1):
+        assert [order[int(row)] for row in artist(ax, f"arrows {side}").get_ydata()] == [i for i in order if i != 0]
+        assert [order[int(row)] for row in artist(ax, f"ends {side}").get_ydata()] == [0]
+
+
+def test_a_value_that_nobody_knows_does_not_lead():
+    e = in_order(["dull", "best", "half"], [-8.0, 16.0, -26.0], np.zeros(3), se=np.array([0.5, 5.0, 80.0]))
+    assert bars(e.plot.bar(score="value"))[0] == ["best", "dull", "half"]
+    assert bars(in_order(e.units, e.values, np.zeros(3)).plot.bar(score="value"))[0] == ["half", "best", "dull"]
+
+
+PAIRS = (((2, 0), 0.5, 0.1), ((0, 1), -2.0, 0.4), ((1, 3), 0.1, 0.2))
+
+
+def test_pairs_are_bars_with_whiskers_the_strongest_first():
+    e = with_pairs(in_order(["so", "not", "good", "so"], [1.0, -2.0, 3.0, 1.5], np.zeros(4)), PAIRS)
+    figure = e.plot.pairs()
+    names, widths, _ = bars(figure)
+    assert names == ["so (1) + not", "good + so (1)", "not + so (2)"]
+    assert widths.tolist() == [-2.0, 0.5, 0.1]
+    lines = np.array(artist(figure.axes[0], "intervals").get_segments())[:, :, 0]
+    assert np.allclose(lines, [[-2 - 0.4 * Z, -2 + 0.4 * Z], [0.5 - 0.1 * Z, 0.5 + 0.1 * Z], [0.1 - 0.2 * Z, 0.1 + 0.2 * Z]])
+    assert [bool(patch.get_hatch()) for patch in rows(figure)] == [False, False, True]
+    assert len(bars(e.plot.pairs(k=2))[0]) == 2
+    with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+        e.plot.pairs(k=0)
+
+
+def test_pairs_of_several_classes_and_none():
+    several = with_pairs(three_classes(), [((0, 1), np.array([1.0, -3.0, 2.0]), np.array([0.1, 0.2, 0.3]))])
+    for target, effect in ((0, 1.0), ("g", -3.0), (None, 2.0)):
+        assert bars(several.plot.pairs(target=target))[1].tolist() == [effect]
+    for none in (random_words(3), with_pairs(random_words(3), ())):
+        with pytest.raises(InputError, match="this explanation has none"):
+            none.plot.pairs()
 
 
 def test_intervals_that_do_not_exist_are_refused():
@@ -89,7 +165,8 @@ def test_names_and_numbers_are_inside_the_figure():
 
 def test_classes_and_errors():
     e = three_classes()
-    assert np.allclose(bars(e.plot.bar(score="value", target="g"))[1], [-4.0, 2.0, -1.0, 0.5])
+    exact = replace(e, values_se=None)
+    assert np.allclose(bars(exact.plot.bar(score="value", target="g"))[1], [-4.0, 2.0, -1.0, 0.5])
     with pytest.raises(InputError, match="k must be a whole number of at least 1; got 0"):
         e.plot.bar(k=0)
     with pytest.raises(InputError, match="intervals must be True or False"):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -11,16 +12,20 @@ from matplotlib.figure import Figure
 
 from slalom import Explainer
 from slalom.render.figures import Plots
-from tests.factories import ODD_WORDS, in_order
+from tests.factories import ODD_WORDS, in_order, with_pairs
 from tests.render.figures.artists import artist
 
-KINDS = ("scatter", "text", "bar", "removal_curve")
+KINDS = ("scatter", "text", "bar", "pairs", "removal_curve")
 
 
 def odd():
     labels = ["nein $x_", "ja 👍 映画"]
     explainer = Explainer(lambda texts: [[0.0, len(t) / 9 - 3] for t in texts], output="logits", labels=labels, queries=60)
-    return explainer(" ".join(ODD_WORDS[:-3]) + "\n映画 $5 \\alpha naïve <b> & 👍🏽")
+    e = explainer(" ".join(ODD_WORDS[:-3]) + "\n映画 $5 \\alpha naïve <b> & 👍🏽")
+    thumb = e.units.index("👍🏽")
+    return with_pairs(
+        replace(e, removal_se=np.linspace(0.0, 0.3, len(e))), [((thumb, len(e) - 1), 0.5, 0.3), ((0, 1), -1.0, 0.2)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def test_text_in_svg_files_is_text(e, tmp_path):
     assert mpl.rcParams["svg.fonttype"] == "path"  # the user's settings are as they were
 
 
-@pytest.mark.parametrize("kind", ["scatter", "bar", "removal_curve"])
+@pytest.mark.parametrize("kind", ["scatter", "bar", "pairs", "removal_curve"])
 def test_pictures_go_into_the_users_axes(e, kind, tmp_path):
     mine = Figure(figsize=(9, 4), layout="constrained")
     left, right = mine.subplots(1, 2)

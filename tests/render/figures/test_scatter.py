@@ -7,8 +7,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
+from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.palette import THEMES
+from slalom.result import NORMAL_95 as Z
 from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes
 from tests.render.figures.artists import artist, artists
 
@@ -107,10 +109,103 @@ def test_intervals_are_of_95_percent():
     ax = e.plot.scatter(intervals=True).axes[0]
     for name, middle, se, axis in (("value", e.values, e.values_se, 0), ("importance", e.importances, e.importances_se, 1)):
         lines = np.array(artist(ax, f"{name} intervals").get_segments())
-        assert np.allclose(lines[:, 1, axis] - lines[:, 0, axis], 2 * 1.96 * se)
+        assert np.allclose(lines[:, 1, axis] - lines[:, 0, axis], 2 * Z * se)
         assert np.allclose(lines[:, :, axis].mean(axis=1), middle)
+        assert np.allclose(lines[:, :, axis], e.interval(name))
     with pytest.raises(InputError, match="intervals=True needs standard errors"):
         random_words(20).plot.scatter(intervals=True)
+
+
+WORDS = ["dull", "best", "things", "half", "years", "seen", "."]
+VALUES = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, -40.0, 60.0])
+IMPORTANCES = np.array([3.9, 2.0, 1.1, 0.8, 0.6, -0.1, -1.0])
+VALUE_SE = np.array([0.6, 6.0, 2.0, 70.0, 130.0, 280.0, 1e4])
+
+
+def undetermined(**fields):
+    """Two values that are known, a small one within a narrow interval, and four that nobody knows."""
+    fields = {"importances_se": np.full(7, 0.3)} | fields
+    return in_order(WORDS, VALUES, IMPORTANCES, se=VALUE_SE, **fields)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_values_that_nobody_knows_are_pale_and_do_not_decide_the_limits(theme):
+    e = undetermined()
+    ax = e.plot.scatter(theme=theme).axes[0]
+    low, high = ax.get_xlim()
+    known = VALUES * np.minimum(1, np.abs(VALUES) / (Z * VALUE_SE))  # the rule, written once more
+    left, right = min(known.min(), 0), max(known.max(), 0)
+    margin = 0.09 * (right - left)
+    assert (low, high) == pytest.approx((left - margin, right + margin))
+    inside = (low <= VALUES) & (high >= VALUES)
+    assert inside.tolist() == [True, True, True, False, False, False, False]
+    dots = artist(ax, "units")
+    assert {tuple(at) for at in dots.get_offsets()} == set(zip(VALUES[:3], e.importances[:3], strict=True))
+    for side, marker in ((low, "<"), (high, ">")):
+        outside = artist(ax, f"outside {marker}").get_offsets()
+        wanted = ~inside & (np.sign(VALUES) == np.sign(side))
+        assert np.abs(outside[:, 0] - side).max() < 0.02 * (high - low)
+        assert np.allclose(outside[:, 1], e.importances[wanted])
+    labels = [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
+    assert "not determined (4 of 7)" in labels
+    assert "value further out" in labels
+    look = THEMES[theme]
+    names = {name.get_text(): name.get_color() for name in artists(ax, "name")}
+    assert {"dull", "best"} <= {name for name, colour in names.items() if colour == look.ink}
+    assert all(names[name] == look.muted for name in ("half", "years") if name in names)
+    assert "half" in names
+    assert "." not in names  # nobody knows its value, and it says nothing
+
+
+def test_without_intervals_every_unit_is_inside():
+    ax = undetermined(values_se=None, importances_se=None).plot.scatter().axes[0]
+    assert len(artist(ax, "units").get_offsets()) == 7
+    assert not artists(ax, "outside")
+    assert not any("not determined" in text.get_text() for text in ax.findobj(Key)[0].get_texts())
+
+
+def test_where_hardly_any_value_is_known_all_units_are_inside():
+    e = undetermined(values_se=100 * VALUE_SE)
+    ax = e.plot.scatter().axes[0]
+    assert len(artist(ax, "units").get_offsets()) == 7
+    assert "not determined (7 of 7)" in [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
+
+
+def test_an_importance_that_nobody_knows_makes_a_point_pale():
+    e = undetermined(values_se=np.full(7, 0.1), importances_se=np.array([0.1, 9.0, *[0.1] * 5]))
+    frame = scatter_frame(e)
+    assert frame.pale.tolist() == [False, True, *[False] * 5]
+    assert frame.x == (-40.0, 60.0)
+    assert frame.y == (e.importances.min(), e.importances.max())
+
+
+def test_a_value_is_determined_by_its_sign_or_beside_the_other_values():
+    values, importances = np.array([10.0, -10.0, 0.1, 0.1]), np.zeros(4)
+    background = (0.0, float(np.log(4)))  # half of the attention
+    apart = np.sqrt((100 + 100 + 0.01 + 0.01) / 8 - (0.2 / 8) ** 2)
+    se = np.array([9.9, 10.1, 0.99 * apart, 1.01 * apart]) / Z
+    e = in_order(["a", "b", "c", "d"], values, importances, background=background, values_se=se, importances_se=None)
+    assert scatter_frame(e).pale.tolist() == [False, True, False, True]
+
+
+def test_colours_are_shares_of_the_effect_that_has_the_full_colour():
+    e = random_words(20)
+    weak = random_words(20)
+    object.__setattr__(weak, "full_effect", lambda name, target: 4 * np.abs(weak.removal).max())
+    away = [np.abs(points(one.plot.scatter(), one)[2][:, :3] - THEMES["light"].paper).sum(axis=1) for one in (e, weak)]
+    assert (away[1] < away[0]).all()
+    hue = np.abs(np.subtract([THEMES["light"].hue(x) for x in e.removal], THEMES["light"].paper)).sum(axis=1)
+    share = np.abs(e.removal) / np.abs(e.removal).max()
+    assert np.allclose(away[0], hue * (0.45 + 0.5 * share**0.5))
+    assert np.allclose(away[1], hue * (0.45 + 0.5 * (share / 4) ** 0.5))
+
+
+def test_intervals_without_end_are_pale_and_take_no_room():
+    se = np.array([0.5, 0.5, np.inf, np.nan])
+    e = in_order(["a", "b", "c", "d"], [1.0, -1.0, 50.0, -70.0], [2.0, 2.0, -1.0, -3.0], se=se)
+    figure = e.plot.scatter()
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_xlim() == pytest.approx((-1.18, 1.18))
 
 
 def test_the_background_is_a_marker_or_said_to_be_outside():
@@ -126,10 +221,10 @@ def test_the_background_is_a_marker_or_said_to_be_outside():
 def test_classes_are_chosen_by_label_or_index():
     e = three_classes()
     for target, column in ((None, 2), ("g", 1), (0, 0)):
-        at, _, _ = points(e.plot.scatter(target=target), e, target)
+        at, _, _ = points(replace(e, values_se=None).plot.scatter(target=target), e, target)
         assert np.array_equal(at[:, 0], e.values[:, column])
     lines = np.array(artist(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
-    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * 1.96 * e.values_se[:, 1])
+    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * Z * e.values_se[:, 1])
     with pytest.raises(InputError, match="target 'x' is not a class of this model"):
         e.plot.scatter(target="x")
 

@@ -41,6 +41,29 @@ def test_colours_have_the_side_and_strength_of_the_score(theme, score):
     assert (np.diff([away[i] for i in order]) >= -1e-9).all()
 
 
+def test_colours_are_shares_of_what_has_the_full_colour():
+    e = random_words(40)
+    top = np.abs(e.removal).max()
+    object.__setattr__(e, "full_effect", lambda name, target: 3 * top)
+    figure = e.plot.text()
+    for i, parts in patches(figure).items():
+        assert np.allclose(parts[0].get_facecolor()[:3], THEMES["light"].shade(e.removal[i] / (3 * top)))
+    written = [tick.get_text().replace("\N{MINUS SIGN}", "-") for tick in figure.axes[1].get_xticklabels()]
+    assert [float(text) for text in written] == pytest.approx([-3 * top, 0.0, 3 * top], rel=0.005)
+
+
+def test_units_that_are_not_told_from_zero_are_hatched():
+    e = random_words(40)
+    sure = replace(e, removal_se=np.full(40, 0.1 * np.abs(e.removal).max()))
+    hatched = {i for i, parts in patches(sure.plot.text()).items() if parts[0].get_hatch()}
+    assert hatched == set(np.flatnonzero(~sure.certain()).tolist())
+    assert 0 < len(hatched) < 40
+    assert any("hatched: not told from zero" in text.get_text() for text in sure.plot.text().findobj(Words))
+    for figure in (e.plot.text(), sure.plot.text(score="value"), sure.plot.text(score="importance")):
+        assert not any(parts[0].get_hatch() for parts in patches(figure).values())
+        assert not any("hatched" in text.get_text() for text in figure.findobj(Words))
+
+
 def test_importance_has_no_sides():
     e = random_words(40)
     boxes = patches(e.plot.text(score="importance"))

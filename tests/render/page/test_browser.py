@@ -16,11 +16,21 @@ from selenium.webdriver.support.ui import WebDriverWait
 from slalom import Explainer, Explanations
 from slalom.core import Additive, Linear, Slalom
 from slalom.methods import SurrogateMethod
+from slalom.render.charts import scatter_frame
 from slalom.render.page import page
-from slalom.result import Failure
+from slalom.result import NORMAL_95, Failure
 from slalom.text import Scales
 from slalom.theory.oracle import Oracle
-from tests.factories import MARKUP, fitted, fitted_classes, full_of_markup, random_explanation
+from tests.factories import (
+    MARKUP,
+    fitted,
+    fitted_classes,
+    full_of_markup,
+    in_order,
+    random_explanation,
+    with_errors,
+    with_pairs,
+)
 
 
 class View:
@@ -43,6 +53,9 @@ class View:
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector):
+        return [" ".join(element.text.split()) for element in self.all(selector)]
 
     def unit(self, i):
         return self.one(f'.unit[data-i="{i}"]')
@@ -265,38 +278,229 @@ def test_everything_works_with_the_keyboard(view):
 
     view.js("document.querySelector('thead th:nth-child(2) button').focus()")
     view.press(Keys.ENTER)
-    assert view.one("thead th:nth-child(2)").get_attribute("aria-sort") == "descending"
+    assert view.one("thead th:nth-child(2)").get_attribute("aria-sort") == "descending"  # by strength before
     view.js("document.querySelector('tbody tr[tabindex=\"0\"]').focus()")
     at = view.linked()[2]
     view.press(Keys.ARROW_DOWN)
-    ranks = np.argsort(-e.values, kind="stable").tolist()
+    ranks = np.argsort(-e.removal, kind="stable").tolist()
     assert view.linked() == [ranks[ranks.index(at) + 1]] * 3
 
 
+def rows(view):
+    return view.js("return [...document.querySelectorAll('#table tbody tr[data-i]')].map(r => Number(r.dataset.i))")
+
+
 def test_sorting_sorts(view):
-    e = fitted()
+    e = with_errors(fitted())
     view.open([e])
-    columns = {"Value": e.values, "Importance": e.importances, "Weight": e.weights, "Linear": e.linear, "Shapley": e.shapley()}
-    names = view.js("return [...document.querySelectorAll('thead button')].map(b => b.textContent)")
-    assert names == ["Unit", "Value", "Importance", "Weight", "Removal", "Linear", "Gradient", "Shapley"]
+    signed = {"Removal": e.removal, "Value": e.values, "Linear": e.linear, "Gradient": e.gradient, "Shapley": e.shapley()}
+    names = view.js("return [...document.querySelectorAll('#table thead button')].map(b => b.textContent)")
+    assert names == ["Unit", "Removal", "Value", "Importance", "Weight", "Shapley", "Gradient", "Linear"]
 
-    def order():
-        return view.js("return [...document.querySelectorAll('tbody tr[data-i]')].map(r => Number(r.dataset.i))")
+    def rounded(name, numbers):
+        return np.array(numbers if name in ("Value", "Importance") else [float(f"{x:.6g}") for x in numbers])
 
-    def rounded(numbers):
-        return [float(f"{x:.6g}") for x in numbers]
+    def known(name, numbers):
+        """The part of a number that is known: what counts where the queries may not determine it."""
+        if name not in ("Value", "Linear"):
+            return np.abs(numbers)
+        low, high = e.interval(name.lower()).T
+        return np.abs(numbers) * np.minimum(1, np.abs(numbers) / ((high - low) / 2))
 
-    for name, numbers in columns.items():
-        head = view.one(f"thead th:nth-child({names.index(name) + 1})")
-        shown = numbers if name in ("Value", "Importance") else rounded(numbers)
-        for down in (True, False):
+    assert view.one("#table thead th:nth-child(2)").get_attribute("aria-sort") == "other"
+    assert rows(view) == e.strongest(len(e))  # by strength of effect, whatever its sign
+    view.js("document.querySelector('#table thead button').click()")
+    assert rows(view) == list(range(len(e)))
+    for name, numbers in (signed | {"Importance": e.importances, "Weight": e.weights}).items():
+        head = view.one(f"#table thead th:nth-child({names.index(name) + 1})")
+        shown = rounded(name, numbers)
+        ways = {"descending": -shown, "ascending": shown}
+        if name in signed:
+            ways = {"other": -known(name, shown)} | ways
+        for way, ranked in ways.items():
             view.js("arguments[0].click()", head.find_element(By.TAG_NAME, "button"))
-            assert head.get_attribute("aria-sort") == ("descending" if down else "ascending")
-            assert order() == sorted(range(len(e)), key=lambda i: (-shown[i] if down else shown[i], i))
-        assert len(view.all("thead [aria-sort]")) == 1
-    view.js("document.querySelector('thead button').click()")
-    assert order() == list(range(len(e)))
-    assert "±" in view.one("tbody td").text
+            assert head.get_attribute("aria-sort") == way
+            assert rows(view) == np.argsort(ranked, kind="stable").tolist(), (name, way)
+        assert len(view.all("#table thead [aria-sort]")) == 1
+
+
+def plus_minus(cell):
+    """The number and the half interval of a cell such as "+1.2 ± 0.3"."""
+    text = cell.split("±")
+    return number(text[0]), number(text[1]) if len(text) > 1 else None
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
+    e = with_errors(make())
+    view.open([e])
+    for target in [None] if e.values.ndim == 1 else range(e.values.shape[1]):
+        if target is not None:
+            view.one(f'#class option[value="{target}"]').click()
+        cells = view.js(
+            "return [...document.querySelectorAll('#table tbody tr[data-i]')].map(r => [Number(r.dataset.i),"
+            " [...r.querySelectorAll('td')].map(c => [c.textContent, c.classList.contains('doubt')])])"
+        )
+        assert len(cells) == len(e)
+        columns = {"removal": 0, "value": 1, "importance": 2, "shapley": 4, "gradient": 5, "linear": 6}
+        for name, at in columns.items():
+            scores, interval = e.scores(name, target), e.interval(name, target=target)
+            unit = 10.0 ** (np.floor(np.log10(np.abs(scores).max())) - 2)  # of the last digit
+            certain = e.certain(name=name, target=target)
+            for i, row in cells:
+                shown, within = plus_minus(row[at][0])
+                assert shown == pytest.approx(scores[i], abs=0.51 * unit)
+                if name in ("removal", "value", "importance"):
+                    assert within == pytest.approx(np.diff(interval[i])[0] / 2, abs=0.51 * unit)
+                else:
+                    assert within is None
+                assert row[at][1] == (name != "importance" and not certain[i])
+        view.hover(view.one("#facts-title"))
+        view.hover(view.unit(0))
+        tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
+        for name in columns:
+            shown, within = plus_minus(tip[name.capitalize()])
+            half = np.diff(e.interval(name, target=target)[0])[0] / 2
+            assert shown == pytest.approx(e.scores(name, target)[0], abs=0.006 * max(half, abs(e.scores(name, target)[0])))
+            assert within == pytest.approx(half, abs=0.006 * max(half, abs(e.scores(name, target)[0])))
+        assert "± 95% interval" in view.one("#tip p").text
+
+
+def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
+    e = with_errors(fitted())
+    view.open([e])
+    drawn = view.js(
+        "return [...document.querySelectorAll('#table tbody tr[data-i]')].map(r => [Number(r.dataset.i),"
+        " ...['.zero', '.stem', '.whisker'].map(c => r.querySelector('.mini ' + c)).map(p => [parseFloat(p.style.left),"
+        " parseFloat(p.style.width), p.className])])"
+    )
+    low, high = e.interval().T
+    bars = np.append(e.removal, 0.0)
+    reach = 0.5 * np.ptp(bars)
+    ends = np.clip([low, high], bars.min() - reach, bars.max() + reach)
+    start, span = min(ends.min(), bars.min()), np.ptp(np.append(ends, bars))
+    for i, (zero, _, _), (left, width, kind), (whisker, length, _) in drawn:
+        assert zero == pytest.approx(100 * -start / span, abs=0.02)
+        assert left == pytest.approx(100 * (min(e.removal[i], 0) - start) / span, abs=0.02)
+        assert width == pytest.approx(100 * abs(e.removal[i]) / span, abs=0.02)
+        assert whisker == pytest.approx(100 * (ends[0, i] - start) / span, abs=0.02)
+        assert length == pytest.approx(100 * (ends[1, i] - ends[0, i]) / span, abs=0.02)
+        assert ("unsure" in kind) == (not e.certain()[i])
+        assert ("against" in kind) == (e.removal[i] < 0)
+    exact = fitted()
+    exact = replace(exact, removal_se=None, values_se=None, importances_se=None)
+    view.open([exact])
+    assert len(view.all("#table .stem")) == len(exact)
+    assert not view.all("#table .whisker, #table .unsure")
+
+
+def test_units_that_are_not_told_from_zero_are_hatched_with_a_legend(view):
+    e = with_errors(fitted())
+    view.open([e])
+    for name in ("removal", "shapley", "value"):
+        view.score(name)
+        hatched = view.js("return slalom.state.spans.map(s => s.classList.contains('unsure'))")
+        assert hatched == (~e.certain(name=name)).tolist()
+        assert any(hatched)
+        assert "not told from zero" in view.one("#legend").text
+    assert "grey numbers" in view.one("#table-se").text
+    view.score("importance")
+    assert not view.all(".unit.unsure")
+    assert "not told from zero" not in view.one("#legend").text
+    sure = replace(
+        e, **{f"{name}_se": np.full(len(e), 1e-9) for name in ("removal", "linear", "gradient", "shapley", "values")}
+    )
+    view.open([sure])
+    assert not view.all(".unsure:not(.help *)")
+    assert not view.one("#table-doubt").is_displayed()
+    assert view.one("#table-se").is_displayed()
+
+
+def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
+    names = ["dull", "best", "things", "half", "years", "."]
+    values, se = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, 60.0]), np.array([0.6, 6.0, 2.0, 70.0, 130.0, 1e4])
+    e = replace(in_order(names, values, [3.9, 2.0, 1.1, 0.8, 0.6, -1.0], se=se), importances_se=np.full(6, 0.3))
+    view.open([e])
+    frame = scatter_frame(e)
+    pad = 0.08 * (frame.x[1] - frame.x[0])
+    low, high = frame.x[0] - pad, frame.x[1] + pad
+    shapes = view.js(
+        "return [...document.querySelectorAll('.dots [data-i]')].map(c => [Number(c.dataset.i), c.tagName,"
+        " c.classList.contains('pale'), c.getBoundingClientRect().x + c.getBoundingClientRect().width / 2])"
+    )
+    left, right = view.js(
+        "return [...document.querySelectorAll('.grid line:not(.zero)')].map(l => l.getBoundingClientRect())"
+        ".filter(b => b.width > 50).map(b => [b.left, b.right])[0]"
+    )
+    for i, shape, pale, x in shapes:
+        inside = low <= values[i] <= high
+        assert shape == ("circle" if inside else "path")
+        assert pale == frame.pale[i]
+        at = left + (values[i] - low) / (high - low) * (right - left)
+        assert x == pytest.approx(at if inside else (left if values[i] < 0 else right), abs=1 if inside else 8)
+    assert "Pale (3 of 6)" in view.one("#scatter-pale").text
+    assert "triangle" in view.one("#scatter-pale").text
+    labels = view.js(
+        "return [...document.querySelectorAll('.labels text')].map(t => [t.textContent, t.classList.contains('pale')])"
+    )
+    assert ["dull", False] in labels
+    assert ["best", False] in labels
+    assert ["half", True] in labels
+    assert all(name != "." for name, _ in labels)
+    view.js("document.querySelector('.dots path[data-i=\"3\"]').focus()")
+    assert view.linked() == [3, 3, 3]
+
+
+def test_units_that_act_together_have_a_card_where_there_are_any(view):
+    e = in_order(["not", "good", "so", "so"], [-1.0, 3.0, 1.0, 2.0], np.zeros(4))
+    view.open([e])
+    assert not view.one("#pairs-card").is_displayed()
+    view.open([with_pairs(e, [((2, 1), 0.5, 0.1), ((0, 1), -2.04, 0.4), ((1, 3), 0.1, 0.2)])])
+    assert view.one("#pairs-title").text == "Words that act together"
+    assert view.texts("#pairs .name") == ["not + good", "so (1) + good", "good + so (2)"]
+    cells = [plus_minus(text) for text in view.texts("#pairs td")]
+    half = 100 * NORMAL_95 * np.array([0.4, 0.1, 0.2])
+    assert np.allclose(cells, np.stack([[-2.04, 0.5, 0.1], half.round() / 100], axis=1))
+    kinds = view.js("return [...document.querySelectorAll('#pairs .stem')].map(s => s.className)")
+    assert [("unsure" in kind, "against" in kind) for kind in kinds] == [(False, True), (False, False), (True, False)]
+    view.hover(view.one("#pairs tr"))
+    assert view.js("return [...document.querySelectorAll('.unit.on')].map(u => Number(u.dataset.i))") == [0, 1]
+    effects, errors = np.array([1.0, -2.0, 3.0]), np.array([0.1, 0.2, 0.3])
+    view.open([with_pairs(random_explanation(classes=3), [((0, 1), effects, errors)])])
+    for c in range(3):
+        view.one(f'#class option[value="{c}"]').click()
+        assert plus_minus(view.one("#pairs td").text) == pytest.approx((effects[c], NORMAL_95 * errors[c]), abs=0.005)
+
+
+def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
+    e = random_explanation(n=6)
+    view.open([e])
+    assert not view.all("#now-within")
+    knots = [(0, 0.1), (2, 0.5), (5, 0.8)]
+    object.__setattr__(e, "spread", knots)
+    view.open([e])
+    removed = 0
+    for i in [None, *range(6)]:
+        if i is not None:
+            view.unit(i).click()
+            removed += int(e.sizes[i])
+        expected = NORMAL_95 * np.interp(removed, *zip(*knots, strict=True))
+        assert plus_minus(view.one("#now-within").text.replace("±", "0 ±"))[1] == pytest.approx(expected, abs=6e-4)
+        now = float(e.predict([float(j not in range(-1 if i is None else i + 1)) for j in range(6)]))
+        left, width = view.js(
+            "return ['left', 'width'].map(side => parseFloat(document.querySelector('.track .whisker').style[side]))"
+        )
+        assert left == pytest.approx(100 * expit(now - expected), abs=0.01)
+        assert left + width == pytest.approx(100 * expit(now + expected), abs=0.01)
+    assert "the whisker" in view.one("#bars-help").text
+    assert removed > 5  # beyond the last knot as well
+    several = random_explanation(n=4, classes=2)
+    object.__setattr__(several, "spread", [(0, np.array([0.1, 0.3])), (9, np.array([0.2, 0.9]))])
+    view.open([several])
+    for c in range(2):
+        view.one(f'#class option[value="{c}"]').click()
+        assert view.one("#now-within").text == f"± {NORMAL_95 * (0.1, 0.3)[c]:.3f}"
+    assert not view.all(".track .whisker")
 
 
 def test_the_chosen_score_colours_the_text(view):
@@ -313,7 +517,7 @@ def test_the_chosen_score_colours_the_text(view):
         view.score(name)
         top = np.abs(numbers).max()
         for (side, share), x in zip(washes(), numbers, strict=True):
-            assert side == ("against" if x < 0 else "for")
+            assert side.split()[0] == ("against" if x < 0 else "for")
             assert share == pytest.approx(abs(x) / top, abs=1e-3)
     i = int(np.argmax(np.abs(e.values)))
     strongest = view.unit(i).value_of_css_property("background-color")
@@ -322,6 +526,17 @@ def test_the_chosen_score_colours_the_text(view):
     assert {side for side, _ in washes()} == {"neutral"}
     assert np.argmax([share for _, share in washes()]) == np.argmax(e.importances)
     assert "louder" in view.one("#legend").text
+
+
+def test_colours_are_shares_of_what_has_the_full_colour(view):
+    e = replace(fitted())
+    full = 2 * np.abs(e.removal).max()
+    object.__setattr__(e, "full_effect", lambda name, target: full if name == "removal" else 0.5 * np.abs(e.values).max())
+    view.open([e])
+    for name, expected in (("removal", np.abs(e.removal) / full), ("value", np.abs(e.values) / (0.5 * np.abs(e.values).max()))):
+        view.score(name)
+        shares = view.js("return slalom.state.spans.map(s => +s.style.getPropertyValue('--t'))")
+        assert np.allclose(shares, np.minimum(expected, 1), atol=1e-3)
 
 
 def test_scores_without_a_sign_have_one_colour_and_predict_nothing(view):

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,16 +14,22 @@ import pytest
 from slalom import Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError
+from slalom.render.charts import scatter_frame
+from slalom.render.figures.canvas import Key
 from slalom.render.page import page
-from slalom.result import Failure, Fidelity, Quality
+from slalom.result import NORMAL_95, Failure, Fidelity, Quality
+from slalom.result.explanation import SCORES
 from tests.factories import (
     MARKUP,
     MARKUP_LABELS,
     explained,
+    explanation,
     fitted,
     fitted_classes,
     full_of_markup,
     random_explanation,
+    with_errors,
+    with_pairs,
 )
 
 
@@ -125,12 +132,76 @@ def test_what_is_not_known_is_said_so_or_left_out():
     bare = bare.merge("sentence")
     (index, shown) = Reader(page([bare])).data()
     assert index[0]["prediction"] is None
-    assert shown["values_within"] is None
+    assert shown["within"] == {}
+    assert shown["spread"] is None
+    assert shown["pairs"] == []
     assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
     huge = explained(Slalom([1.0, 2.0], [800.0, -800.0]), "ab", [[0, 1], [1, 2]])
     (_, shown) = Reader(page([huge])).data()
     assert shown["scores"]["linear"] is None
     assert len(shown["scores"]["removal"]) == 2
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+def test_intervals_in_the_page_are_those_of_python(make):
+    e = with_errors(make())
+    shown = Reader(page([e])).data()[1]
+    assert set(shown["within"]) == set(SCORES)
+    targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
+    for name, (c, target) in product(SCORES, enumerate(targets)):
+        within = np.array(shown["within"][name])
+        within = within[:, c] if within.ndim == 2 else within
+        low, high = e.interval(name, target=target).T
+        assert np.allclose(within, (high - low) / 2, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
+    e = make()
+    frames = Reader(page([e])).data()[1]["frames"]
+    targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
+    for frame, target in zip(frames, targets, strict=True):
+        ours = scatter_frame(e, target)
+        assert np.allclose((frame["x"], frame["y"]), (ours.x, ours.y))
+        assert frame["pale"] == np.flatnonzero(ours.pale).tolist()
+        figure = e.plot.scatter(target=target)
+        for (low, high), drawn in ((frame["x"], figure.axes[0].get_xlim()), (frame["y"], figure.axes[0].get_ylim())):
+            assert drawn[0] <= low - 0.09 * (high - low) + 1e-9  # the background may need more room
+            assert drawn[1] >= high + 0.09 * (high - low) - 1e-9
+        labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
+        assert (f"not determined ({len(frame['pale'])} of {len(e)})" in labels) == (len(frame["pale"]) > 0)
+    assert Reader(page([explanation("a b c", [1.0, 2.0, 3.0])])).data()[1]["frames"] is None
+
+
+def test_the_page_says_which_score_has_the_full_colour():
+    e = random_explanation(classes=3)
+    full = Reader(page([e])).data()[1]["full"]
+    for name in ("removal", "linear", "gradient", "shapley", "value"):
+        assert np.allclose(full[name], [np.abs(e.scores(name, c)).max() for c in range(3)], rtol=1e-5)
+    object.__setattr__(e, "full_effect", lambda name, target: {"removal": 7.0}.get(name, 1.0) + target)
+    assert Reader(page([e])).data()[1]["full"]["removal"] == [7.0, 8.0, 9.0]
+
+
+def test_an_interval_without_end_is_null():
+    e = replace(random_explanation(n=3), values_se=np.array([1.0, np.inf, np.nan]))
+    shown = Reader(page([e])).data()[1]
+    assert shown["within"]["value"] == [pytest.approx(NORMAL_95, rel=1e-5), None, None]
+    assert {1, 2} <= set(shown["frames"][0]["pale"])
+
+
+def test_pairs_and_spread_are_in_the_page_where_they_exist():
+    e = with_pairs(random_explanation(), [((1, 2), 0.5, 0.1), ((3, 0), -1.0, 0.2)])
+    object.__setattr__(e, "spread", [(0, 0.1), (3, 0.4)])
+    shown = Reader(page([e])).data()[1]
+    assert shown["pairs"] == [
+        [[1, 2], 0.5, pytest.approx(0.1 * NORMAL_95, rel=1e-5)],
+        [[3, 0], -1.0, pytest.approx(0.2 * NORMAL_95, rel=1e-5)],
+    ]
+    assert shown["spread"] == [[0, 0.1], [3, 0.4]]
+    several = with_pairs(random_explanation(classes=3), [((0, 1), np.array([1.0, 2.0, -3.0]), np.array([0.1, 0.2, 0.3]))])
+    ((units, effect, within),) = Reader(page([several])).data()[1]["pairs"]
+    assert (units, effect) == ([0, 1], [1.0, 2.0, -3.0])
+    assert np.allclose(within, NORMAL_95 * np.array([0.1, 0.2, 0.3]), rtol=1e-5)
 
 
 def test_facts_and_warnings():

@@ -1,4 +1,4 @@
-"""The text itself, each unit on the colour of its score: shade(score_i / max |score|).
+"""The text itself, each unit on the colour of its score: shade(score_i / full_effect). Hatched units are not told from zero.
 
 Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
 breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.
@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.render.figures.canvas import Picture, Words, families, plain, quiet, shorten
@@ -27,6 +28,7 @@ from slalom.text.segment import Spans
 _WIDTH, _EDGE = 518.0, 22.0  # of a line and around the picture, points
 _SIZE, _LEADING = 11.5, 21.0
 _HEAD, _FOOT = 50.0, 44.0
+_HATCH = "/////"
 _NO_UNIT = -1  # for characters between units
 _BREAKS = "\n\r\v\f\x85\u2028\u2029"
 
@@ -51,7 +53,7 @@ class _Run:
 def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Figure:
     """Draw the text, coloured by the score of this name."""
     directed = view.signed(name)
-    strength, ends = _strength(score if name == "importance" else view.rounded(score), name, directed)
+    strength, ends = _strength(view, score if name == "importance" else view.rounded(score), name, directed)
     paragraphs, unseen = _paragraphs(view.explanation.text, view.explanation.spans)
     width = _measure()
     lines = [line for paragraph in paragraphs for line in _wrapped(paragraph, width)]
@@ -64,23 +66,24 @@ def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme
     ax.axis("off")
     _write(ax, 24, view.title(), size=12, color=theme.ink, weight="bold")
     _write(ax, 40, view.subtitle(), size=9, color=theme.muted)
+    doubtful = view.doubtful(name)
     for number, line in enumerate(shown):
         base = _HEAD + _LEADING * (number + 0.82)
         for run in line:
-            _draw(ax, run, base, strength, directed, theme)
+            _draw(ax, run, base, strength, doubtful, directed, theme)
     for number, note in enumerate(notes):
         _write(ax, _HEAD + _LEADING * len(shown) + 14.0 * number + 14.0, note, size=9, color=theme.muted, style="italic")
     _scale(figure, view, size, name, ends, directed, theme)
     return figure
 
 
-def _strength(score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[float, float]]:
+def _strength(view: View, score: Floats, name: str, directed: bool) -> tuple[Floats, tuple[float, float]]:
     """Return scores as [-1, 1], or [0, 1] where they have no direction, and the two ends of that scale."""
-    top = float(np.abs(score).max()) or 1.0
+    full = view.full_effect(name)
     if directed:
-        return score / top, (-top, top)
+        return np.clip(score / full, -1.0, 1.0), (-full, full)
     if name != "importance":
-        return np.abs(score) / top, (0.0, top)
+        return np.abs(score) / full, (0.0, full)
     low, high = float(score.min()), float(score.max())
     return (score - low) / ((high - low) or 1.0), (low, high)
 
@@ -200,7 +203,7 @@ def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
     return notes
 
 
-def _draw(ax: Any, run: _Run, base: float, strength: Floats, directed: bool, theme: Theme) -> None:
+def _draw(ax: Any, run: _Run, base: float, strength: Floats, doubtful: NDArray[np.bool_], directed: bool, theme: Theme) -> None:
     colour = theme.muted
     if run.unit != _NO_UNIT:
         colour = theme.ink
@@ -214,6 +217,8 @@ def _draw(ax: Any, run: _Run, base: float, strength: Floats, directed: bool, the
             linewidth=0,
             zorder=1 + abs(float(strength[run.unit])) / 2,
         )
+        if doubtful[run.unit]:
+            box.set(hatch=_HATCH, edgecolor=theme.paper)
         box.set_gid(f"unit {run.unit}")
         ax.add_patch(box)
     ax.add_artist(Words(_EDGE + run.left, base, run.text, size=_SIZE, color=colour, va="baseline", zorder=2))
@@ -237,4 +242,7 @@ def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, 
     for spine in ax.spines.values():
         spine.set_visible(False)
     meaning = view.meaning(name) + (f" (blue: for “{shorten(view.target, 20)}”)" if directed else "")
+    if view.doubtful(name).any():
+        note = "hatched: not told from zero, its 95% interval contains it"
+        figure.add_artist(Words((_EDGE + 180.0) / size[0], 14.0 / size[1], note, size=9, color=theme.muted, va="center"))
     figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 from slalom.core.checks import whole_number
 from slalom.explainer import Explainer
-from slalom.render.figures.bar import bar
+from slalom.render.charts import pair_bars
+from slalom.render.figures.bar import bar, pairs
 from slalom.render.figures.curve import asked_curve, tested_curve
 from slalom.render.figures.highlight import highlight
 from slalom.render.figures.scatter import scatter
@@ -39,7 +40,7 @@ class Plots:
 
     def __repr__(self) -> str:
         """Name the figures."""
-        return "Plots: scatter(), text(), bar(), removal_curve()"
+        return "Plots: scatter(), text(), bar(), pairs(), removal_curve()"
 
     def scatter(
         self,
@@ -59,7 +60,8 @@ class Plots:
             theme: "light" or "dark".
 
         Returns:
-            The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect.
+            The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect. A
+            pale ring has a value or an importance that is not determined; a triangle on the edge points to a unit outside.
 
         Raises:
             InputError: An argument is of the wrong kind, or intervals are requested and not known.
@@ -105,7 +107,8 @@ class Plots:
         Args:
             k: How many units.
             score: A name that `Explanation.scores` takes.
-            intervals: Whether to show 95% intervals, which "value" and "importance" have. Default: where they are known.
+            intervals: Whether to show 95% intervals as whiskers. Default: where they are known. A bar whose interval contains
+                zero is pale and hatched.
             target: Label or index of a class, where several were explained. Default: the predicted one.
             ax: Matplotlib axes to draw into. Default: a new figure.
             theme: "light" or "dark".
@@ -119,6 +122,31 @@ class Plots:
         view = View.of(self._explanation, target)
         wanted = None if intervals is None else truth("intervals", intervals)
         return bar(view, whole_number("k", k, 1), score, view.scores(score), wanted, ax, theme_of(theme))
+
+    def pairs(
+        self,
+        k: int = 10,
+        target: int | str | None = None,
+        ax: Axes | None = None,
+        theme: Literal["light", "dark"] = "light",
+    ) -> Figure:
+        """Draw pairs of units that act together as bars, strongest on top.
+
+        Args:
+            k: How many pairs.
+            target: Label or index of a class, where several were explained. Default: the predicted one.
+            ax: Matplotlib axes to draw into. Default: a new figure.
+            theme: "light" or "dark".
+
+        Returns:
+            The figure. A bar is the effect of both units beyond the sum of their own, with its 95% interval.
+
+        Raises:
+            InputError: An argument is of the wrong kind, or the explanation has no pairs.
+        """
+        view = View.of(self._explanation, target)
+        bars = pair_bars(getattr(self._explanation, "pairs", None) or (), view.column)
+        return pairs(view, bars[: whole_number("k", k, 1)], ax, theme_of(theme))
 
     def removal_curve(
         self,

@@ -2,9 +2,12 @@
 
     x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = direction of its removal effect
 
-The strongest units are named. The background is a hollow diamond where it is not far outside.
+The strongest units are named. Units whose value or importance is not determined are pale, and such values do not decide the
+limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
+hollow diamond where it is not far outside.
 """
 
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
+from slalom.render.charts import ScatterFrame, scatter_frame
 from slalom.render.figures.canvas import Words, canvas, header, key, settle, shorten
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import TIMES, View, percent, signed
@@ -26,6 +31,9 @@ _FULL = 0.1  # a share of attention that is drawn at the largest area, unless th
 _FAR = 0.6  # the background is shown where it widens the axes by no more than this share
 _MARGIN = 0.09
 _TEXT = 9.0
+_WEAK = 0.05  # of the strongest effect: pale units below it have no names
+_PALE, _RING = 0.15, 0.6  # share of the colour in the face and in the edge of a pale point
+_OUTSIDE, _INSET = 45.0, 0.012  # area of a triangle on the edge, and its distance from the edge
 
 
 def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: Theme) -> Figure:
@@ -34,27 +42,34 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     x, y, weights = view.scores("value"), view.explanation.importances, view.explanation.weights
     effect = view.rounded(view.scores("removal"))
     spread = _intervals(view) if intervals else None
+    frame = scatter_frame(view.explanation, view.column)
     figure, ax = canvas(ax, theme, (7.4, 5.6))
     dress(ax, theme)
     ax.set_xlabel("value: what it says")
     ax.set_ylabel("importance: how loudly it says it")
     only = "; they hardly compete: effects count, not value and importance" if view.explanation.additive else ""
     header(ax, theme, view.title(), view.subtitle() + only)
-    shown = _limits(ax, x, y, spread, view.background)
+    shown = _limits(ax, frame, x, y, spread, view.background)
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
-    areas = _area(weights, weights)
-    order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
     top = float(np.abs(effect).max()) or 1.0
-    colours = np.array([_colour(float(e), top, directed, theme) for e in effect])
+    full = view.full_effect("removal")
+    colours = np.array([_colour(float(e) / full, directed, theme) for e in effect])
+    hues = np.array([theme.hue(float(e), directed) for e in effect])
+    chosen = [
+        (i, times)
+        for i, times in view.strongest(np.abs(effect), label)
+        if not frame.pale[i] or (abs(effect[i]) >= _WEAK * top and not _punctuation(view.explanation.units[i]))
+    ]
     if spread is not None:
-        lines = [mix(theme.paper, theme.muted, 0.25)] * len(x)
-        for i, _ in view.strongest(np.abs(effect), label):
-            lines[i] = theme.hue(float(effect[i]), directed)
+        lines = [mix(theme.paper, theme.muted, 0.1 if unknown else 0.25) for unknown in frame.pale]
+        for i, _ in chosen:
+            hue = theme.hue(float(effect[i]), directed)
+            lines[i] = mix(theme.paper, hue, 0.35) if frame.pale[i] else hue
         _bars(ax, x, y, spread, lines)
-    ax.scatter(
-        x[order], y[order], s=areas[order], c=colours[order], edgecolors=[theme.paper], linewidths=0.5, zorder=2, gid="units"
-    )
+    areas = _area(weights, weights)
+    points, outside = _points(ax, x, y, areas, frame.pale, colours, hues, theme)
+    areas = np.where(outside, _OUTSIDE, areas)
     if shown and view.background is not None:
         ax.scatter(
             *view.background,
@@ -65,10 +80,40 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
             zorder=3,
             gid="background",
         )
-    _key(ax, view, weights, shown, theme)
+    _key(ax, view, weights, shown, int(frame.pale.sum()), bool(outside.any()), theme)
     settle(figure)
-    _name(ax, view, label, areas, theme, theme.paper if intervals else None)
+    chosen.sort(key=lambda unit: bool(frame.pale[unit[0]]))  # those that are determined get the best places
+    _name(ax, view, chosen, points, areas, frame.pale, theme, theme.paper if intervals else None)
     return figure
+
+
+def _punctuation(name: str) -> bool:
+    return all(unicodedata.category(character)[0] in "PZC" for character in name)
+
+
+def _points(
+    ax: Axes, x: Floats, y: Floats, areas: Floats, pale: NDArray[np.bool_], colours: Floats, hues: Floats, theme: Theme
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Draw the units. Return where they are drawn (n, 2), and which of them are on the edge, as they are outside."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    inset = _INSET * np.array([right - left, high - low])
+    at = np.clip(np.stack([x, y], axis=1), np.array([left, low]), np.array([right, high]))
+    sides = (("<", x < left), (">", x > right))
+    outside = sides[0][1] | sides[1][1]
+    at[outside] = np.clip(at[outside], np.array([left, low]) + inset, np.array([right, high]) - inset)
+    faces = np.where(pale[:, None], _PALE * hues + (1 - _PALE) * np.array(theme.paper), colours)
+    edges = np.where(pale[:, None], _RING * hues + (1 - _RING) * np.array(theme.paper), np.array(theme.paper))
+    order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
+    order = order[~outside[order]]
+    look: dict[str, Any] = {"linewidths": np.where(pale[order], 0.9, 0.5), "edgecolors": edges[order], "zorder": 2}
+    ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], gid="units", **look)
+    for marker, beyond in sides:
+        if beyond.any():
+            look = {"linewidths": 0.9, "edgecolors": edges[beyond], "zorder": 2}
+            ax.scatter(
+                at[beyond, 0], at[beyond, 1], s=_OUTSIDE, c=faces[beyond], marker=marker, gid=f"outside {marker}", **look
+            )
+    return at, outside
 
 
 def _intervals(view: View) -> tuple[Floats, Floats]:
@@ -85,24 +130,27 @@ def _area(share: Floats, weights: Floats) -> Floats:
     return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * share / max(float(weights.max()), _FULL))
 
 
-def _colour(effect: float, top: float, directed: bool, theme: Theme) -> Colour:
-    """Return the colour of the direction, paler where the effect is weak."""
-    return mix(theme.paper, theme.hue(effect, directed), 0.45 + 0.5 * (abs(effect) / top) ** 0.5)
+def _colour(strength: float, directed: bool, theme: Theme) -> Colour:
+    """Return the colour of the direction, paler where the effect is weak; the strength is in [-1, 1]."""
+    return mix(theme.paper, theme.hue(strength, directed), 0.45 + 0.5 * min(abs(strength), 1.0) ** 0.5)
 
 
 def _limits(
-    ax: Axes, x: Floats, y: Floats, spread: tuple[Floats, Floats] | None, background: tuple[float, float] | None
+    ax: Axes,
+    frame: ScatterFrame,
+    x: Floats,
+    y: Floats,
+    spread: tuple[Floats, Floats] | None,
+    background: tuple[float, float] | None,
 ) -> bool:
-    """Set the limits: all units, intervals within reason, zero if near. Return whether the background is inside."""
+    """Set the limits: those of the frame, intervals within reason. Return whether the background is inside."""
     ranges, inside = [], background is not None
-    for i, (numbers, flat) in enumerate(((x, 1.0), (y, 0.5))):
-        low, high = float(numbers.min()), float(numbers.max())
+    for i, (numbers, (low, high), flat) in enumerate(((x, frame.x, 1.0), (y, frame.y, 0.5))):
         span = (high - low) or max(flat, 1.4 * abs(high))
-        if spread is not None:
-            low = max(low - 0.7 * span, min(low, float((numbers - spread[i]).min())))
-            high = min(high + 0.7 * span, max(high, float((numbers + spread[i]).max())))
-        if low - 0.75 * span <= 0.0 <= high + 0.75 * span:
-            low, high = min(low, 0.0), max(high, 0.0)
+        if spread is not None and not frame.pale.all():
+            known = ~frame.pale
+            low = max(low - 0.7 * span, min(low, float((numbers - spread[i])[known].min())))  # noqa: PLW2901
+            high = min(high + 0.7 * span, max(high, float((numbers + spread[i])[known].max())))  # noqa: PLW2901
         ranges.append((low, high, span))
         if background is not None:
             inside &= low - _FAR * (high - low or span) <= background[i] <= high + _FAR * (high - low or span)
@@ -122,9 +170,9 @@ def _bars(ax: Axes, x: Floats, y: Floats, spread: tuple[Floats, Floats], colours
         ax.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, zorder=1, gid=name), autolim=False)
 
 
-def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> None:
-    def dot(colour: Colour, area: float, hollow: bool = False, marker: str = "o") -> Line2D:
-        face = "none" if hollow else colour
+def _key(ax: Axes, view: View, weights: Floats, shown: bool, pale: int, outside: bool, theme: Theme) -> None:
+    def dot(colour: Colour, area: float, hollow: bool = False, marker: str = "o", face: Colour | str = "none") -> Line2D:
+        face = face if hollow else colour
         return Line2D([], [], linestyle="", marker=marker, markersize=area**0.5, color=colour, markerfacecolor=face)
 
     if view.explanation.signed:
@@ -140,6 +188,13 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, theme: Theme) -> No
         handles.append(dot(theme.muted, float(_area(np.array(share), weights)), hollow=True))
         labels.append(percent(share))
     labels[-1] += " of attention"
+    ring, face = mix(theme.paper, theme.muted, _RING), mix(theme.paper, theme.muted, _PALE)
+    if pale:
+        handles.append(dot(ring, 60.0, hollow=True, face=face))
+        labels.append(f"not determined ({pale} of {len(weights)})")
+    if outside:
+        handles.append(dot(ring, 50.0, hollow=True, face=face, marker=">"))
+        labels.append("value further out")
     key(ax, handles, labels, theme)
 
 
@@ -150,14 +205,21 @@ def _shares(largest: float) -> list[float]:
     return [high] if high < 0.01 else [high / 10, high]
 
 
-def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind: Colour | None) -> None:
-    """Write the names of the strongest units where nothing is covered, and the number of names without room."""
+def _name(
+    ax: Axes,
+    view: View,
+    chosen: list[tuple[int, int]],
+    points: Floats,
+    areas: Floats,
+    pale: NDArray[np.bool_],
+    theme: Theme,
+    behind: Colour | None,
+) -> None:
+    """Write the names of the chosen units where nothing is covered, and the number of names without room."""
     figure: Any = ax.get_figure(root=True)
-    chosen = view.strongest(np.abs(view.scores("removal")), label)
     if not chosen:
         return
     pixels = figure.dpi / 72
-    points = np.stack([view.scores("value"), view.explanation.importances], axis=1)
     radii = np.sqrt(areas) / 2 + 0.5
     if any(collection.get_gid() == "background" for collection in ax.collections):
         points = np.concatenate([points, np.array([view.background], dtype=float)])
@@ -168,7 +230,8 @@ def _name(ax: Axes, view: View, label: int, areas: Floats, theme: Theme, behind:
     texts = []
     for i, times in chosen:
         name = shorten(view.explanation.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
-        text = Words(0, 0, name, size=_TEXT, color=theme.ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
+        ink = theme.muted if pale[i] else theme.ink
+        text = Words(0, 0, name, size=_TEXT, color=ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
         if behind is not None:
             text.set_bbox({"facecolor": behind, "alpha": 0.75, "linewidth": 0, "pad": 0.6})
         ax.add_artist(text)

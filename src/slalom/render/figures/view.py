@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
+from slalom.render.charts import full_effect, half_width
 from slalom.render.figures.canvas import shorten
-from slalom.result import NORMAL_95, Explanation
+from slalom.result import Explanation
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _MEANING = {
@@ -51,11 +53,6 @@ class View:
         background = self.explanation.background
         return None if background is None else (float(self.pick(background[0])), background[1])
 
-    @property
-    def values_se(self) -> Floats | None:
-        """Standard errors of the values."""
-        return None if self.explanation.values_se is None else self.pick(self.explanation.values_se)
-
     def scores(self, name: str) -> Floats:
         """Return a score by its name."""
         return self.explanation.scores(name, self.column)
@@ -84,9 +81,38 @@ class View:
         return np.where(np.abs(score) <= 1e-13 * np.abs(self.scores("value")).max(), 0.0, score)
 
     def half_width(self, name: str) -> Floats | None:
-        """Return half the 95% interval of "value" or "importance"; None where it is not known."""
-        se = {"value": self.values_se, "importance": self.explanation.importances_se}.get(name)
-        return None if se is None else NORMAL_95 * se
+        """Return half the 95% interval of a score (n,); None where it is not known."""
+        return half_width(self.explanation, name, self.column)
+
+    def full_effect(self, name: str) -> float:
+        """Return the size of a score that has the full colour; 1 where all scores are zero."""
+        return full_effect(self.explanation, name, self.column) or 1.0
+
+    def doubtful(self, name: str) -> NDArray[np.bool_]:
+        """Return which units (n,) are not told from zero by a score: its 95% interval contains zero.
+
+        None are where intervals are not known, and by their importances: an importance of zero is the mean.
+        """
+        half = self.half_width(name)
+        if half is None or name == "importance":
+            return np.zeros(len(self.explanation), dtype=bool)
+        return np.asarray(np.abs(self.scores(name)) <= half)
+
+    def names(self, chosen: list[tuple[int, int]]) -> list[str]:
+        """Return the names of units, with the number of the occurrence where there are several, or how many share the score.
+
+        Args:
+            chosen: Units and how many there are of each, as `strongest` returns them.
+        """
+        units, names = self.explanation.units, []
+        for i, times in chosen:
+            name = shorten(units[i])
+            if times > 1:
+                name += f" {TIMES}{times}"
+            elif units.count(units[i]) > 1:
+                name += f" ({units[: i + 1].count(units[i])})"
+            names.append(name)
+        return names
 
     def strongest(self, score: Floats, k: int) -> list[tuple[int, int]]:
         """Return k units and how many there are of each, the largest scores first.

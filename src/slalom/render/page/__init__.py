@@ -20,7 +20,7 @@ from slalom.render.page.parts import asset, policy, style, template
 from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
-_SCRIPTS = ("surrogate.js", "format.js", "tip.js", "scatter.js", "table.js", "page.js")
+_SCRIPTS = ("surrogate.js", "format.js", "tip.js", "bars.js", "scatter.js", "table.js", "page.js")
 
 
 def page(explanations: Sequence[Explanation], title: str | None = None) -> str:

@@ -4,13 +4,14 @@ The surrogate keeps all its digits, so that the page predicts what `Explanation.
 reading and have six digits. A score that is not defined (linear scores that overflow) is None.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from slalom.core.checks import Floats, plain
 from slalom.errors import InputError
+from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
 from slalom.text import pieces, printable
@@ -58,8 +59,11 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "shapley": _column(e.shapley),
         },
         "weights": _digits(e.weights),
-        "values_within": None if e.values_se is None else _digits(NORMAL_95 * e.values_se),
-        "importances_within": None if e.importances_se is None else _digits(NORMAL_95 * e.importances_se),
+        "full": _full(e),
+        "within": _within(e),
+        "frames": _frames(e),
+        "pairs": _pairs(e),
+        "spread": _spread(e),
         "score": plain(e.score),
         "score_name": e.score_name,
         "leading": e.leading,
@@ -73,6 +77,61 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "warnings": e.remarks,
         "facts": _facts(e),
     }
+
+
+def _classes(e: Explanation) -> Sequence[int | None]:
+    """Return the columns of the classes; None alone where one target is explained."""
+    return [None] if e.values.ndim == 1 else range(e.values.shape[1])
+
+
+def _full(e: Explanation) -> dict[str, list[float] | None]:
+    """Return the sizes of scores that have the full colour, one per class; None where a score is not defined."""
+    sizes: dict[str, list[float] | None] = {}
+    for name in ("removal", "linear", "gradient", "shapley", "value"):
+        try:
+            sizes[name] = [float(f"{full_effect(e, name, column):.6g}") for column in _classes(e)]
+        except InputError:  # as in `_column`
+            sizes[name] = None
+    return sizes
+
+
+def _within(e: Explanation) -> dict[str, Any]:
+    """Return half the 95% intervals of the scores that have them, by the names of the scores."""
+    fields = {"value": e.values_se, "importance": e.importances_se}
+    fields |= {"removal": e.removal_se, "linear": e.linear_se, "gradient": e.gradient_se, "shapley": e.shapley_se}
+    return {name: _half_widths(NORMAL_95 * errors) for name, errors in fields.items() if errors is not None}
+
+
+def _half_widths(numbers: Floats) -> Any:
+    """Return numbers to six digits, as (nested) lists; None for an interval without end."""
+    if numbers.ndim > 1:
+        return [_half_widths(row) for row in numbers]
+    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in numbers.tolist()]
+
+
+def _frames(e: Explanation) -> list[dict[str, Any]] | None:
+    """Return what the scatter shows of each class, by the same rule as the figure; None where there is no scatter."""
+    if e.additive:
+        return None
+    frames = []
+    for column in _classes(e):
+        x, y, pale = scatter_frame(e, column)
+        frames.append({"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()})
+    return frames
+
+
+def _pairs(e: Explanation) -> list[tuple[list[int], Any, Any]]:
+    """Return pairs of units that act together: their indices, the effect, and half its 95% interval."""
+    return [
+        ([int(i) for i in units], _number(effect), _number(NORMAL_95 * np.asarray(se)))
+        for units, effect, se in getattr(e, "pairs", None) or ()
+    ]
+
+
+def _spread(e: Explanation) -> list[tuple[int, Any]] | None:
+    """Return standard errors of predictions by the number of tokens removed, increasing; None where they are not known."""
+    spread = getattr(e, "spread", None)
+    return None if spread is None else [(int(removed), _number(se)) for removed, se in spread]
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
@@ -97,6 +156,12 @@ def _column(score: Callable[[], Floats]) -> Any:
         return _digits(score())
     except InputError:  # the linear scores of very unequal importances overflow; the others are still there
         return None
+
+
+def _number(part: Any) -> Any:
+    """Return a number, or one per class, to six digits."""
+    numbers = np.asarray(part, dtype=float)
+    return _digits(numbers) if numbers.ndim else float(f"{float(numbers):.6g}")
 
 
 def _digits(numbers: Floats) -> Any:

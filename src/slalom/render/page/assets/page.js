@@ -30,6 +30,13 @@ const numbersOf = (key) => {
   if (["value", "importance", "linear"].includes(key) && !state.text.told_apart) return null;
   return key === "value" ? column(surrogate.values) : key === "importance" ? surrogate.importances : column(scores[key]);
 };
+// Half the 95% intervals of a score, undefined where there are none; and which units are not told from zero by it. An importance of
+// zero is the mean, not nothing.
+const withinOf = (key) => column(state.text.within[key]);
+const doubtful = (key) => {
+  const [numbers, within] = [numbersOf(key), withinOf(key)];
+  return numbers.map((x, i) => key !== "importance" && within !== undefined && unsure(x, within[i]));
+};
 const scoreKinds = () => (state.text.signed ? SCORES : WITHOUT_SIGN);
 const neutral = () => state.score === "importance" || !state.text.signed; // whether the colour has no direction
 const written = (x, places) => (state.text.signed ? signed(x, places) : plain(x, places));
@@ -37,15 +44,15 @@ const probable = () => ["log odds", "centred logit"].includes(state.text.score_n
 const noun = () => (state.text.unit === "type" ? "token" : state.text.unit);
 const gone = () => state.keep.map((kept) => !kept);
 
-// Colour strengths of the chosen score: shares of the strongest in [-1, 1]; in [0, 1] where the score has no sign.
+// Colour strengths of the chosen score: shares of what has the full colour, in [-1, 1]; in [0, 1] where the score has no sign.
 function strengths() {
   const numbers = numbersOf(state.score);
   if (state.score === "importance") {
     const [low, high] = extent(numbers);
     return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
   }
-  const top = largest(numbers) || 1;
-  return numbers.map((x) => (neutral() ? Math.abs(x) : x) / top);
+  const full = state.text.full[state.score][several() ? state.class : 0] || 1;
+  return numbers.map((x) => Math.min(1, Math.max(-1, (neutral() ? Math.abs(x) : x) / full)));
 }
 
 // --- drawing
@@ -81,6 +88,7 @@ function rescore() {
   drawHead();
   recolour(true);
   drawTable();
+  drawPairs();
 }
 
 function drawHead() {
@@ -140,6 +148,7 @@ function drawText() {
 function recolour(moved = false) {
   const shares = strengths();
   const undirected = neutral();
+  const doubt = doubtful(state.score);
   state.spans.forEach((span, i) => {
     const side = undirected ? "neutral" : shares[i] < 0 ? "against" : "for";
     if (!span.classList.contains(side)) {
@@ -147,6 +156,7 @@ function recolour(moved = false) {
       span.classList.add(side);
     }
     span.style.setProperty("--t", Math.abs(shares[i]).toFixed(3));
+    span.classList.toggle("unsure", doubt[i]);
   });
   const key = (side, ...said) => make("span", { class: `key ${side}` }, ...said);
   const named = () => make("bdi", {}, target());
@@ -154,6 +164,7 @@ function recolour(moved = false) {
   const more = state.text.signed ? "louder" : "counts more";
   byId("legend").replaceChildren(
     ...(undirected ? [key("neutral", more)] : [key("for", "for ", named()), key("against", "against ", named())]),
+    ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
     make("span", { class: "means" }, `Colour: ${title}.`),
   );
   const { units, surrogate, weights } = state.text;
@@ -162,13 +173,24 @@ function recolour(moved = false) {
   const look = { strengths: shares, undirected, order };
   byId("scatter-card").hidden = !state.text.told_apart;
   if (!state.text.told_apart) return;
-  if (moved) scatter.show({ names: units, x: numbersOf("value"), y: surrogate.importances, weights, background, gone: gone(), ...look });
+  const frame = state.text.frames[several() ? state.class : 0];
+  drawPale(frame);
+  if (moved) scatter.show({ names: units, x: numbersOf("value"), y: surrogate.importances, weights, frame, background, gone: gone(), ...look });
   else scatter.paint(look);
 }
 
+function drawPale({ x: [low, high], pale }) {
+  const outside = numbersOf("value").some((v) => v < low || v > high);
+  byId("scatter-pale").hidden = !pale.length;
+  byId("scatter-pale").textContent = ` Pale (${pale.length} of ${state.text.units.length}): not determined, the 95% interval of value or`
+    + ` importance is too wide to say where it is.${outside ? " A triangle on the edge: its value is further out." : ""}`;
+}
+
 function drawTable() {
-  const { units, weights, values_within: valueErrors, importances_within: importanceErrors } = state.text;
-  byId("table-se").hidden = !state.text.told_apart || (!valueErrors && !importanceErrors);
+  const { units, weights } = state.text;
+  const shown = ["removal", "value", "importance"].filter((key) => numbersOf(key) !== null && withinOf(key) !== undefined);
+  byId("table-se").hidden = !shown.length;
+  byId("table-doubt").hidden = !SCORES.some(([key]) => numbersOf(key) !== null && doubtful(key).some(Boolean));
   byId("table-length").hidden = state.text.length_effect === null;
   if (state.text.length_effect !== null) {
     const own = several() ? state.text.length_effect[state.class] : state.text.length_effect;
@@ -181,17 +203,68 @@ function drawTable() {
     columns.push({ key, label, title, numbers, places, signed: state.text.signed, write: (x) => written(x, places), ...more });
   };
   const titled = Object.fromEntries(SCORES.concat(scoreKinds()).map(([key, label, title]) => [key, [label, title]]));
-  add("value", ...titled.value, numbersOf("value"), { errors: column(valueErrors) });
-  add("importance", ...titled.importance, numbersOf("importance"), { errors: importanceErrors, signed: false });
+  const strong = (key) => { // a huge value that nobody knows is not strong
+    const [numbers, within] = [numbersOf(key), withinOf(key)];
+    const known = ["value", "linear"].includes(key) && within !== undefined;
+    return numbers && numbers.map((x, i) => Math.abs(known ? knownPart(x, within[i]) : x));
+  };
+  const score = (key, more) => add(key, ...titled[key], numbersOf(key), { strengths: strong(key), ...more });
+  const removal = { within: withinOf("removal"), marked: true, axis: barAxis(numbersOf("removal"), withinOf("removal")) };
+  score("removal", removal);
+  score("value", { within: withinOf("value"), marked: true });
+  add("importance", ...titled.importance, numbersOf("importance"), { within: withinOf("importance"), signed: false });
   if (state.text.told_apart) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
-  for (const key of ["removal", "linear", "gradient", "shapley"]) add(key, ...titled[key], numbersOf(key));
+  for (const key of ["shapley", "gradient", "linear"]) score(key, { within: withinOf(key), marked: true, brief: true });
   table.show({ columns, names: units, gone: gone() });
+}
+
+// Pairs of units that act together, strongest first; no card where there are none.
+function drawPairs() {
+  const { pairs, units, unit } = state.text;
+  byId("pairs-card").hidden = !pairs.length;
+  byId("pairs-title").textContent = `${unit === "sentence" ? "Sentences" : "Words"} that act together`;
+  byId("pairs-scale").textContent = state.text.score_name;
+  const own = (part) => (Array.isArray(part) ? part[state.class] : part);
+  const rows = pairs.map(([both, effect, within]) => ({ both, effect: own(effect), within: own(within) }))
+    .sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect));
+  const effects = rows.map(({ effect }) => effect);
+  const axis = barAxis(effects, rows.map(({ within }) => within));
+  const places = decimals(effects);
+  byId("pairs").tBodies[0].replaceChildren(...rows.map(({ both, effect, within }) => {
+    const name = both.map((i) => `${brief(units[i])}${occurrence(i)}`).join(" + ");
+    const doubt = unsure(effect, within) ? "doubt" : effect < 0 ? "minus" : "plus";
+    const row = make("tr", { "data-pair": both.join(" ") }, make("th", { scope: "row", class: "name", dir: "auto" }, name),
+      make("td", { class: doubt }, signed(effect, places), make("small", {}, plusMinus(within, places)), bar(axis, effect, within, false)));
+    const mark = (on) => both.forEach((i) => state.spans[i]?.classList.toggle("on", on));
+    row.addEventListener("pointerenter", () => mark(true));
+    row.addEventListener("pointerleave", () => mark(false));
+    return row;
+  }));
+}
+
+// " (2)" for the second of several units with one name.
+function occurrence(i) {
+  const same = state.text.units.reduce((found, name, j) => (name === state.text.units[i] ? [...found, j] : found), []);
+  return same.length > 1 ? ` (${same.indexOf(i) + 1})` : "";
 }
 
 function drawFacts() {
   const { facts, warnings } = state.text;
   byId("facts").replaceChildren(...facts.map(([name, said]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, said))));
   byId("warnings").replaceChildren(...warnings.map((said) => make("p", { class: "warning", role: "note" }, said)));
+}
+
+// Half the 95% interval of the prediction for what is kept: between the knots of `spread`, [tokens removed, standard error], along
+// a line; null where they are not known.
+function withinNow(c) {
+  const { spread, surrogate } = state.text;
+  if (!spread?.length) return null;
+  const removed = surrogate.sizes.reduce((sum, size, i) => sum + (state.keep[i] ? 0 : size), 0);
+  const after = spread.findIndex(([knot]) => knot >= removed);
+  const [right, above] = spread[after < 0 ? spread.length - 1 : after];
+  const [left, below] = after > 0 ? spread[after - 1] : [right, above];
+  const share = right > left ? Math.min(1, (removed - left) / (right - left)) : 0;
+  return NORMAL_95 * (asRow(below)[c] + share * (asRow(above)[c] - asRow(below)[c]));
 }
 
 function drawLive() {
@@ -206,8 +279,10 @@ function drawLive() {
   if (now === null) {
     said.append(make("b", { id: "now" }, "not defined"), make("span", { class: "soft" }, "nothing is left, and the surrogate has no background"));
   } else {
+    const around = withinNow(c);
     said.append(
       make("b", { id: "now", class: now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
+      ...(around === null ? [] : [make("span", { class: "soft", id: "now-within", title: "95% interval of the model's answer" }, plusMinus(around, 3))]),
       make("span", { class: "soft" }, text.score_name),
       ...(probable() ? [make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c]))] : []),
     );
@@ -216,6 +291,7 @@ function drawLive() {
   }
   byId("live-said").replaceChildren(said);
   byId("bars-help").hidden = !probable();
+  byId("bars-within").hidden = several() || now === null || withinNow(c) === null;
   const labels = !probable() ? [] : several() ? text.labels : [text.target];
   const [before, after] = [probabilities(whole), now && probabilities(now)];
   const rows = labels.map((label, k) => {
@@ -223,9 +299,14 @@ function drawLive() {
     const tick = make("span", { class: "tick", title: `whole text: ${percent(before[k])}` });
     fill.style.width = `${after ? 100 * after[k] : 0}%`;
     tick.style.left = `${100 * before[k]}%`;
+    const within = after && !several() ? withinNow(0) : null; // the other classes move too, so only one target has an interval
+    const [least, most] = within === null ? [0, 0] : [-within, within].map((change) => probabilities([now[0] + change])[0]);
+    const whisker = make("span", { class: "whisker", title: `95% interval: ${percent(least)} to ${percent(most)}` });
+    whisker.style.left = `${100 * least}%`;
+    whisker.style.width = `${100 * (most - least)}%`;
     const share = after ? percent(after[k]) : "–";
     const row = make("div", { class: "prob" }, make("span", { class: "label", dir: "auto", title: label }, label),
-      make("span", { class: "track", "aria-hidden": "true" }, fill, tick), make("span", { class: "share" }, share));
+      make("span", { class: "track", "aria-hidden": "true" }, fill, ...(within === null ? [] : [whisker]), tick), make("span", { class: "share" }, share));
     row.classList.toggle("chosen", several() && k === state.class);
     return { row, before: before[k] };
   });
@@ -273,18 +354,22 @@ function look(unit, element) {
 }
 
 function said(unit) {
-  const { weights, values_within: valueErrors, importances_within: importanceErrors } = state.text;
-  const within = (errors) => (errors ? ` ± ${plain(errors[unit])}` : "");
+  const { weights } = state.text;
   const rows = [];
+  let any = false;
   for (const [key, label] of scoreKinds()) {
     const numbers = numbersOf(key);
     if (numbers === null) continue;
-    const errors = key === "value" ? column(valueErrors) : key === "importance" ? importanceErrors : null;
-    rows.push([label, written(numbers[unit]) + within(errors), key === state.score ? "chosen" : ""]);
+    const within = withinOf(key)?.[unit];
+    any ||= within !== undefined;
+    const doubt = within !== undefined && key !== "importance" && unsure(numbers[unit], within);
+    const digits = decimals([numbers[unit], within ?? 0]);
+    rows.push([label, written(numbers[unit], digits) + plusMinus(within, digits), `${key === state.score ? "chosen" : ""}${doubt ? " doubt" : ""}`]);
   }
   if (state.text.told_apart) rows.push(["Weight", percent(weights[unit]), ""]);
   if (!state.keep[unit]) rows.push(["Now", "removed", ""]);
-  return rows;
+  const grey = rows.some(([, , mark]) => mark.includes("doubt")) ? "; grey: contains zero" : "";
+  return { rows, note: any ? `± 95% interval${grey}` : "" };
 }
 
 const text = byId("text");

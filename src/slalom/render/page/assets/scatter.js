@@ -1,9 +1,12 @@
-// Value to the right, importance upwards, area by share of attention. Labels go to the strongest units, where there is room.
+// Value to the right, importance upwards, area by share of attention. Labels go to the strongest units, where there is room:
+// those that are determined first. Limits and pale units are those of slalom.render.charts.scatter_frame.
 
 const HEIGHT = 380;
 const MARGIN = { left: 44, right: 16, top: 24, bottom: 42 };
 const LABELLED = 40; // units that may get a label
 const AVOIDED = 150; // points that a label does not cover
+const WEAK = 0.05; // of the strongest score: pale units below it have no label
+const EDGE = 5; // half the height of a triangle on the edge
 
 // Round numbers about `wanted` times between low and high.
 function ticks(low, high, wanted) {
@@ -59,20 +62,25 @@ class Scatter {
     }).observe(holder);
   }
 
-  // shown: { names, x, y, weights, background, gone }, and what paint takes
+  // shown: { names, x, y, weights, frame, background, gone }, and what paint takes; frame: { x, y, pale }, see content.py
   show(shown) {
     this.shown = shown;
     this.width = Math.max(280, this.holder.clientWidth);
-    const { names, x, y, weights } = shown;
+    const { names, x, y, weights, frame } = shown;
     const n = names.length;
-    const [left, right] = padded(extent([...x, 0]));
-    const [low, high] = padded(extent(y));
+    const [left, right] = padded(frame.x);
+    const [low, high] = padded(frame.y);
+    this.pale = new Set(frame.pale);
     const inner = { left: MARGIN.left, right: this.width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
     const toX = (v) => inner.left + ((v - left) / (right - left)) * (inner.right - inner.left);
     const toY = (s) => inner.bottom - ((s - low) / (high - low)) * (inner.bottom - inner.top);
     const heaviest = largest(weights) || 1;
     const widest = n > 1000 ? 10 : n > 200 ? 13 : 16;
-    this.points = names.map((_, i) => ({ x: toX(x[i]), y: toY(y[i]), r: Math.max(2.2, widest * Math.sqrt(weights[i] / heaviest)) }));
+    this.points = names.map((_, i) => {
+      const far = x[i] < left ? -1 : x[i] > right ? 1 : 0; // outside: a triangle on the edge
+      if (far) return { x: far < 0 ? inner.left + EDGE : inner.right - EDGE, y: toY(y[i]), r: EDGE, far };
+      return { x: toX(x[i]), y: toY(y[i]), r: Math.max(2.2, widest * Math.sqrt(weights[i] / heaviest)), far };
+    });
 
     const grid = draw("g", { class: "grid", "aria-hidden": "true" });
     const across = ticks(left, right, this.width < 420 ? 4 : 6);
@@ -94,8 +102,10 @@ class Scatter {
     this.circles = new Array(n);
     const byWeight = Array.from({ length: n }, (_, i) => i).sort((a, b) => weights[b] - weights[a]);
     for (const i of byWeight) {
-      const { x: cx, y: cy, r } = this.points[i];
-      this.circles[i] = draw("circle", { cx, cy, r, tabindex: "-1", role: "button", "data-i": i, "aria-label": brief(names[i]) });
+      const { x: cx, y: cy, r, far } = this.points[i];
+      const triangle = `M${cx - far * EDGE} ${cy - EDGE}v${2 * EDGE}L${cx + far * EDGE} ${cy}z`;
+      const shape = far ? { d: triangle } : { cx, cy, r };
+      this.circles[i] = draw(far ? "path" : "circle", { ...shape, tabindex: "-1", role: "button", "data-i": i, "aria-label": brief(names[i]) });
       dots.append(this.circles[i]);
     }
     this.order = Array.from({ length: n }, (_, i) => i).sort((a, b) => x[a] - x[b]);
@@ -125,19 +135,27 @@ class Scatter {
     this.circles.forEach((circle, i) => {
       const t = Math.abs(strengths[i]);
       const side = undirected ? "neutral" : t < 0.002 ? "silent" : strengths[i] < 0 ? "against" : "for";
-      circle.setAttribute("class", [side, ...(this.points[i].r < 5 ? ["small"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
-      circle.setAttribute("fill-opacity", (crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
+      const pale = this.pale.has(i);
+      const small = this.points[i].r <= 5;
+      circle.setAttribute("class", [side, ...(small ? ["small"] : []), ...(pale ? ["pale"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
+      circle.setAttribute("fill-opacity", (pale ? 0.06 : crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
     });
     const obstacles = this.heavy.concat(order.slice(0, LABELLED)).map((i) => this.points[i])
       .map((p) => ({ x: p.x - p.r, y: p.y - p.r, width: 2 * p.r, height: 2 * p.r }));
     const { inner } = this;
     this.ruler.font = "12px system-ui, sans-serif";
-    const chosen = order.slice(0, LABELLED).filter((i, at) =>
-      names[i].trim() && (at < 8 || (Math.abs(strengths[i]) > 0.03 && !/^[\p{P}\s]*$/u.test(names[i]))));
+    const said = (i) => !/^[\p{P}\s]*$/u.test(names[i]);
+    const top = largest(strengths) || 1;
+    const chosen = order.slice(0, LABELLED).filter((i, at) => names[i].trim() && (this.pale.has(i)
+      ? Math.abs(strengths[i]) >= WEAK * top && said(i)
+      : at < 8 || (Math.abs(strengths[i]) > 0.03 * top && said(i))));
+    chosen.sort((a, b) => this.pale.has(a) - this.pale.has(b)); // the sort is stable: determined ones first, then by strength
     const wanted = chosen.map((i) => ({ ...this.points[i], width: this.ruler.measureText(brief(names[i], 22)).width + 4, height: 14 }));
     this.labels.replaceChildren();
     place(wanted, [...obstacles, ...this.reserved], { left: inner.left, right: inner.right, top: inner.top - 10, bottom: inner.bottom }).forEach((box, k) => {
-      if (box) this.labels.append(draw("text", { x: box.x + box.width / 2, y: box.y + 11, "text-anchor": "middle" }, brief(names[chosen[k]], 22)));
+      if (!box) return;
+      const look = { x: box.x + box.width / 2, y: box.y + 11, "text-anchor": "middle", class: this.pale.has(chosen[k]) ? "pale" : "" };
+      this.labels.append(draw("text", look, brief(names[chosen[k]], 22)));
     });
   }
 

@@ -9,7 +9,7 @@ class Table {
   constructor(holder, hooks) {
     this.holder = holder;
     this.hooks = hooks;
-    this.sorted = { key: "removal", down: true };
+    this.sorted = { key: "removal", way: "strength" };
     this.unit = null;
     holder.addEventListener("scroll", () => this.scrolled());
     const unitOf = (event) => event.target.closest("tr[data-i]");
@@ -19,10 +19,13 @@ class Table {
     holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
   }
 
-  // columns: [{ key, label, title, numbers, errors, write, signed }]; names: of the units; gone: which are removed
+  // columns: [{ key, label, title, numbers, within, brief, marked, strengths, axis, write, signed }]; within: half the 95% intervals,
+  // not written where brief; marked: grey where it contains zero; strengths: to sort by; axis: of the bars
+  // names: of the units; gone: which are removed
   show({ columns, names, gone }) {
     Object.assign(this, { columns, names, gone });
-    if (!columns.some((column) => column.key === this.sorted.key)) this.sorted = { key: columns[1].key, down: true };
+    const kept = columns.find((column) => column.key === this.sorted.key);
+    if (!kept || !this.ways(kept).includes(this.sorted.way)) this.sorted = { key: columns[1].key, way: this.ways(columns[1])[0] };
     const head = make("tr", { "aria-rowindex": 1 });
     this.heads = columns.map((column) => {
       const button = make("button", { type: "button", title: column.title }, column.label);
@@ -38,22 +41,30 @@ class Table {
     this.arrange();
   }
 
+  // How a column can be sorted, in turn: names in the order of the text, scores by strength first.
+  ways(column) {
+    if (column.key === "unit") return ["up", "down"];
+    return column.strengths ? ["strength", "down", "up"] : ["down", "up"];
+  }
+
   sort(key) {
-    const first = key !== "unit"; // numbers from the top, names in the order of the text
-    this.sorted = { key, down: this.sorted.key === key ? !this.sorted.down : first };
+    const ways = this.ways(this.columns.find((column) => column.key === key));
+    const at = this.sorted.key === key ? ways.indexOf(this.sorted.way) : -1;
+    this.sorted = { key, way: ways[(at + 1) % ways.length] };
     this.holder.scrollTop = 0;
     this.arrange();
   }
 
   arrange() {
-    const { key, down } = this.sorted;
+    const { key, way } = this.sorted;
     const column = this.columns.find((one) => one.key === key);
-    const sign = down ? -1 : 1;
-    this.order = this.names.map((_, i) => i).sort((a, b) => sign * (column.numbers[a] - column.numbers[b]) || a - b);
+    const numbers = way === "strength" ? column.strengths : column.numbers;
+    const sign = way === "up" ? 1 : -1;
+    this.order = this.names.map((_, i) => i).sort((a, b) => sign * (numbers[a] - numbers[b]) || a - b);
     this.rank = new Int32Array(this.order.length);
     this.order.forEach((unit, at) => { this.rank[unit] = at; });
     this.columns.forEach((one, c) => {
-      if (one.key === key) this.heads[c].setAttribute("aria-sort", down ? "descending" : "ascending");
+      if (one.key === key) this.heads[c].setAttribute("aria-sort", { strength: "other", down: "descending", up: "ascending" }[way]);
       else this.heads[c].removeAttribute("aria-sort");
     });
     this.rows();
@@ -100,9 +111,12 @@ class Table {
       }
       const x = column.numbers[unit];
       const written = column.write(x);
+      const within = column.within?.[unit];
+      const doubt = column.marked && within !== undefined && unsure(x, within);
       const speaks = column.signed && /[1-9]/.test(written);
-      const cell = make("td", speaks ? { class: x < 0 ? "minus" : "plus" } : {}, written);
-      if (column.errors) cell.append(make("small", {}, ` ± ${plain(column.errors[unit], column.places)}`));
+      const cell = make("td", { class: doubt ? "doubt" : speaks ? (x < 0 ? "minus" : "plus") : "" }, written);
+      if (within !== undefined && !column.brief) cell.append(make("small", {}, plusMinus(within, column.places)));
+      if (column.axis) cell.append(bar(column.axis, x, within, !column.signed));
       row.append(cell);
     }
     return row;

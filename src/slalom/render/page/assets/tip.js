@@ -1,11 +1,11 @@
 // The numbers of one unit, beside it. Escape puts the tip away.
 
 const tip = {
-  show(element, name, rows) {
+  show(element, name, { rows, note }) {
     const box = byId("tip");
     const list = make("dl");
     for (const [label, value, mark] of rows) list.append(make("dt", {}, label), make("dd", mark ? { class: mark } : {}, value));
-    box.replaceChildren(make("b", { dir: "auto" }, brief(name, 60)), list);
+    box.replaceChildren(make("b", { dir: "auto" }, brief(name, 60)), list, ...(note ? [make("p", {}, note)] : []));
     box.hidden = false;
     this.follow(element);
   },
