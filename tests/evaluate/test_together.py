@@ -87,7 +87,7 @@ def test_the_units_that_matter_decide(explainer, found):
 def test_naive_bayes_people_and_seeds(explainer, found):
     bayes = NaiveBayes({"wonderful": 2.0, "great": 1.5, "moving": 1.0, "dull": -1.8, "terrible": -2.0, "bored": -1.5})
     for e in found["words"]:
-        assert naive_bayes_correlation(e, bayes, score="removal") > 0.4
+        assert naive_bayes_correlation(e, bayes, score="shapley") > 0.4
     marked = [[int(word in bayes.ratios) for word in text.split()] for text in TEXTS]
     for method in ("joint", "words"):
         for e, marks in zip(found[method], marked, strict=True):

@@ -172,7 +172,9 @@ def pair_bars(pairs: Sequence[Any], column: int | None = None) -> list[PairBar]:
     def number(part: Any) -> float:
         return float(part if column is None or np.ndim(part) == 0 else part[column])
 
-    bars = [PairBar((int(i), int(j)), number(effect), NORMAL_95 * number(se)) for (i, j), effect, se in pairs]
+    bars = [
+        PairBar((int(i), int(j)), number(effect), 0.0 if se is None else NORMAL_95 * number(se)) for (i, j), effect, se in pairs
+    ]
     return sorted(bars, key=lambda pair: -abs(pair.effect))
 
 

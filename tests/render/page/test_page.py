@@ -114,7 +114,7 @@ def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     e = make()
     (_, shown) = Reader(page([e])).data()
     given = shown["surrogate"]
-    back = Slalom(given["values"], given["importances"], given["background"], given["link"])
+    back = from_dict(given)
     assert np.array_equal(back.values, e.values)
     assert np.array_equal(back.importances, e.importances)
     keep = np.random.default_rng(0).random((20, len(e))) < 0.6

@@ -101,16 +101,16 @@ def _fit(
     rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own)
     lengths: Lengths | None = None
     first = rows.corrected(e, _POWERS[0])
-    best = max((rows.corrected(e, power, first.strength) for power in _POWERS), key=lambda fit: fit.log_probability)
+    power = max((rows.corrected(e, power, first.strength) for power in _POWERS), key=lambda fit: fit.log_probability).power
+    best = first if power == first.power else rows.corrected(e, power)
+    strength = best.strength
     for _ in range(_ROUNDS):
         offsets = fit_lengths(atoms[near], (e - rows.correction(best))[near], longest)
         if offsets is None:
             break
-        lengths, best = offsets, rows.corrected(e - offsets(atoms), best.power, first.strength)
-    if lengths is None and best.power == first.power:
-        best = first
-    else:
-        best = rows.corrected(e if lengths is None else e - lengths(atoms), best.power)
+        lengths, best = offsets, rows.corrected(e - offsets(atoms), power, strength)
+    if lengths is not None:
+        best = rows.corrected(e - lengths(atoms), power)
     if lengths is not None:
         lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
     offset, changes = best.offset @ basis.T, best.changes @ basis.T

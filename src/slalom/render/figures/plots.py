@@ -145,7 +145,7 @@ class Plots:
             InputError: An argument is of the wrong kind, or the explanation has no pairs.
         """
         view = View.of(self._explanation, target)
-        bars = pair_bars(getattr(self._explanation, "pairs", None) or (), view.column)
+        bars = pair_bars(self._explanation.pairs, view.column)
         return pairs(view, bars[: whole_number("k", k, 1)], ax, theme_of(theme))
 
     def removal_curve(

@@ -123,15 +123,16 @@ def _frames(e: Explanation) -> list[dict[str, Any]] | None:
 def _pairs(e: Explanation) -> list[tuple[list[int], Any, Any]]:
     """Return pairs of units that act together: their indices, the effect, and half its 95% interval."""
     return [
-        ([int(i) for i in units], _number(effect), _number(NORMAL_95 * np.asarray(se)))
-        for units, effect, se in getattr(e, "pairs", None) or ()
+        (list(units), _number(effect), None if se is None else _number(NORMAL_95 * np.asarray(se)))
+        for units, effect, se in e.pairs
     ]
 
 
-def _spread(e: Explanation) -> list[tuple[int, Any]] | None:
+def _spread(e: Explanation) -> list[tuple[float, Any]] | None:
     """Return standard errors of predictions by the number of tokens removed, increasing; None where they are not known."""
-    spread = getattr(e, "spread", None)
-    return None if spread is None else [(int(removed), _number(se)) for removed, se in spread]
+    if e.spread is None:
+        return None
+    return [(float(removed), _number(se)) for removed, se in zip(e.spread.removed, e.spread.errors, strict=True)]
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
