@@ -19,9 +19,11 @@ from slalom.models import class_index
 from slalom.result.codec import decode, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
+from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
-from slalom.result.plain import number, presence
+from slalom.result.plain import NORMAL_95, number, presence
 from slalom.result.remarks import remarks
+from slalom.result.scale import determined, full_effect, saturated
 from slalom.text import KINDS, units
 from slalom.views import view
 
@@ -225,6 +227,82 @@ class Explanation(Document):
         values are huge.
         """
         return self.surrogate.additive
+
+    @property
+    def full_scale(self) -> float:
+        """The effect of removal that has the full colour, for the class that the model gives the text: `full_effect()`."""
+        return self.full_effect()
+
+    def full_effect(self, name: str = "removal", target: int | str | None = None) -> float:
+        """Return the size of a score that has the full colour in every picture.
+
+        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision; 0.1
+        where the scale is log odds. That distance is how far the score is from 0 (for one of several classes: from where
+        another one becomes more probable), where all classes are explained how far the class is from the best other one, and
+        for an output without a decision how far it is from that of the empty text. Other scores have the full colour at the
+        strongest (Shapley values of log odds: at 0.1 or more).
+
+        Args:
+            name: As in `scores`.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        return full_effect(self, name, target)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether no single unit decides: every removal changes less than 5% of the distance to another decision.
+
+        Removals say little then; Shapley values and `flip` say more. Where all classes are explained it is the lead of the
+        class over the best other one that changes.
+        """
+        return saturated(self)
+
+    def determined(self, name: str = "value", target: int | str | None = None) -> NDArray[np.bool_] | None:
+        """Return which values or importances the queries determine.
+
+        A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+        differ (standard deviation, weighted by attention). An importance is not determined where its interval reaches further
+        than all importances lie apart.
+
+        Args:
+            name: "value" or "importance".
+            target: As in `column`.
+
+        Returns:
+            (n,); None where the method has no standard errors.
+
+        Raises:
+            InputError: There is no such class, or the name is another one.
+        """
+        if name not in ("value", "importance"):
+            raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
+        return determined(self, name, target)
+
+    def flip(self, threshold: float | None = None) -> Flip | None:
+        """Return a smallest set of units without which the predicted decision is another one.
+
+        The model is not asked; `Explainer.flip` does so.
+
+        Args:
+            threshold: Score that separates two decisions. Default: where the label changes. Models that give a number and no
+                label need one.
+
+        Returns:
+            The set; None where no set of units changes the predicted decision.
+
+        Raises:
+            InputError: The scores have no sign, or there is no threshold.
+
+        Example:
+            >>> import slalom
+            >>> e = slalom.Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")("Stop! Now!")
+            >>> e.flip().units
+            (1, 3)
+        """
+        return propose(self, threshold)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -434,8 +512,20 @@ class Explanation(Document):
             i: Index of the unit.
             effect: `removal`, which is not computed again for every unit.
         """
-        text = f"removal {number(effect[i])}" if self.signed else f"strength {number(np.abs(effect[i])).replace('+', '')}"
-        return text if self.additive else f"{text}, value {number(self.values[i])}, importance {self.importances[i]:+.2f}"
+        if not self.signed:
+            text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
+        else:
+            text = f"removal {_with_error(effect[i], self.removal_se, i)}"
+            certain = self.certain()
+            text += " (not told from zero)" if certain is not None and not certain[i] else ""
+        if self.additive:
+            return text
+        known, loud = self.determined("value"), self.determined("importance")
+        value = "not determined" if known is not None and not known[i] else _with_error(self.values[i], self.values_se, i)
+        importance = (
+            "not determined" if loud is not None and not loud[i] else _with_error(self.importances[i], self.importances_se, i)
+        )
+        return f"{text}, value {value}, importance {importance}"
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
@@ -477,6 +567,13 @@ class Explanation(Document):
             MissingExtra: pandas is not installed.
         """
         return frame(columns(self))
+
+
+def _with_error(score: float | Floats, errors: Floats | None, i: int) -> str:
+    """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
+    if errors is None or np.ndim(score) or not np.isfinite(errors[i]):
+        return number(score)
+    return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"
 
 
 def _normal_quantile(level: float) -> float:

@@ -31,7 +31,7 @@ def columns(e: Any) -> dict[str, Any]:
         "weight": e.weights,
     }
     for row in FIELDS:
-        if row.column is not None:
+        if row.column is not None and (e.signed or row.name != "removal_se"):
             numbers = getattr(e, row.name)
             scores[row.column] = numbers if numbers is None or row.name == "removal_se" else known * numbers
     places = {name: place for place, name in enumerate(scores)}
