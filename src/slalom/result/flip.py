@@ -4,7 +4,7 @@ The surrogate proposes a set, the model confirms it. Units are ranked by how muc
 towards another decision, first in the whole text, then at the set found so far, where the decision changes; the set is the
 shortest prefix of that path that flips the prediction, less the units that it does not need. A SLALOM is above t exactly where
 the sum of w_i (v_i - t) over the units that stay is positive, so that a set of the units with the largest terms is a smallest
-one; the ranking at the flip finds them.
+one; the ranking where the decision changes is nearly theirs.
 
 Where the model does not agree, it is asked along the same path: prefixes of double size, then halfway between the last that
 keeps the decision and the first that flips it. Then units that the set does not need are left out.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
 from slalom.result.plain import number
-from slalom.result.scale import lead
+from slalom.result.scale import exclusive, lead
 from slalom.result.scale import threshold as usual_threshold
 
 _TINY = 12  # units: all subsets are tried
@@ -102,7 +102,7 @@ class Rule:
             )
         self.threshold = float(real_array("threshold", level, (0,)))
         self.first_of_two = len(e.labels) == 2 and e.target == e.labels[0]  # a tie is the first class
-        self.named = threshold is None and len(e.labels) == 2
+        self.named = threshold is None and len(e.labels) == 2 and e.label is not None and exclusive(e)
         self.above = bool(self.is_above(np.array([e.score]))[0])
         unknown = threshold is None and len(e.labels) > 2 and e.probabilities is None and e.label is not None
         if unknown and self.above != (e.label == e.target):
@@ -216,18 +216,16 @@ class _Search:
     def path(self) -> _Path:
         """Return the units in the order of their removal."""
         keep, best = np.ones(self.n, dtype=bool), _Path(np.arange(self.n), None)
-        for _ in range(_ROUNDS):
+        seen: set[bytes] = set()
+        while keep.tobytes() not in seen and len(seen) < _ROUNDS:
+            seen.add(keep.tobytes())
             order = np.argsort(-self._towards(keep), kind="stable")
-            margins, flipped = self.evaluate(~_prefixes(order))
+            prefixes = _prefixes(order)
+            margins, flipped = self.evaluate(~prefixes)
             size = int(flipped.argmax()) + 1 if flipped.any() else None
-            shorter = size is not None and (best.size is None or size < best.size)
-            if best.size is not None and not shorter:
-                break
-            best = _Path(order, size)
-            state = ~_prefixes(order)[size - 1 if size is not None else int(margins.argmin())]
-            if (state == keep).all():
-                break
-            keep = state
+            if best.size is None or (size is not None and size < best.size):
+                best = _Path(order, size)
+            keep = ~prefixes[int(margins.argmin()) if size is None else size - 1]
         chosen = self._tried_all() if self.n <= _TINY else None if best.size is None else self._pruned(best.order[: best.size])
         if chosen is None:
             return best

@@ -20,6 +20,15 @@ FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 
+def exclusive(e: Any) -> bool:
+    """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell.
+
+    Args:
+        e: The Explanation.
+    """
+    return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
+
+
 def threshold(e: Any) -> float | None:
     """Return the score at which the decision of an Explanation of one target changes; None where the score decides nothing.
 
@@ -32,7 +41,7 @@ def threshold(e: Any) -> float | None:
     if e.scale == "output":
         return None
     p = e.probabilities
-    if p is None or len(p) < 3 or e.target not in e.labels or abs(float(p.sum()) - 1.0) > 1e-6:
+    if p is None or len(p) < 3 or e.target not in e.labels or not exclusive(e):
         return 0.0
     others = np.delete(p, e.labels.index(e.target))
     return float(np.log(others.max() / others.sum())) if others.max() > 0.0 else 0.0
