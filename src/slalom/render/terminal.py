@@ -34,7 +34,7 @@ _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
 _UNKNOWN = "not determined"
-_MARKED = "reverse"  # the units of a flip
+_REMOVED = "strike"  # the units of a flip, whatever their colour
 
 
 def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip | str | None = None) -> None:
@@ -64,7 +64,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     text = coloured(e, effect, screen.color_system == "standard")
     if isinstance(flip, Flip):
         for i in flip.units:
-            text.stylize(_MARKED, *e.spans[i].tolist())
+            text.stylize(_REMOVED, *e.spans[i].tolist())
     parts = [line, Text(), text, Text()]
     found = [Text(no_single_unit(e), "bold")] if saturated else []
     if flip is not None:
@@ -217,8 +217,10 @@ def _interval(centre: float, error: float | None) -> str:
 
 
 def _signed(number: float, beside: float) -> str:
-    """Write an effect with three decimals, or three digits where all effects are tiny."""
-    return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+    """Write an effect with three decimals, or as many as give the strongest of them three digits."""
+    if not 1e-5 <= beside < 0.05:
+        return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+    return f"{number:+.{2 - int(np.floor(np.log10(beside)))}f}"
 
 
 def _short(name: str, most: int) -> str:

@@ -43,10 +43,9 @@ def remarks(e: Any) -> Iterator[str]:
 def no_single_unit(e: Any) -> str:
     """Return the remark on an Explanation that is saturated."""
     change, distance = strongest_change(e)
-    most = f"{change:.2g}" if change < 0.01 else f"{change:.3f}"
     unit = "token" if e.unit == "type" else e.unit
     if e.values.ndim == 2:
-        what = f"the lead of {e.labels[e.leading]} over the next class by at most {most} of {distance:.2f}"
+        what = f"the lead of {e.labels[e.leading]} over the next class by at most {change:.3g} of {distance:.2f}"
     else:
-        what = f"the {e.score_name} of {e.target} by at most {most} of {e.score:+.2f}"
+        what = f"the {e.score_name} of {e.target} by at most {change:.3g} of {e.score:+.2f}"
     return f"No single {unit} decides: removing any one changes {what}."
