@@ -23,12 +23,12 @@ def notebook(e: Explanation) -> str:
     label = e.labels[leading] if several else e.target
     shares = strengths(effects[:, leading] if several else effects, e.full_scale)
     certain = e.certain()
-    parts = []
+    parts, texts = [], e.unit_texts()
     for text, i in pieces(e.text, e.spans):
         if i is None:
             parts.append(escaped(text))
             continue
-        numbers = f"{e.units[i]}: {e.unit_text(i, effects)}"
+        numbers = f"{e.units[i]}: {texts[i]}"
         line, colour = "dashed" if shares[i] < 0 and e.signed else "solid", wash(shares[i], e.signed)
         if certain is not None and not certain[i]:
             line, colour = "dotted", wash(float(np.clip(shares[i], -_UNCERTAIN, _UNCERTAIN)), e.signed)

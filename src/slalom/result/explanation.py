@@ -4,7 +4,7 @@ Arrays are aligned: entry i of values, importances, linear, removal, ... belongs
 spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Any, cast, final
@@ -492,8 +492,9 @@ class Explanation(Document):
             f" {self.queries} queries, {self.seconds:.2g} s",
             f"fidelity: {self.fidelity_text}",
         ]
-        effect = self.removal
-        lines += [f"  {self.units[i]!r}: {self.unit_text(i, effect)}" for i in self.strongest(5)]
+        strongest = self.strongest(5)
+        texts = self.unit_texts(strongest)
+        lines += [f"  {self.units[i]!r}: {text}" for i, text in zip(strongest, texts, strict=True)]
         return "\n".join([*lines, *self.remarks])
 
     @property
@@ -505,27 +506,29 @@ class Explanation(Document):
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
         return str(self.fidelity)
 
-    def unit_text(self, i: int, effect: Floats) -> str:
-        """Return the numbers of a unit as text; value and importance only where they are determined.
+    def unit_texts(self, chosen: Iterable[int] | None = None) -> list[str]:
+        """Return the numbers of units as text, with 95% intervals where they are known.
+
+        Value and importance are left out where they are not told apart.
 
         Args:
-            i: Index of the unit.
-            effect: `removal`, which is not computed again for every unit.
+            chosen: Indices of units. Default: all.
         """
-        if not self.signed:
-            text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
-        else:
-            text = f"removal {_with_error(effect[i], self.removal_se, i)}"
-            certain = self.certain()
-            text += " (not told from zero)" if certain is not None and not certain[i] else ""
-        if self.additive:
-            return text
-        known, loud = self.determined("value"), self.determined("importance")
-        value = "not determined" if known is not None and not known[i] else _with_error(self.values[i], self.values_se, i)
-        importance = (
-            "not determined" if loud is not None and not loud[i] else _with_error(self.importances[i], self.importances_se, i)
-        )
-        return f"{text}, value {value}, importance {importance}"
+        effect, certain = self.removal, self.certain()
+        known, loud = (None, None) if self.additive else (self.determined("value"), self.determined("importance"))
+        texts = []
+        for i in range(len(self)) if chosen is None else chosen:
+            if not self.signed:
+                text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
+            else:
+                text = f"removal {_with_error(effect[i], self.removal_se, i)}"
+                text += "" if certain is None or certain[i] else " (not told from zero)"
+            if not self.additive:
+                value = _with_error(self.values[i], self.values_se, i) if known is None or known[i] else "not determined"
+                importance = _with_error(self.importances[i], self.importances_se, i)
+                text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
+            texts.append(text)
+        return texts
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
