@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import slalom
+from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.result import Flip
 from slalom.result import flip as module
@@ -121,6 +122,9 @@ def test_one_of_several_classes_flips_where_another_becomes_more_probable():
     e = explanation("a b", [0.5, 0.3], base=score - 0.8, labels=("r", "g", "b"), target="r", probabilities=p, label="r")
     # At log odds of -0.29 (0.75 to 1) class g has as much; removing a leaves -0.09, both -0.39.
     assert e.flip().units == (0, 1)
+    assert e.flip().label is None  # which of the others, the score of r does not tell
+    gains = replace(e, target="g", score=np.log(0.3 / 0.7), surrogate=Additive([-2.0, 0.0], np.log(0.3 / 0.7) + 2.0))
+    assert (gains.flip().units, gains.flip().label) == ((0,), "g")
     assert e.flip(threshold=0.0).units == (0,)
     independent = replace(e, probabilities=np.array([0.6, 0.9, 0.9]))
     assert independent.flip().units == (0,)
@@ -328,6 +332,10 @@ def test_a_flip_in_words_counts_what_it_names():
     assert sentence(e, flip) == (
         'without "no" (3 times), ' + ", ".join(f'"w{i}"' for i in range(11)) + " and 4 more (18 of 19 words)"
         " the surrogate predicts no: log odds of yes +19.000 to +1.000"
+    )
+    single = explanation("x" * 50, [1.0], base=-0.5)
+    assert sentence(single, Flip((0,), -0.5, asked=-0.4, confirmed=True, queries=2)) == (
+        f'without "{"x" * 39}…" (1 of 1 word) the model decides otherwise: log odds of yes +0.500 to -0.400; 2 more queries'
     )
     assert Flip((1, 2), 0.5).to_dict() == {
         "units": [1, 2], "predicted": 0.5, "asked": None, "confirmed": False, "queries": 0, "label": None

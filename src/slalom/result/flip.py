@@ -28,6 +28,7 @@ _TINY = 12  # units: all subsets are tried
 _ROUNDS = 10  # rankings of the units; two or three are usual
 _CELLS = 4_000_000  # entries of presence matrices that are predicted at once
 _NAMED = 12  # units that a sentence names
+_LONGEST = 40  # characters of a name in it
 
 Masks: TypeAlias = NDArray[np.bool_]
 
@@ -102,7 +103,7 @@ class Rule:
             )
         self.threshold = float(real_array("threshold", level, (0,)))
         self.first_of_two = len(e.labels) == 2 and e.target == e.labels[0]  # a tie is the first class
-        self.named = threshold is None and len(e.labels) == 2 and e.label is not None and exclusive(e)
+        self.named = threshold is None and e.label is not None and exclusive(e)
         self.above = bool(self.is_above(np.array([e.score]))[0])
         unknown = threshold is None and len(e.labels) > 2 and e.probabilities is None and e.label is not None
         if unknown and self.above != (e.label == e.target):
@@ -132,8 +133,9 @@ class Rule:
             labels = [names[c] for c in scores.argmax(axis=1)]
             return Reply(scores[:, self.column], self.flipped(scores), labels)
         if self.named:
-            target = names.index(self.explanation.target)
-            labels = [names[target if above else 1 - target] for above in self.is_above(scores)]
+            target = self.explanation.target
+            other = next(name for name in names if name != target) if len(names) == 2 else None
+            labels = [target if above else other for above in self.is_above(scores)]
         return Reply(scores, self.flipped(scores), labels)
 
 
@@ -367,15 +369,25 @@ def sentence(e: Any, flip: Flip | None) -> str:
     if flip is None:
         return f"no set of {unit}s that was tried changes the decision"
     names = Counter(" ".join(e.units[i].split()) or e.units[i] for i in flip.units)
-    shown = [f'"{name}"' + (f" ({times} times)" if times > 1 else "") for name, times in names.most_common()[:_NAMED]]
+    shown = [
+        f'"{_shortened(name)}"' + (f" ({times} times)" if times > 1 else "") for name, times in names.most_common()[:_NAMED]
+    ]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     about = e.target if e.values.ndim == 1 else e.labels[int(np.argmax(e.score))]
     before = float(np.atleast_1d(e.score)[0 if e.values.ndim == 1 else int(np.argmax(e.score))])
     after = flip.predicted if flip.asked is None else flip.asked
-    who = "the surrogate predicts" if flip.asked is None else "the model says"
-    says = f"{who} {flip.label}" if flip.label is not None else f"{who} another decision"
+    predicted = flip.asked is None
+    if flip.label is None:
+        says = "the surrogate predicts another decision" if predicted else "the model decides otherwise"
+    else:
+        says = f"the {'surrogate predicts' if predicted else 'model says'} {flip.label}"
+    units = unit if len(e) == 1 else f"{unit}s"
     cost = f"; {flip.queries} more {'query' if flip.queries == 1 else 'queries'}" if flip.queries else ""
     return (
-        f"without {', '.join(shown)}{more} ({len(flip.units)} of {len(e)} {unit}s) {says}:"
+        f"without {', '.join(shown)}{more} ({len(flip.units)} of {len(e)} {units}) {says}:"
         f" {e.score_name} of {about} {number(before)} to {number(after)}{cost}"
     )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
