@@ -14,7 +14,8 @@ from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Engine, Model, Output, Queries, Target, model_of
 from slalom.pipeline import CELLS, Options, Pipeline
-from slalom.result import Explanation, Explanations, presence
+from slalom.result import Explanation, Explanations, Flip, presence
+from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import as_texts
 
 
@@ -234,6 +235,43 @@ class Explainer:
                     results.append(scores if np.ndim(keeps[len(results)]) == 2 else scores[0])
                 questions = []
         return results
+
+    def flip(self, explanation: Explanation, *, threshold: float | None = None, max_queries: int = 50) -> Flip | None:
+        """Return a small set of units without which this model decides otherwise.
+
+        The surrogate proposes the set. Where the model does not agree, it is asked about larger sets until its decision
+        changes; then units that the set does not need are left out. Every set that is returned is confirmed by the model.
+
+        Args:
+            explanation: An explanation of this model.
+            threshold: As in `Explanation.flip`.
+            max_queries: Most queries to the model; with fewer, the set may be larger than it must be, or not be found.
+
+        Returns:
+            The set; None where none of the sets that were asked changes the decision.
+
+        Raises:
+            InputError: If this is not the model that was explained, the scores have no sign, or there is no threshold.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")
+            >>> explainer.flip(explainer("Stop! Now!")).units
+            (1, 3)
+        """
+        rule, head, target = Rule(explanation, threshold), self.model.head, self._column(explanation)
+        several = threshold is None and target != "all" and head.kind == "classes" and len(head.labels) > 2
+
+        def ask(keep: Masks) -> Reply:
+            (answer,) = self.engine([self._question(explanation, keep, "")])
+            reply = rule.reply(head.scores(answer.outputs, target))
+            if not several:
+                return reply
+            labels = [decision.label for decision in head.decide(answer.outputs)]  # the score of one class does not tell them
+            is_target = explanation.label == explanation.target
+            return Reply(reply.scores, np.array([(label == explanation.target) != is_target for label in labels]), labels)
+
+        empty = self._question(explanation, np.ones(len(explanation)), "").reading.empty
+        return confirm(explanation, ask, empty, threshold, max_queries)
 
     def _configured(self, *, errors: str = "raise", **options: Unpack[CallOptions]) -> Options:
         """Return the options of the Explainer, updated by those of a call and checked."""

@@ -284,6 +284,40 @@ def test_texts_that_fail_are_named_and_the_others_explained(run, tmp_path):
     assert [(one.number, one.text) for one in found.failures] == [(17, "\u200b")]
 
 
+def test_a_flip_is_printed_where_it_is_asked_for(run):
+    negated = "This is not a good film at all."
+    code, out, err = run("explain", negated, "--flip")
+    assert code == 0, err
+    explainer = slalom.Explainer()
+    e = explainer(negated)
+    asked = explainer.ask(e, [unit != "not" for unit in e.units])
+    line = f"log odds of positive {e.score:+.3f} to {asked:+.3f}; 1 more query"
+    assert f'flip: without "not" (1 of {len(e)} tokens) the model says positive: {line}\n' in out
+    assert "flip" not in run("explain", negated)[1]
+    line = json.loads(run("explain", negated, "--flip", "--json")[1])
+    assert line["flip"] == explainer.flip(e).to_dict()
+    assert slalom.Explanation.from_dict(line).units == e.units
+    assert "flip" not in json.loads(run("explain", negated, "--json")[1])
+    code, out, err = run("explain", negated, "--flip", "--method", "attention")
+    assert (code, out) == (1, "")
+    assert err == "error: --flip needs scores with a sign, which attention does not give; use a method such as joint\n"
+
+
+def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
+    praise = "A wonderful, moving film. A great cast, superb music, and a brilliant, touching end. " * 3
+    code, out, err = run("explain", praise, "--queries", 200)
+    assert code == 0, err
+    explainer = slalom.Explainer(queries=200)
+    e = explainer(praise)
+    flip = explainer.flip(e)
+    most = f"{np.abs(e.removal).max():.3g} of {e.score:+.2f}"
+    assert f"No single token decides: removing any one changes the log odds of positive by at most {most}.\n" in out
+    assert f"({len(flip.units)} of {len(e)} tokens) the model says negative" in out
+    assert f"to {flip.asked:+.3f}; {flip.queries} more queries\n" in out
+    assert re.search(r"^token +Shapley +removal", out, flags=re.M)
+    assert "flip:" not in run("explain", praise, "--queries", 200, "--no-flip")[1]
+
+
 def test_what_failed_is_tried_again(run, tmp_path):
     (tmp_path / "t.txt").write_text("a good film " * 200 + "\nbad\n")
     options = ("--file", "t.txt", "--long", "window", "--out", "out.jsonl", "--queries", 20)

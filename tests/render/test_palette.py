@@ -10,7 +10,7 @@ import slalom
 from slalom.methods import OURS
 from slalom.render.figures.theme import theme_of
 from slalom.render.page.parts import asset, style
-from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours
+from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, strengths
 from tests.factories import explanation
 from tests.render.figures.artists import artist
 
@@ -71,3 +71,8 @@ def test_ours_are_those_of_the_registry_and_every_method_has_a_colour_of_its_own
         for a, b in combinations([*names, "a plugin", "another plugin", "\ud83d"], 2):
             assert np.abs(np.subtract(theme.method(a), theme.method(b))).max() > 1 / 255, (a, b)
     assert np.allclose(LIGHT.method("a plugin"), (0.41904, 0.576, 0.384), atol=1e-5)  # whatever else is installed
+
+
+def test_strengths_are_shares_of_the_full_size():
+    assert strengths(np.array([1.0, -4.0, 8.0]), 4.0).tolist() == [0.25, -1.0, 1.0]
+    assert strengths(np.array([0.0, 0.0]), 0.0).tolist() == [0.0, 0.0]

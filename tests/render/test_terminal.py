@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.color import Color
 from rich.console import Console
@@ -11,7 +12,8 @@ from rich.console import Console
 from slalom.render.notebook import notebook
 from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
-from tests.factories import explanation
+from slalom.result import Flip
+from tests.factories import explanation, in_order, random_explanation, three_classes
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -75,3 +77,118 @@ def test_a_notebook_shows_directions_only_where_there_are_some():
     assert "dashed" not in shown
     assert "attention, neither for nor against yes" in shown
     assert "against yes</b>" not in shown
+
+
+SATURATED = explanation("good bad so", [0.003, -0.001, 0.0], score=5.4)
+
+
+def test_words_of_a_saturated_text_are_not_painted():
+    assert styles(SATURATED) == {}
+    assert styles(explanation("good bad so", [0.3, -0.1, 0.0], score=5.4)) == {
+        0: f"{middle('positive')} bold underline",
+        5: middle("negative"),
+    }
+    shown = notebook(SATURATED)
+    assert wash(0.003 / 1.08) in shown
+    assert wash(1.0) in shown.split("</p>")[2]  # in the legend
+    assert wash(1.0) not in shown.split("</p>")[1]  # not in the text
+    assert "No single word decides" in shown
+
+
+def test_a_saturated_text_begins_with_what_matters():
+    e = random_explanation(30, seed=3, link=False)
+    e = replace(e, score=100.0)
+    assert e.saturated
+    shapley, text = e.shapley(), printed(e)
+    lines = text.splitlines()
+    most = f"{np.abs(e.removal).max():.3g}"
+    assert lines[4] == f"No single word decides: removing any one changes the log odds of yes by at most {most} of +100.00."
+    assert text.count("No single word decides") == 1
+    assert re.match(r"word +Shapley +removal", lines[6])
+    rows = [line.split() for line in lines[7:12]]
+    order = np.argsort(-np.abs(shapley))[:5]
+    assert [row[0] for row in rows] == [e.units[i] for i in order]
+    for row, i in zip(rows, order, strict=True):
+        assert float(row[1]) == pytest.approx(shapley[i], abs=6e-4)
+        assert float(row[3]) == pytest.approx(e.removal[i], abs=6e-4)
+    assert "the 5 strongest of 30; Shapley: its share of the log odds of yes, over all parts of the text; removal:" in text
+
+
+def test_a_flip_is_a_line_above_the_table_and_marked_in_the_text():
+    flip = Flip((0, 2), predicted=-0.5, asked=-0.4, confirmed=True, queries=7, label="no")
+    screen = Console(file=io.StringIO(), width=200, force_terminal=True, color_system="truecolor")
+    show(WITH_SIGN, screen, 5, flip=flip)
+    text = screen.file.getvalue()
+    assert (
+        'flip: without "good", "so" (2 of 3 words) the model says no: log odds of yes +1.010 to -0.400; 7 more queries' in text
+    )
+    painted = text.splitlines()[2]
+    struck = r"\x1b\[(?:[\d;]*;)?9[;m][^\x1b]*"
+    assert re.search(f"{struck}good", painted)
+    assert re.search(f"{struck}so", painted)
+    assert not re.search(f"{struck}bad", painted)
+    with_reason = Console(file=io.StringIO(), width=200)
+    show(WITH_SIGN, with_reason, 5, flip="no set")
+    assert "flip: no set\n" in with_reason.file.getvalue()
+    assert "flip" not in printed(WITH_SIGN)
+
+
+def test_removals_have_intervals_and_marks_where_they_are_known():
+    e = replace(WITH_SIGN, removal_se=np.array([0.5, 0.6, 0.001]))
+    text = printed(e)
+    assert re.search(r"good +\+2\.000 ± 0\.980   ", text)
+    assert re.search(r"bad +-1\.000 ± 1\.176 \?", text)  # 1.96 * 0.6 reaches beyond zero
+    assert re.search(r"so +\+0\.010 ± 0\.002   ", text)
+    assert "falls without it; ± is a 95% interval; ? is not told from zero" in text
+    assert styles(e)[5] == middle("negative")  # the weakest
+    assert styles(e)[0] == styles(WITH_SIGN)[0]
+    shown = notebook(e)
+    assert wash(-0.25) in shown
+    assert wash(-0.5) not in shown
+    assert shown.count("dotted") == 2  # the unit and the legend
+    assert "bad: removal -1.000 ± 1.176 (not told from zero)" in shown
+    assert "'good': removal +2.000 ± 0.980\n" in repr(e)
+    certain = printed(replace(e, removal_se=np.full(3, 1e-3)))
+    assert "?" not in certain
+    assert "dotted" not in notebook(WITH_SIGN)
+
+
+def test_a_number_that_is_not_determined_is_not_shown():
+    e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
+    e = replace(e, values_se=np.array([0.1, 0.2, 50.0]), importances_se=np.array([0.1, 9.0, 0.1]))
+    text = printed(e)
+    assert re.search(r"a .*\+1\.00 ± 0\.20 +\+1\.00 ± 0\.20", text)
+    assert re.search(r"b .*\+4\.00 ± 0\.39 +not determined", text)
+    assert re.search(r"c .*not determined +-1\.00 ± 0\.20", text)
+    assert "'c': removal" in repr(e)
+    assert "value not determined, importance -1.000 ± 0.196" in repr(e)
+    assert "value +4.000 ± 0.392, importance not determined" in notebook(e)
+
+
+def test_a_column_without_any_determined_number_is_left_out():
+    e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
+    text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 0.1)))
+    assert re.search(r"word +removal +importance +weight", text)
+    assert "; ± is a 95% interval; their values are not determined" in text
+    text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 90.0)))
+    assert re.search(r"word +removal +weight", text)
+    assert "their values and importances are not determined" in text
+    assert "not determined" not in printed(e)
+
+
+def test_all_classes_are_shown_as_the_leading_one():
+    e = three_classes()
+    se = np.full((4, 3), 0.01)
+    se[0, 2] = 10.0
+    text = printed(replace(e, removal_se=se))
+    row = next(line for line in text.splitlines() if re.match(r"red +[-+]", line))
+    assert f"{e.removal[0, 2]:+.3f} ± 19.600 ?" in row
+    assert text.count(" ?") == 2  # the row and the legend
+
+
+@pytest.mark.parametrize(
+    ("effects", "written"),
+    [([2.0, -0.0123], "-0.012"), ([0.0237, -0.0047], "-0.0047"), ([3e-4, -1e-6], "-0.000001"), ([2e-9, -1e-9], "-1.00e-09")],
+)
+def test_weak_effects_have_as_many_decimals_as_the_strongest_needs(effects, written):
+    assert re.search(rf"bad +{written} ", printed(explanation("good bad", effects)))

@@ -344,5 +344,5 @@ def test_damaged_files_are_refused_in_one_line(damage):
 def test_a_method_without_a_sign_has_strengths_in_words():
     e = slalom.Explainer(method="attention", check=0, progress=False)("A fine film.")
     assert not e.signed
-    assert "strength " in e.unit_text(0, e.removal)
+    assert "strength " in e.unit_texts([0])[0]
     assert "removal" not in repr(e).split("\n", 2)[2].split("Scores")[0]

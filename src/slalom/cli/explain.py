@@ -47,6 +47,15 @@ def explain(
     device: Device = None,
     seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
     cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    flip: Annotated[
+        bool | None,
+        typer.Option(
+            "--flip/--no-flip",
+            help="Find units without which the model decides otherwise, with at most 50 more queries; --json has them"
+            " as `flip`.",
+            show_default="where no single unit decides",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of units in the table.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only, one line per text.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
@@ -77,6 +86,8 @@ def explain(
         model, method=method, unit=unit, queries=queries, seed=seed, long=long, device=device, cache=cache
     )  # fmt: skip
     labels = explainer.model.head.labels
+    if flip and not explainer.options.method.signed:
+        raise InputError(f"--flip needs scores with a sign, which {method} does not give; use a method such as joint")
     chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
     screen = console()
     explanations: list[Explanation] = []
@@ -89,9 +100,10 @@ def explain(
                 continue
             explanations.append(e)
             if as_json:
-                sys.stdout.write(e.to_json() + "\n")
+                sys.stdout.write(_json(explainer, e, flip) + "\n")
             else:
-                show(e, screen, top, f"{len(explanations) + len(failures)} of {len(texts)}" if len(texts) > 1 else "")
+                place = f"{len(explanations) + len(failures)} of {len(texts)}" if len(texts) > 1 else ""
+                show(e, screen, top, place, _flip(explainer, e, flip))
             if png:
                 _draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
@@ -147,6 +159,24 @@ def _batch(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | in
     failed = {failure.number: failure for failure in results.failures}
     explained = iter(results)
     return [replace(failed[i], number=number) if i in failed else next(explained) for i, (number, _) in enumerate(numbered)]
+
+
+def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
+    """Return the flip of a text or why there is none, where it is wanted; by default where no single unit decides."""
+    from slalom.result.flip import sentence  # noqa: PLC0415
+
+    decides = e.scale != "output"
+    if wanted or (wanted is None and e.saturated and decides):
+        return explainer.flip(e) or sentence(e, None)
+    return None
+
+
+def _json(explainer: Any, e: Any, flip: bool | None) -> str:
+    """Return an explanation as a line of JSON, with its flip where that is asked for."""
+    if not flip:
+        return str(e.to_json())
+    found = explainer.flip(e)
+    return json.dumps(e.to_dict() | {"flip": None if found is None else found.to_dict()}, ensure_ascii=False)
 
 
 def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]:

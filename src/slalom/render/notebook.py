@@ -5,10 +5,14 @@ The text colour is that of the notebook, light or dark.
 
 import html
 
+import numpy as np
+
 from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
 from slalom.text import pieces, printable
+
+_UNCERTAIN = 0.25  # strength at most of an effect that is not told from zero
 
 
 def notebook(e: Explanation) -> str:
@@ -17,14 +21,17 @@ def notebook(e: Explanation) -> str:
     effects = e.removal
     several = effects.ndim == 2
     label = e.labels[leading] if several else e.target
-    shares = strengths(effects[:, leading] if several else effects)
-    parts = []
+    shares = strengths(effects[:, leading] if several else effects, e.full_scale)
+    certain = e.certain()
+    parts, texts = [], e.unit_texts()
     for text, i in pieces(e.text, e.spans):
         if i is None:
             parts.append(escaped(text))
             continue
-        numbers = f"{e.units[i]}: {e.unit_text(i, effects)}"
+        numbers = f"{e.units[i]}: {texts[i]}"
         line, colour = "dashed" if shares[i] < 0 and e.signed else "solid", wash(shares[i], e.signed)
+        if certain is not None and not certain[i]:
+            line, colour = "dotted", wash(float(np.clip(shares[i], -_UNCERTAIN, _UNCERTAIN)), e.signed)
         look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
         parts.append(f'<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
     keys = ((1.0, f"for {label}"), (-1.0, f"against {label}")) if e.signed else ((1.0, "counts much"),)
@@ -33,6 +40,7 @@ def notebook(e: Explanation) -> str:
         for side, words in keys
     )
     meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
+    meaning += "; dotted: not told from zero" if certain is not None and not certain.all() else ""
     decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
     head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_text)}"
     note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)

@@ -179,14 +179,17 @@ def hexadecimal(colour: Colour) -> str:
     return "#" + bytes(_bytes(colour)).hex()
 
 
-def strengths(scores: Floats) -> Floats:
-    """Return scores (n,) as shares of the strongest, in [-1, 1]; zeros where all are zero.
+def strengths(scores: Floats, full: float) -> Floats:
+    """Return the colour strengths of scores (n,) in [-1, 1].
 
-    >>> strengths(np.array([1.0, -4.0])).tolist()
-    [0.25, -1.0]
+    Args:
+        scores: Effects, or other scores (n,).
+        full: The size that has the full colour, such as `Explanation.full_scale`.
+
+    >>> strengths(np.array([1.0, -4.0]), 4.0).tolist(), strengths(np.array([0.0, 0.1]), 1.0).tolist()
+    ([0.25, -1.0], [0.0, 0.1])
     """
-    top = float(np.abs(scores).max(initial=0.0))
-    return np.zeros_like(scores) if top == 0.0 else np.asarray(scores / top)
+    return np.zeros_like(scores) if full == 0.0 else np.asarray(np.clip(scores / full, -1.0, 1.0))
 
 
 def wash(strength: float, signed: bool = True) -> str:

@@ -9,7 +9,9 @@ from rich.text import Text
 
 from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
-from slalom.result import NORMAL_95, Explanation
+from slalom.result import NORMAL_95, Explanation, Flip
+from slalom.result.flip import sentence
+from slalom.result.remarks import no_single_unit
 from slalom.text import printable
 
 
@@ -30,21 +32,26 @@ _NEUTRAL = _hue(LIGHT.neutral, DARK.neutral)
 _FOR_16, _AGAINST_16, _NEUTRAL_16 = _ramp("cyan", "blue"), _ramp("yellow", "red"), _ramp("magenta", "magenta")
 _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
-_LEAST = 0.08  # of the strongest effect: weaker ones stay as they are
+_LEAST = 0.08  # of the full strength: weaker effects stay as they are
+_UNKNOWN = "not determined"
+_REMOVED = "strike"  # the units of a flip, whatever their colour
 
 
-def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
+def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip | str | None = None) -> None:
     """Print an explanation.
+
+    Where no single unit decides, this is said first, and the table is in the order of the Shapley values.
 
     Args:
         e: What is shown.
         screen: Where it is shown.
         top: How many of the strongest units are listed.
         number: Which of several texts it is, for the heading.
+        flip: Units without which the decision is another one, or a line that says why there are none. Default: nothing is said.
     """
     if number:
         screen.rule(f"text {number}", align="left")
-    effect = e.scores("removal")
+    effect, saturated = e.scores("removal"), e.saturated
     column = e.column()
     about = e.target if column is None else e.labels[column]
     kind = e.score_name
@@ -54,25 +61,30 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
     line.append(f"{kind} of {about}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
-    for part in (line, Text(), coloured(e, effect, screen.color_system == "standard"), Text()):
+    text = coloured(e, effect, screen.color_system == "standard")
+    if isinstance(flip, Flip):
+        for i in flip.units:
+            text.stylize(_REMOVED, *e.spans[i].tolist())
+    parts = [line, Text(), text, Text()]
+    found = [Text(no_single_unit(e), "bold")] if saturated else []
+    if flip is not None:
+        found.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
+    for part in (*parts, *found, *([Text()] if found else [])):
         screen.print(part, soft_wrap=wide)
-    screen.print(_table(e, effect, top, screen.width))
-    listed = f"the {top} strongest of {len(e)}; " if len(e) > top else ""
-    within = "; ± is a 95% interval" if e.values_se is not None and not e.additive else ""
-    meaning = f"removal: by how much the {kind} of {about} falls without it"
-    meaning = meaning if e.signed else f"{e.method}: how much it counts, neither for nor against {about}"
-    screen.print(Text(f"{listed}{meaning}{within}", "dim"), soft_wrap=wide)
-    if e.length_effect is not None:
-        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
-        length_note = f"of which due to length alone: {_signed(slope, float(np.abs(effect).max()))} per token"
-        screen.print(Text(length_note, "dim"), soft_wrap=wide)
+    table = _Table(e, effect, top, screen.width)
+    screen.print(table.drawn())
+    for note in _legend(e, table, kind, about):
+        screen.print(Text(note, "dim"), soft_wrap=wide)
     screen.print(Text(quality(e)), soft_wrap=wide)
     for remark in e.remarks:
-        screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+        if not (saturated and remark == no_single_unit(e)):
+            screen.print(Text(f"note: {remark}"), soft_wrap=wide)
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
-    """Return the text with its units coloured by their effect (n,).
+    """Return the text with its units coloured by their effect of removal (n,), on the scale of the decision.
+
+    An effect that is not told from zero has the weakest colour at most.
 
     Args:
         e: The explanation.
@@ -83,47 +95,121 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
     ramps = (_FOR_16, _AGAINST_16) if sixteen else (_FOR, _AGAINST)
     if not e.signed:
         ramps = ((_NEUTRAL_16 if sixteen else _NEUTRAL),) * 2
-    for (start, stop), share in zip(e.spans.tolist(), strengths(effect).tolist(), strict=True):
+    certain = e.certain()
+    for i, share in enumerate(strengths(effect, e.full_scale).tolist()):
+        start, stop = e.spans[i].tolist()
         if abs(share) >= _LEAST and stop > start:
-            line.stylize(ramps[share < 0][min(int(abs(share) * 4), 3)], start, stop)
+            level = min(int(abs(share) * 4), 3) if certain is None or certain[i] else 0
+            line.stylize(ramps[share < 0][level], start, stop)
     return line
 
 
-def _table(e: Explanation, effect: Floats, top: int, width: int) -> Table:
-    """Return the strongest units, in as many columns as there is room for.
+class _Table:
+    """The strongest units, in as many columns as there is room for.
 
     Value and importance are left out where they are not determined separately.
     """
-    chosen = np.argsort(-np.abs(effect), kind="stable")[:top]
-    column = e.column()
-    errors = e.values_se if e.values_se is None or column is None else e.values_se[:, column]
-    values = [_interval(v, None if errors is None else errors[i]) for i, v in enumerate(e.scores("value"))]
-    importance_errors = e.importances_se
-    importances = [
-        _interval(s, None if importance_errors is None else importance_errors[i]) for i, s in enumerate(e.importances)
-    ]
-    longest = float(np.abs(effect).max()) or 1.0
-    styles = [(_FOR if x > 0 else _AGAINST)[0] if e.signed else _NEUTRAL[0] for x in effect]
-    bars = [Text("█" * round(_BAR * abs(x) / longest) or "▏", style) for x, style in zip(effect, styles, strict=True)]
-    name = "token" if e.unit == "type" else e.unit
-    names = [_short(e.units[i], max(width // 3, 12)) for i in chosen]
-    numbers = [_signed(x, longest) if e.signed else _signed(x, longest).removeprefix("+") for x in effect]
-    columns: list[tuple[str, list[str] | list[Text]]] = [("removal" if e.signed else "score", numbers), ("", bars)]
-    if not e.additive:
-        columns += [("value", values), ("importance", importances), ("weight", [f"{w:.1%}" for w in e.weights])]
-    left = width - max(len(name), *map(len, names))
-    for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
-        left -= _GAP + max(len(title), *(len(cells[i]) for i in chosen))
-        if number and left < 0:
-            columns = columns[:number]
-            break
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
-    table.add_column(name, no_wrap=True)
-    for title, _ in columns:
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for i, shown in zip(chosen, names, strict=True):
-        table.add_row(Text(shown), *(cells[i] for _, cells in columns))
-    return table
+
+    def __init__(self, e: Explanation, effect: Floats, top: int, width: int) -> None:
+        self.e, self.effect, self.width = e, effect, width
+        self.by = "shapley" if e.saturated else "removal"
+        self.leading = e.scores("shapley") if e.saturated else effect
+        self.chosen = np.argsort(-np.abs(self.leading), kind="stable")[:top]
+        certain = e.certain()
+        self.uncertain = np.zeros(len(e), dtype=bool) if certain is None else ~certain
+        self.marked = bool(self.uncertain[self.chosen].any())
+        known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
+        self.left_out = [name for name, which in known.items() if which is not None and not which[self.chosen].any()]
+
+    @property
+    def errors(self) -> bool:
+        """Whether a number in the table has an interval."""
+        known = [self.e.removal_se, self.e.shapley_se if self.e.saturated else None]
+        known += [] if self.e.additive else [self.e.values_se, self.e.importances_se]
+        return any(errors is not None for errors in known)
+
+    def drawn(self) -> Table:
+        """Return the table."""
+        e, chosen = self.e, self.chosen
+        name = "token" if e.unit == "type" else e.unit
+        names = [_short(e.units[i], max(self.width // 3, 12)) for i in chosen]
+        columns = self._columns()
+        left = self.width - max(len(name), *map(len, names))
+        for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
+            left -= _GAP + max(len(title), *(len(cell) for cell in cells))
+            if number and left < 0:
+                columns = columns[:number]
+                break
+        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+        table.add_column(name, no_wrap=True)
+        for title, _ in columns:
+            table.add_column(title, justify="right" if title else "left", no_wrap=True)
+        for row, shown in enumerate(names):
+            table.add_row(Text(shown), *(cells[row] for _, cells in columns))
+        return table
+
+    def _columns(self) -> list[tuple[str, list[Text]]]:
+        """Return the columns with the cells of the chosen units; what orders the table comes first, with its bars."""
+        e = self.e
+        longest = float(np.abs(self.leading).max()) or 1.0
+        styles = [(_FOR if x > 0 else _AGAINST)[0] if e.signed else _NEUTRAL[0] for x in self.leading]
+        dim = self.uncertain if self.by == "removal" else np.zeros(len(e), dtype=bool)
+        bars = [
+            Text("█" * round(_BAR * abs(self.leading[i]) / longest) or "▏", f"{styles[i]} dim" if dim[i] else styles[i])
+            for i in self.chosen
+        ]
+        removal = ("removal" if e.signed else "score", self._effects("removal", self.effect))
+        columns = [("Shapley", self._effects("shapley", self.leading))] if self.by == "shapley" else [removal]
+        columns += [("", bars)]
+        columns += [removal] if self.by == "shapley" else []
+        if not e.additive:
+            columns += self._parameters()
+            columns += [("weight", [Text(f"{e.weights[i]:.1%}") for i in self.chosen])]
+        return columns
+
+    def _effects(self, name: str, effect: Floats) -> list[Text]:
+        """Return the cells of removal or Shapley values, with intervals where they are known, and marks of removals."""
+        longest, errors = float(np.abs(effect).max()), self.e.errors(name)
+        cells = []
+        for i in self.chosen:
+            cell = _signed(effect[i], longest)
+            cell = cell if self.e.signed else cell.removeprefix("+")
+            if errors is not None and np.isfinite(errors[i]):
+                cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
+            marks = name == "removal" and self.marked
+            uncertain = marks and self.uncertain[i]
+            cells.append(Text(cell + (" ?" if uncertain else "  " if marks else ""), "dim" if uncertain else ""))
+        return cells
+
+    def _parameters(self) -> list[tuple[str, list[Text]]]:
+        """Return the columns of values and importances; one that the queries determine for no unit is left out."""
+        columns = []
+        for name in ("value", "importance"):
+            if name not in self.left_out:
+                scores, errors, known = self.e.scores(name), self.e.errors(name), self.e.determined(name)
+                known = np.ones(len(self.e), dtype=bool) if known is None else known
+                cells = [_interval(scores[i], None if errors is None else errors[i]) for i in self.chosen]
+                shown = [Text(cell) if known[i] else Text(_UNKNOWN, "dim") for i, cell in zip(self.chosen, cells, strict=True)]
+                columns.append((name, shown))
+        return columns
+
+
+def _legend(e: Explanation, table: _Table, kind: str, about: str) -> list[str]:
+    """Return the lines below the table: what its numbers mean."""
+    n = len(table.chosen)
+    listed = f"the {n} strongest of {len(e)}; " if len(e) > n else ""
+    if not e.signed:
+        return [f"{listed}{e.method}: how much it counts, neither for nor against {about}"]
+    shapley = f"Shapley: its share of the {kind} of {about}, over all parts of the text; " if e.saturated else ""
+    marks = "; ± is a 95% interval" if table.errors else ""
+    marks += "; ? is not told from zero" if table.marked else ""
+    marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
+    lines = [f"{listed}{shapley}removal: by how much the {kind} of {about} falls without it{marks}"]
+    if e.length_effect is not None:
+        column = e.column()
+        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
+        lines.append(f"of which due to length alone: {_signed(slope, float(np.abs(table.effect).max()))} per token")
+    return lines
 
 
 def _interval(centre: float, error: float | None) -> str:
@@ -131,8 +217,10 @@ def _interval(centre: float, error: float | None) -> str:
 
 
 def _signed(number: float, beside: float) -> str:
-    """Write an effect with three decimals, or three digits where all effects are tiny."""
-    return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+    """Write an effect with three decimals, or as many as give the strongest of them three digits."""
+    if not 1e-5 <= beside < 0.05:
+        return f"{number:+.3f}" if beside >= 0.05 else f"{number:+.2e}"
+    return f"{number:+.{2 - int(np.floor(np.log10(beside)))}f}"
 
 
 def _short(name: str, most: int) -> str:

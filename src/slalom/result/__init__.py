@@ -3,6 +3,7 @@
 from slalom.result.collection import Explanations, Failure, load, restored
 from slalom.result.explanation import SCORES, Explanation, Pair
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
+from slalom.result.flip import Flip
 from slalom.result.plain import NORMAL_95, presence, versions
 from slalom.result.spread import Spread, spread_of
 
@@ -13,6 +14,7 @@ __all__ = [
     "Explanations",
     "Failure",
     "Fidelity",
+    "Flip",
     "HeldOut",
     "Pair",
     "Quality",

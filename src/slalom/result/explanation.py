@@ -4,7 +4,7 @@ Arrays are aligned: entry i of values, importances, linear, removal, ... belongs
 spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple, cast, final
@@ -19,9 +19,11 @@ from slalom.models import class_index
 from slalom.result.codec import decode, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
+from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
-from slalom.result.plain import number, presence
+from slalom.result.plain import NORMAL_95, number, presence
 from slalom.result.remarks import remarks
+from slalom.result.scale import determined, full_effect, saturated
 from slalom.result.spread import Spread
 from slalom.text import KINDS, units
 from slalom.views import view
@@ -260,6 +262,82 @@ class Explanation(Document):
         return self.surrogate.additive
 
     @property
+    def full_scale(self) -> float:
+        """The effect of removal that has the full colour, for the class that the model gives the text: `full_effect()`."""
+        return self.full_effect()
+
+    def full_effect(self, name: str = "removal", target: int | str | None = None) -> float:
+        """Return the size of a score that has the full colour in every picture.
+
+        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision; 0.1
+        where the scale is log odds. That distance is how far the score is from 0 (for one of several classes: from where
+        another one becomes more probable), where all classes are explained how far the class is from the best other one, and
+        for an output without a decision how far it is from that of the empty text. Other scores have the full colour at the
+        strongest (Shapley values of log odds: at 0.1 or more).
+
+        Args:
+            name: As in `scores`.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        return full_effect(self, name, target)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether no single unit decides: every removal changes less than 5% of the distance to another decision.
+
+        Removals say little then; Shapley values and `flip` say more. Where all classes are explained it is the lead of the
+        class over the best other one that changes.
+        """
+        return saturated(self)
+
+    def determined(self, name: str = "value", target: int | str | None = None) -> NDArray[np.bool_] | None:
+        """Return which values or importances the queries determine.
+
+        A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+        differ (standard deviation, weighted by attention). An importance is not determined where its interval reaches further
+        than all importances lie apart.
+
+        Args:
+            name: "value" or "importance".
+            target: As in `column`.
+
+        Returns:
+            (n,); None where the method has no standard errors.
+
+        Raises:
+            InputError: There is no such class, or the name is another one.
+        """
+        if name not in ("value", "importance"):
+            raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
+        return determined(self, name, target)
+
+    def flip(self, threshold: float | None = None) -> Flip | None:
+        """Return a smallest set of units without which the predicted decision is another one.
+
+        The model is not asked; `Explainer.flip` does so.
+
+        Args:
+            threshold: Score that separates two decisions. Default: where the label changes. Models that give a number and no
+                label need one.
+
+        Returns:
+            The set; None where no set of units changes the predicted decision.
+
+        Raises:
+            InputError: The scores have no sign, or there is no threshold.
+
+        Example:
+            >>> import slalom
+            >>> e = slalom.Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")("Stop! Now!")
+            >>> e.flip().units
+            (1, 3)
+        """
+        return propose(self, threshold)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers, in plain sentences."""
         return tuple(remarks(self))
@@ -469,8 +547,9 @@ class Explanation(Document):
             f" {self.queries} queries, {self.seconds:.2g} s",
             f"fidelity: {self.fidelity_text}",
         ]
-        effect = self.removal
-        lines += [f"  {self.units[i]!r}: {self.unit_text(i, effect)}" for i in self.strongest(5)]
+        strongest = self.strongest(5)
+        texts = self.unit_texts(strongest)
+        lines += [f"  {self.units[i]!r}: {text}" for i, text in zip(strongest, texts, strict=True)]
         return "\n".join([*lines, *self.remarks])
 
     @property
@@ -482,15 +561,29 @@ class Explanation(Document):
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
         return str(self.fidelity)
 
-    def unit_text(self, i: int, effect: Floats) -> str:
-        """Return the numbers of a unit as text; value and importance only where they are determined.
+    def unit_texts(self, chosen: Iterable[int] | None = None) -> list[str]:
+        """Return the numbers of units as text, with 95% intervals where they are known.
+
+        Value and importance are left out where they are not told apart.
 
         Args:
-            i: Index of the unit.
-            effect: `removal`, which is not computed again for every unit.
+            chosen: Indices of units. Default: all.
         """
-        text = f"removal {number(effect[i])}" if self.signed else f"strength {number(np.abs(effect[i])).replace('+', '')}"
-        return text if self.additive else f"{text}, value {number(self.values[i])}, importance {self.importances[i]:+.2f}"
+        effect, certain = self.removal, self.certain()
+        known, loud = (None, None) if self.additive else (self.determined("value"), self.determined("importance"))
+        texts = []
+        for i in range(len(self)) if chosen is None else chosen:
+            if not self.signed:
+                text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
+            else:
+                text = f"removal {_with_error(effect[i], self.removal_se, i)}"
+                text += "" if certain is None or certain[i] else " (not told from zero)"
+            if not self.additive:
+                value = _with_error(self.values[i], self.values_se, i) if known is None or known[i] else "not determined"
+                importance = _with_error(self.importances[i], self.importances_se, i)
+                text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
+            texts.append(text)
+        return texts
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
@@ -532,6 +625,13 @@ class Explanation(Document):
             MissingExtra: pandas is not installed.
         """
         return frame(columns(self))
+
+
+def _with_error(score: float | Floats, errors: Floats | None, i: int) -> str:
+    """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
+    if errors is None or np.ndim(score) or not np.isfinite(errors[i]):
+        return number(score)
+    return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"
 
 
 def _normal_quantile(level: float) -> float:

@@ -1,12 +1,14 @@
 """Remarks: what a reader must know before using the numbers of an explanation.
 
-Tokens that were cut, a diagnosis, scores without a sign, units that do not compete, predictions worse than the mean answer.
+Tokens that were cut, a diagnosis, scores without a sign, texts without a deciding unit, units that do not compete, predictions
+worse than the mean answer.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from slalom.result.fidelity import NEGLIGIBLE
+from slalom.result.scale import strongest_change
 
 
 def remarks(e: Any) -> Iterator[str]:
@@ -21,6 +23,8 @@ def remarks(e: Any) -> Iterator[str]:
             f"The scores of {e.method} have no sign: they tell how much a unit counts, not for or against what."
             " They predict nothing."
         )
+    if e.saturated:
+        yield no_single_unit(e)
     if e.additive and not e.diagnosis and e.background is not None:
         share = 1.0 - float(e.weights.sum())
         yield (
@@ -34,3 +38,14 @@ def remarks(e: Any) -> Iterator[str]:
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if steady:
         yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."
+
+
+def no_single_unit(e: Any) -> str:
+    """Return the remark on an Explanation that is saturated."""
+    change, distance = strongest_change(e)
+    unit = "token" if e.unit == "type" else e.unit
+    if e.values.ndim == 2:
+        what = f"the lead of {e.labels[e.leading]} over the next class by at most {change:.3g} of {distance:.2f}"
+    else:
+        what = f"the {e.score_name} of {e.target} by at most {change:.3g} of {e.score:+.2f}"
+    return f"No single {unit} decides: removing any one changes {what}."

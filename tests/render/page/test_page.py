@@ -13,6 +13,7 @@ import pytest
 
 from slalom import Explanations
 from slalom.core import Slalom
+from slalom.core.kinds import from_dict
 from slalom.errors import InputError
 from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key

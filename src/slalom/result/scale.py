@@ -1,0 +1,143 @@
+"""How strong the effects of a text are beside what its decision would take: one scale for all colours, and what is known.
+
+    full = max(max_i |effect_i|, SHARE * distance, FLOOR)
+
+distance is how far the score is from another decision. Colours that only depended on the strongest effect would show deciding
+words in every text, also where the model would decide the same without any one of them. FLOOR holds for log odds only; other
+scales have no natural size.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.result.plain import NORMAL_95
+
+SHARE = 0.2  # of the distance: an effect of this size has the full colour
+FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
+SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
+
+
+def exclusive(e: Any) -> bool:
+    """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell.
+
+    Args:
+        e: The Explanation.
+    """
+    return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
+
+
+def threshold(e: Any) -> float | None:
+    """Return the score at which the decision of an Explanation of one target changes; None where the score decides nothing.
+
+    It is 0 for two classes and for independent labels. One of several exclusive classes is the most probable one when its odds
+    exceed the share r that the strongest other class has among the others; where they keep their proportions, that is at log r.
+
+    Args:
+        e: The Explanation.
+    """
+    if e.scale == "output":
+        return None
+    p = e.probabilities
+    if p is None or len(p) < 3 or e.target not in e.labels or not exclusive(e):
+        return 0.0
+    others = np.delete(p, e.labels.index(e.target))
+    return float(np.log(others.max() / others.sum())) if others.max() > 0.0 else 0.0
+
+
+def lead(scores: Floats, column: int) -> Floats:
+    """Return by how much the score of one class exceeds the highest of the others.
+
+    Args:
+        scores: (m, n_classes).
+        column: The class.
+
+    Returns:
+        (m,), negative where another class is ahead.
+    """
+    return np.asarray(scores[:, column] - np.delete(scores, column, axis=1).max(axis=1))
+
+
+def distance(e: Any, column: int | None) -> float:
+    """Return how far the score of an Explanation is from another decision; for an output without one, from that of no text.
+
+    Args:
+        e: The Explanation.
+        column: The class, where all are explained.
+    """
+    if column is not None:
+        return abs(float(lead(np.asarray(e.score)[None], column)[0]))
+    level = threshold(e)
+    return abs(float(e.score) - (float(e.base) if level is None else level))
+
+
+def full_effect(e: Any, name: str, target: int | str | None) -> float:
+    """Return the size of a score that has the full colour; 0 where all scores are 0 and nothing else sets a size.
+
+    Removal and gradient are measured by the distance to another decision. Shapley values share out the whole score, so that the
+    strongest has the full colour, as have values, importances and linear scores, which are no changes of the score.
+
+    Args:
+        e: The Explanation.
+        name: Name of the score.
+        target: The class, where all are explained.
+    """
+    strongest = float(np.abs(e.scores(name, target)).max(initial=0.0))
+    if not e.signed or name not in ("removal", "gradient", "shapley"):
+        return strongest
+    floor = FLOOR if e.scale == "log odds" else 0.0
+    return max(strongest, floor, 0.0 if name == "shapley" else SHARE * distance(e, e.column(target)))
+
+
+def strongest_change(e: Any) -> tuple[float, float]:
+    """Return the largest change of the distance to another decision by one removal, and the distance.
+
+    Args:
+        e: The Explanation.
+    """
+    column, effects = e.column(), e.removal
+    if column is not None:
+        whole = e.predict(np.ones(len(e.units)))
+        effects = lead(whole[None], column) - lead(whole - effects, column)
+    return float(np.abs(effects).max(initial=0.0)), distance(e, column)
+
+
+def saturated(e: Any) -> bool:
+    """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance.
+
+    Args:
+        e: The Explanation.
+    """
+    if not e.signed:
+        return False
+    change, needed = strongest_change(e)
+    return change < SATURATED * needed
+
+
+def determined(e: Any, name: str, target: int | str | None) -> NDArray[np.bool_] | None:
+    """Return which values or importances of an Explanation the queries determine; None without standard errors.
+
+    A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+    differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
+    interval reaches further than all importances lie apart.
+
+    Args:
+        e: The Explanation.
+        name: "value" or "importance".
+        target: The class, where all are explained.
+    """
+    errors = e.errors(name, target)
+    if errors is None:
+        return None
+    half, centre = NORMAL_95 * errors, e.scores(name, target)
+    if name == "importance":
+        return np.asarray(half <= np.ptp(centre))
+    values, shares = centre, e.weights
+    if e.background is not None:
+        level = np.atleast_1d(e.background.value)[e.column(target) or 0]
+        values, shares = np.append(values, level), np.append(shares, max(1.0 - float(shares.sum()), 0.0))
+    shares = shares / (float(shares.sum()) or 1.0)
+    spread = float(np.sqrt(shares @ (values - shares @ values) ** 2))
+    return np.asarray((half <= spread) | (half < np.abs(centre)))

@@ -1,0 +1,155 @@
+"""The scale of all colours, texts in which no single unit decides, and numbers that the queries do not determine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.core import Slalom
+from slalom.errors import InputError
+from tests.factories import explained, explanation, in_order, random_explanation, three_classes
+
+
+def test_the_full_colour_is_that_of_the_strongest_effect_in_a_usual_text():
+    e = explanation("good bad so", [2.0, -1.0, 0.01])
+    assert e.full_scale == pytest.approx(2.0)
+    assert not e.saturated
+    assert e.remarks == ()
+
+
+def test_the_full_colour_is_a_fifth_of_the_score_where_effects_are_weaker():
+    e = explanation("good bad so", [0.003, -0.001, 0.0], score=-5.4)
+    assert e.full_scale == pytest.approx(5.4 / 5)
+    assert e.full_effect("gradient") == pytest.approx(5.4 / 5)
+    assert e.full_effect("shapley") == pytest.approx(0.1)  # they share out the score: only the floor
+    assert e.full_effect("value") == pytest.approx(0.003)  # no change of the score
+    assert e.saturated
+    assert e.remarks == ("No single word decides: removing any one changes the log odds of yes by at most 0.003 of -5.40.",)
+
+
+def test_tiny_effects_on_an_undecided_text_are_pale():
+    e = explanation("good bad", [0.02, -0.01])
+    assert e.full_scale == pytest.approx(0.1)
+    assert replace(e, scale="decision value").full_scale == pytest.approx(0.02)  # no natural size
+    assert explanation("good bad", [0.0, 0.0], scale="decision value").full_scale == 0.0
+
+
+@pytest.mark.parametrize(("strongest", "saturated"), [(0.0499, True), (0.0501, False)])
+def test_saturated_is_below_a_twentieth_of_the_score(strongest, saturated):
+    e = explanation("a b", [strongest, 0.01], score=1.0)
+    assert e.saturated is saturated
+    assert bool(e.remarks) is saturated
+
+
+def test_an_output_without_a_decision_is_measured_by_the_empty_text():
+    e = explanation("a b c", [0.3, -0.1, 0.1], base=7.0, scale="output", labels=("stars",))
+    assert (e.score, e.base) == (pytest.approx(7.3), 7.0)
+    assert e.full_scale == pytest.approx(0.3)
+    assert not e.saturated
+    many = explanation(" ".join("w" * (i + 1) for i in range(40)), [0.1] * 40, base=-2.0, scale="output", labels=("stars",))
+    assert many.full_scale == pytest.approx(0.2 * 4.0)
+    assert many.saturated
+
+
+def test_one_of_three_classes_is_measured_by_where_another_becomes_more_probable():
+    p = np.array([0.6, 0.3, 0.1])
+    e = explanation("a b", [0.01, 0.0], score=np.log(0.6 / 0.4), labels=("r", "g", "b"), target="r", probabilities=p)
+    # The others keep their proportions: r is overtaken where p_r = (1 - p_r) 3 / 4.
+    assert e.full_scale == pytest.approx(0.2 * (np.log(1.5) - np.log(0.75)))
+    independent = replace(e, probabilities=np.array([0.6, 0.9, 0.9]))
+    assert independent.full_scale == pytest.approx(max(0.1, 0.2 * np.log(1.5)))
+
+
+def test_all_classes_are_measured_by_their_distance_to_the_best_other():
+    e = three_classes()
+    for c, label in enumerate(e.labels):
+        others = np.delete(e.score, c)
+        expected = max(np.abs(e.removal[:, c]).max(), 0.2 * abs(e.score[c] - others.max()), 0.1)
+        assert e.full_effect(target=label) == pytest.approx(expected)
+    assert e.full_scale == e.full_effect(target="b")
+
+
+def test_all_classes_are_saturated_by_the_lead_of_the_first():
+    # The unit does not move class 0, but makes class 1 win over class 0: it decides.
+    effects = np.array([[0.0, -3.0, 3.0], [0.0, 0.0, 0.0]])
+    e = explanation("a b", effects, score=np.array([2.0, -1.0, -1.0]), labels=("x", "y", "z"))
+    assert not e.saturated
+    small = explanation("a b", effects / 1000, score=np.array([2.0, -1.0, -1.0]), labels=("x", "y", "z"))
+    assert small.saturated
+    assert small.remarks[0] == (
+        "No single word decides: removing any one changes the lead of x over the next class by at most 0.003 of 3.00."
+    )
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_saturation_is_what_removals_predict(classes):
+    found = set()
+    for seed in range(40):
+        e = random_explanation(30, classes=classes, lengths=True, seed=seed)
+        whole, without = e.predict(np.ones(30)), e.predict(1 - np.eye(30))
+        if classes is None:
+            margins, margin, needed = without, whole, abs(e.score)
+        else:
+            lead = e.leading
+            margins = without[:, lead] - np.delete(without, lead, axis=1).max(axis=1)
+            margin = whole[lead] - np.delete(whole, lead).max()
+            needed = abs(e.score[lead] - np.delete(e.score, lead).max())
+        expected = bool(np.abs(margins - margin).max() < 0.05 * needed)
+        assert e.saturated is expected
+        found.add(expected)
+    assert False in found
+
+
+def test_scores_without_a_sign_are_measured_by_the_strongest():
+    e = replace(explanation("a b", [0.003, 0.001], score=5.0), signed=False, method="attention")
+    assert e.full_scale == pytest.approx(0.003)
+    assert not e.saturated
+
+
+def test_labels_that_are_numbers_are_no_columns():
+    e = three_classes()
+    shuffled = replace(e, labels=("2", "0", "1"))
+    assert shuffled.full_effect(target="0") == e.full_effect(target="g")
+    assert shuffled.full_scale == e.full_scale
+
+
+def test_a_value_is_determined_where_its_sign_is_or_it_is_known_within_the_spread():
+    # Weights 1/2, 1/4, 1/4; mean 1; the standard deviation is sqrt(0.5 * 1 + 0.25 * 9 + 0.25 * 1) = sqrt(3).
+    e = in_order(["a", "b", "c"], [0.0, 4.0, 0.0], np.log([2.0, 1.0, 1.0]))
+    half = 1.96
+    for se, expected in (
+        ([1.7, 2.0, 1.8], [True, True, False]),
+        ([1.7, 4.1, 100.0], [True, False, False]),
+        ([0.0, 0.0, 0.0], [True, True, True]),
+    ):
+        known = replace(e, values_se=np.array(se) / half).determined()
+        assert known.tolist() == expected
+    assert replace(e, values_se=None).determined() is None
+
+
+def test_the_background_is_part_of_the_spread():
+    surrogate = Slalom([0.0, 0.0], [0.0, 0.0], background=(6.0, 0.0))
+    e = explained(surrogate, "a b", [(0, 1), (2, 3)], values_se=np.array([2.8, 2.9]) / 1.96)
+    assert e.determined().tolist() == [True, False]  # the standard deviation of 0, 0, 6 is sqrt(8) = 2.83
+
+
+def test_an_importance_is_determined_within_the_range_of_all():
+    e = replace(in_order(["a", "b"], [1.0, 2.0], [1.0, -1.0]), importances_se=np.array([1.99, 2.01]) / 1.96)
+    assert e.determined("importance").tolist() == [True, False]
+    with pytest.raises(InputError, match=r"determined takes 'value' or 'importance'; got 'removal'; certain\(\)"):
+        e.determined("removal")
+
+
+def test_a_long_review_is_saturated_and_a_sentence_is_not():
+    explainer = slalom.Explainer(queries=200, progress=False)
+    sentence = explainer("A wonderful, moving film.")
+    assert not sentence.saturated
+    assert sentence.full_scale == pytest.approx(np.abs(sentence.removal).max())
+    praise = explainer("A wonderful, moving film. A great cast, superb music, and a brilliant, touching end. " * 3)
+    assert praise.saturated
+    assert np.abs(praise.removal).max() < 0.05 * abs(praise.score)
+    assert praise.full_scale == pytest.approx(0.2 * abs(praise.score))
+    # The model agrees: no single token comes near to changing its decision.
+    asked = explainer.ask(praise, 1 - np.eye(len(praise)))
+    assert np.abs(asked - praise.score).max() < 0.1 * abs(praise.score)
