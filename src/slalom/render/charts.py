@@ -73,27 +73,9 @@ def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
 
 
 def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
-    """Return which units (n,) have a value and an importance that the queries determine; all where nothing is known about it.
-
-    A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
-    differ (their standard deviation, weighted by attention, the background included), an importance where its interval reaches
-    further than all importances lie apart.
-    """
-    determined = np.ones(len(e), dtype=bool)
-    half = half_width(e, "value", column)
-    if half is not None:
-        values = level = e.scores("value", column)
-        shares = e.weights
-        if e.background is not None:
-            level = np.append(values, np.atleast_1d(e.background.value)[column or 0])
-            shares = np.append(shares, max(1.0 - float(shares.sum()), 0.0))
-        shares = shares / (float(shares.sum()) or 1.0)
-        apart = float(np.sqrt(shares @ (level - shares @ level) ** 2))
-        determined &= (half <= apart) | (half < np.abs(values))
-    half = half_width(e, "importance", column)
-    if half is not None:
-        determined &= half <= np.ptp(e.importances)
-    return determined
+    """Return which units (n,) have a value and an importance that the queries determine; all where nothing is known of it."""
+    known = (e.determined(name, _label(e, column)) for name in ("value", "importance"))
+    return np.asarray(np.all([np.ones(len(e), dtype=bool), *(part for part in known if part is not None)], axis=0))
 
 
 def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
@@ -104,21 +86,24 @@ def half_width(e: Explanation, name: str, column: int | None = None) -> Floats |
         name: Of the score.
         column: The class, where all are explained.
     """
-    errors = e.errors(name, column)
+    errors = e.errors(name, _label(e, column))
     return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
 
 
 def full_effect(e: Explanation, name: str, column: int | None = None) -> float:
-    """Return the size of a score that has the full colour: `Explanation.full_effect` where there is one, else the strongest.
+    """Return the size of a score that has the full colour, `Explanation.full_effect`.
 
     Args:
         e: The explanation.
         name: Of the score.
         column: The class, where all are explained.
     """
-    scale = getattr(e, "full_effect", None)
-    strongest = float(np.abs(e.scores(name, column)).max(initial=0.0))
-    return strongest if scale is None else float(scale(name, column))
+    return e.full_effect(name, _label(e, column))
+
+
+def _label(e: Explanation, column: int | None) -> str | None:
+    """Return the label of a column: an index could be read as a label where labels are numbers."""
+    return None if column is None else e.labels[column]
 
 
 def known_part(numbers: Floats, half: Floats | None) -> Floats:
