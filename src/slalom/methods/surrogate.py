@@ -14,7 +14,7 @@ import numpy as np
 from slalom.core import Alternating, Fitter, Joint, Linear, Sgd, fit, fit_lengths
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
-from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, Units
+from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, Units
 
 
 @final
@@ -47,6 +47,16 @@ class SurrogateMethod(Method):
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
+
+    def extend(
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+    ) -> QueryPlan:
+        """Return the plan with further queries of the sampler."""
+        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
+
+    def rounds(self, budget: int) -> tuple[int, ...]:
+        """Return the rounds of the sampler."""
+        return self.sampler.rounds(budget)
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""

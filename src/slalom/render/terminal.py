@@ -67,6 +67,8 @@ def show(e: Explanation, screen: Console, top: int, number: str = "") -> None:
         length_note = f"of which due to length alone: {_signed(slope, float(np.abs(effect).max()))} per token"
         screen.print(Text(length_note, "dim"), soft_wrap=wide)
     screen.print(Text(quality(e)), soft_wrap=wide)
+    if e.stopped:
+        screen.print(Text(f"stopped: {e.stopped}", "dim"), soft_wrap=wide)
     for remark in e.remarks:
         screen.print(Text(f"note: {remark}"), soft_wrap=wide)
 

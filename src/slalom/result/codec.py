@@ -109,6 +109,7 @@ FIELDS = (
     Row("versions", dict, fact=("Versions", _versions)),
     Row("signed"),
     Row("merged_from"),
+    Row("stopped", fact=("Stopped", lambda reason: reason or "after the given number of queries")),
 )
 
 
