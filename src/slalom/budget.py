@@ -94,30 +94,36 @@ class Goal:
         """
         if before is not None and after.queries == before.queries:
             return "no other query is left"
-        if self.tolerance is not None and (within := half_width(after)) is not None:
-            narrow = f"the 95% intervals of the strongest units are within ±{within:.2g}, the tolerance is {self.tolerance:g}"
-            return narrow if within <= self.tolerance else ""
-        if not after.fidelity.known:
-            return "no query is left to test it" if after.signed else "scores without a sign cannot be tested"
-        return self._small(after) or ("" if before is None or falls(before, after) else "the held-out error no longer falls")
-
-    def _small(self, e: Explanation) -> str:
-        """Return that the held-out error is as small as it needs to be; empty where it is not."""
-        near = e.fidelity.near
-        if self.tolerance is not None and near is not None and (error := near.mse**0.5) <= self.tolerance:
-            return (
-                f"the held-out error near the text is {error:.2g}, the tolerance is {self.tolerance:g}"
-                f" ({e.method} has no standard errors)"
-            )
-        negligible = all(q.r2 is None or q.r2 > 1.0 - _NEGLIGIBLE for q, _ in e.fidelity.known)
-        return "the held-out error is negligible" if negligible else ""
+        if self.tolerance is not None and (distance := self._distance(after)) is not None and distance <= self.tolerance:
+            return self._compared(after)
+        if self.tolerance is not None and after.removal_se is not None:
+            return ""
+        if untestable := _untestable(after):
+            return untestable
+        if before is None or falls(before, after):
+            return ""
+        return _joined("the held-out error no longer falls", self._compared(after))
 
     def exhausted(self, after: Explanation) -> str:
         """Return that max_queries has ended the rounds, and how far the tolerance is."""
-        within = half_width(after)
-        if self.tolerance is None or within is None:
-            return f"max_queries, {self.most}, is reached"
-        return f"max_queries, {self.most}, is reached; the 95% intervals of the strongest units are within ±{within:.2g}"
+        return _joined(f"max_queries, {self.most}, is reached", self._compared(after))
+
+    @staticmethod
+    def _distance(e: Explanation) -> float | None:
+        """Return what the tolerance is compared with: the width of intervals, or else the held-out error near the text."""
+        if e.removal_se is not None:
+            return half_width(e)
+        return None if e.fidelity.near is None else e.fidelity.near.mse**0.5
+
+    def _compared(self, e: Explanation) -> str:
+        """Return that number in words, beside the tolerance; empty where there is none."""
+        distance = self._distance(e)
+        if self.tolerance is None or distance is None:
+            return ""
+        beside = f"{distance:.2g}, the tolerance is {self.tolerance:g}"
+        if e.removal_se is None:
+            return f"the held-out error near the text is {beside} ({e.method} has no standard errors)"
+        return f"the 95% intervals of the strongest units are within ±{beside}"
 
 
 def half_width(e: Explanation) -> float | None:
@@ -174,6 +180,18 @@ def _squares(e: Explanation, keep: NDArray[np.bool_], scores: Floats, near: NDAr
     whole = e.predict(np.ones(len(e), dtype=bool)) - e.score
     error[near] -= whole
     return np.asarray(error**2 if error.ndim == 1 else (error**2).sum(axis=1))
+
+
+def _untestable(e: Explanation) -> str:
+    """Return why held-out queries say nothing more: there are none, or the error is negligible; empty where they do."""
+    if not e.fidelity.known:
+        return "no query is left to test it" if e.signed else "scores without a sign cannot be tested"
+    negligible = all(q.r2 is None or q.r2 > 1.0 - _NEGLIGIBLE for q, _ in e.fidelity.known)
+    return "the held-out error is negligible" if negligible else ""
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _is_number(part: object) -> bool:

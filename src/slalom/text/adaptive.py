@@ -73,6 +73,8 @@ class Adaptive(Sampler):
     ) -> QueryPlan:
         """Return the plan with the rows of the pool that tell most; further rows of the base where no posterior is finite."""
         needed = budget - len(plan.keep)
+        if needed <= 0:
+            return plan
         wide = self.base.extend(plan, types, len(plan.keep) + self.pool * needed, rng, empty, answered)
         pool = wide.keep[len(plan.keep) :]
         if len(pool) > needed:
@@ -147,11 +149,8 @@ def _counts(keep: Keep, types: NDArray[np.int64]) -> Floats:
 
 
 def _one_score(scores: Floats) -> Floats:
-    """Return scores (m,); of several classes, those along the direction in which they vary most."""
+    """Return scores (m,) of a size about one; of several classes, along the direction in which they vary most."""
+    scores = scores / max(float(np.abs(scores).max()), np.finfo(np.float64).tiny)
     if scores.ndim == 1:
         return scores
-    centred = scores - scores.mean(axis=0)
-    scale = float(np.abs(centred).max())
-    if scale == 0.0:
-        return np.asarray(centred[:, 0])
-    return np.asarray(centred @ np.linalg.svd(centred / scale, full_matrices=False)[2][0])
+    return np.asarray(scores @ np.linalg.svd(scores - scores.mean(axis=0), full_matrices=False)[2][0])
