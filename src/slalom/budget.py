@@ -23,10 +23,11 @@ from slalom.result import NORMAL_95, Explanation
 
 AUTO = "auto"
 MAX_QUERIES = 5000  # by default; `joint` and `local` hardly get better beyond it (docs/how-to/choose-a-budget.md)
-CHECK = 100  # held-out queries by default: fewer do not show a gain of 5%
+CHECK = 100  # held-out queries by default: fewer do not show a gain of 10%
 _FIRST = 100
 _GROWTH = 2
-_GAIN = 0.05  # a round that lowers the error by less than this is the last
+_GAIN = 0.1  # a round that doubles the queries and lowers the error by less than this is the last
+_ROUNDS = 3  # before the error may be said to fall no longer: one comparison alone is wrong too often
 _NEGLIGIBLE = 1e-3  # a share of the variance that is not worth another round
 _STRONGEST = 10  # units whose intervals must be within the tolerance
 
@@ -85,12 +86,13 @@ class Goal:
         """
         return min(_GROWTH * budget, self.most - asked)
 
-    def reached(self, before: Explanation | None, after: Explanation) -> str:
+    def reached(self, before: Explanation | None, after: Explanation, rounds: int) -> str:
         """Return why the last round was enough, in words; empty where another one is worth it.
 
         Args:
             before: The explanation of the round before the last; None after the first one.
             after: That of the last round.
+            rounds: Number of rounds so far.
         """
         if before is not None and after.queries == before.queries:
             return "no other query is left"
@@ -100,7 +102,7 @@ class Goal:
             return ""
         if untestable := _untestable(after):
             return untestable
-        if before is None or falls(before, after):
+        if before is None or rounds < _ROUNDS or falls(before, after):
             return ""
         return _joined("the held-out error no longer falls", self._compared(after))
 

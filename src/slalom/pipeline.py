@@ -401,7 +401,7 @@ class Pipeline:
         goal = options.goal
         if goal is None:
             return after
-        reason = goal.reached(before, after)
+        reason = goal.reached(before, after, run.rounds)
         if not reason:
             budget = goal.after(run.task.budget, run.further.asked)
             if budget > run.task.budget:

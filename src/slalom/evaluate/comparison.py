@@ -207,7 +207,7 @@ def _budgets(queries: Any) -> list[int | Literal["auto"]]:
     single = isinstance(queries, (int, np.integer)) or queries == AUTO
     budgets: list[int | Literal["auto"]] = [
         "auto" if budget == AUTO else whole_number("queries", budget, 2)
-        for budget in ([queries] if single else _listed("queries", queries, "500, 'auto'"))
+        for budget in ([queries] if single else _listed("queries", queries, "500"))
     ]
     if not budgets:
         raise InputError("queries must have at least one budget, such as [500]; got none")
