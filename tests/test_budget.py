@@ -15,6 +15,8 @@ from slalom.budget import Goal, falls, gain, half_width, squared_errors
 from slalom.core import Additive, Joint, fit
 from slalom.errors import InputError, ModelError
 from slalom.methods import BlackBoxMethod, Method, MethodResult
+from slalom.models import engine
+from slalom.render.page.content import content
 from slalom.result import Explanation, HeldOut, Quality
 from slalom.text import Adaptive, Deletions, Scales
 from slalom.theory.oracle import Oracle
@@ -420,16 +422,28 @@ def test_options_of_a_call_replace_those_of_the_explainer():
     assert not explainer.pipeline.matches(fixed, explainer.options)
 
 
-def test_the_reason_is_saved_shown_and_optional(tmp_path):
+def test_the_reason_is_saved_shown_and_optional():
     e = adder(EFFECTS, queries="auto")(TEXT)
     again = Explanation.from_dict(json.loads(json.dumps(e.to_dict())))
     assert again.stopped == e.stopped
     assert dict(again.settings) == dict(e.settings)
     assert f"stopped: {e.stopped}" in repr(e)
     assert e.stopped in e.to_html()
+    assert ["Stopped", e.stopped] in [list(fact) for fact in content(e)["facts"]]
+    assert "Stopped" not in dict(content(replace(e, stopped=""))["facts"])
     old = e.to_dict()
     del old["stopped"]
     assert Explanation.from_dict(old).stopped == ""
+
+
+def test_the_progress_bar_names_the_round(monkeypatch, capsys):
+    monkeypatch.setattr(engine, "_PROGRESS_DELAY", 0)
+    explainer = Explainer(Counted(noise=4.0), output="log_odds", progress=True)
+    explainer(TEXT, method=RidgeErrors(), tolerance=1e-9, max_queries=300)
+    shown = capsys.readouterr().err
+    assert [f"asking, round {number}" in shown for number in (1, 2, 3, 4)] == [True, True, True, False]
+    explainer(TEXT, queries=50)
+    assert "round" not in capsys.readouterr().err
 
 
 def test_first_and_next_budgets():
