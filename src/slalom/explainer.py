@@ -28,7 +28,9 @@ class CallOptions(TypedDict, total=False):
     Attributes:
         method: Name of a method, or a Method.
         unit: "token", "type", "word" or "sentence"; None: the method's default.
-        queries: Query budget per text; None: five per unit, between 200 and 1000.
+        queries: Query budget per text, or "auto"; None: five per unit, between 200 and 1000.
+        tolerance: Goal of queries="auto".
+        max_queries: Limit of queries="auto"; None: 5000.
         check: Number of held-out queries; None: a tenth of the budget, at least 20.
         target: Label or index of a class, or "all"; None: class 1 of two, else the predicted class.
         seed: Seed of the queries and the fit; None: a random one.
@@ -38,7 +40,9 @@ class CallOptions(TypedDict, total=False):
 
     method: str | Method
     unit: str | None
-    queries: int | None
+    queries: int | Literal["auto"] | None
+    tolerance: float | None
+    max_queries: int | None
     check: int | None
     target: Target
     seed: int | None
@@ -81,9 +85,13 @@ class Explainer:
         tokenizer: The tokenizer of a Hugging Face classifier.
         method: Name of a method (`slalom.methods()` lists them), or a Method.
         unit: "token", "type" (equal tokens share their parameters), "word" or "sentence". Default: the method's.
-        queries: Budget of model queries per text. Default: five per unit, between 200 and 1000.
-        check: Number of held-out queries that test the explanation. Default: a tenth of the budget, at least 20 and at most
-            100 (20 for methods that need few queries).
+        queries: Budget of model queries per text, or "auto": rounds of queries, each doubling the budget, until the error on
+            held-out queries no longer falls. Default: five per unit, between 200 and 1000.
+        tolerance: Another goal of "auto", which it implies: rounds until the 95% intervals of `removal` of the ten strongest
+            units are within plus and minus this number, in units of the score (log odds).
+        max_queries: Largest budget of "auto". Default: 5000.
+        check: Number of held-out queries that test the explanation, besides the budget. Default: a tenth of the budget, at
+            least 20 and at most 100 (20 for methods that need few queries); 100 for "auto".
         target: The class to explain, by label or index, or "all" for every class. Labels take precedence: of the classes -1
             and 1 the target 1 is the second. Default: class 1 of two, else the class that the model predicts.
         seed: Seed of the queries and the fit. None draws one, which the explanation records.
@@ -116,7 +124,9 @@ class Explainer:
         *,
         method: str | Method = "joint",
         unit: str | None = None,
-        queries: int | None = None,
+        queries: int | Literal["auto"] | None = None,
+        tolerance: float | None = None,
+        max_queries: int | None = None,
         check: int | None = None,
         target: Target = None,
         seed: int | None = 0,
@@ -131,7 +141,10 @@ class Explainer:
         identity: str | None = None,
         progress: bool | None = None,
     ) -> None:
-        self.options = Options(find_method(method), unit, queries, check, target, _drawn(seed), long, pairs=pairs)
+        self.options = Options(
+            find_method(method), unit, queries, check, target, _drawn(seed), long,
+            tolerance=tolerance, max_queries=max_queries, pairs=pairs,
+        )  # fmt: skip
         self.model: Model = model_of(
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
         )
@@ -155,8 +168,9 @@ class Explainer:
             text: A string, or a list, array, Series, column or generator of strings.
             errors: What happens to a text that cannot be explained: "raise" raises its error; "keep" continues, and the
                 result names it in ``failures``. For several texts.
-            **options: method, unit, queries, check, target, seed, long and pairs, as in the constructor. One that is not given
-                is that of the Explainer; None means the default.
+            **options: method, unit, queries, tolerance, max_queries, check, target, seed, long and pairs, as in the
+                constructor. One that is not given is that of the Explainer; None means the default. A number of queries ends a
+                tolerance of the Explainer, a tolerance its number of queries.
 
         Returns:
             An Explanation for a string, Explanations for several texts.
@@ -284,6 +298,10 @@ class Explainer:
             changes["method"] = find_method(changes["method"])
         if "seed" in changes:
             changes["seed"] = _drawn(changes["seed"])
+        if changes.get("queries", "auto") != "auto":
+            changes = {"tolerance": None, "max_queries": None} | changes
+        elif changes.get("tolerance") is not None:
+            changes = {"queries": "auto"} | changes
         return replace(self.options, **changes, errors=errors)
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:

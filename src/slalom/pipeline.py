@@ -1,25 +1,32 @@
 """How texts become explanations:
 
     read -> plan -> ask -> explain -> test
+             ^                         |
+             +--------- extend --------+      in rounds, where the budget is "auto" or the method chooses queries by the answers
 
 read      the text as the model reads it, and its units
 plan      the queries of the method, and the held-out queries that test it
 ask       all queries of all texts at once, through the engine
 explain   the method turns the scores into a surrogate
 test      the surrogate predicts the held-out scores
+extend    more queries of the method; the held-out ones stay the same
+
+All texts that go on ask together, so that batches stay full.
 """
 
 import logging
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slalom.budget import AUTO, CHECK, Goal
 from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError, one_line
@@ -27,10 +34,11 @@ from slalom.methods import Method, MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
-from slalom.text import KINDS, QueryPlan, Units, held_out, sentences, units, words
+from slalom.text import KINDS, Answered, QueryPlan, Units, held_out, query_keys, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
+_LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
@@ -43,13 +51,17 @@ class Options:
     Args:
         method: The method.
         unit: Kind of unit; None: the method's default.
-        queries: Query budget per text; None: five per unit, between 200 and 1000.
-        check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``.
+        queries: Query budget per text, or "auto" for rounds until the goal is reached; None: five per unit, between 200 and
+            1000, or "auto" where there is a tolerance.
+        check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``; 100 for
+            "auto".
         target: Label or index of the class to explain, "all", or None for the model's default.
         seed: Seed of the queries and the fit.
         long: "cut" or "window", for texts longer than the model's context.
         errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
         pairs: Whether to look for pairs of units that act together.
+        tolerance: Goal of "auto"; None: until the held-out error no longer falls.
+        max_queries: Largest budget of "auto"; None: `slalom.budget.MAX_QUERIES`.
 
     Raises:
         InputError: If an option is out of range.
@@ -57,13 +69,15 @@ class Options:
 
     method: Method
     unit: str | None
-    queries: int | None
+    queries: int | str | None
     check: int | None
     target: Target
     seed: int
     long: str
     errors: str = "raise"
     pairs: bool = True
+    tolerance: float | None = None
+    max_queries: int | None = None
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -73,10 +87,47 @@ class Options:
             raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
         if self.errors not in ("raise", "keep"):
             raise InputError(f"errors must be 'raise' or 'keep'; got {self.errors!r}")
-        for name, number, least in (("queries", self.queries, 2), ("check", self.check, 0)):
-            if number is not None:
-                whole_number(name, number, least)
+        if self.queries is not None and self.queries != AUTO:
+            if isinstance(self.queries, str):
+                raise InputError(f"queries must be a whole number of at least 2, or 'auto'; got {self.queries!r}")
+            whole_number("queries", self.queries, 2)
+        if self.check is not None:
+            whole_number("check", self.check, 0)
         whole_number("seed", self.seed, 0)
+        Goal(self.tolerance, self.max_queries)
+        if not self.auto and self.max_queries is not None:
+            raise InputError(f"max_queries is the limit of queries='auto'; got queries={self.queries!r}")
+        if self.tolerance is not None and self.queries not in (None, AUTO):
+            raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}")
+        if self.auto and self.tolerance is None and self.check is not None and self.check < _LEAST_CHECK:
+            raise InputError(
+                f"queries='auto' needs at least {_LEAST_CHECK} held-out queries; got check={self.check}; leave it out"
+                f" for {CHECK}"
+            )
+
+    @property
+    def auto(self) -> bool:
+        """Whether the budget grows in rounds; a tolerance implies it."""
+        return self.queries == AUTO or (self.tolerance is not None and self.queries is None)
+
+    @property
+    def goal(self) -> Goal | None:
+        """When a growing budget is large enough; None for a fixed one, and for methods that take none."""
+        return Goal(self.tolerance, self.max_queries) if self.auto and self.method.takes_budget else None
+
+    def budget(self, n: int) -> int:
+        """Return the budget of n units, that of the first round where it grows."""
+        if self.goal is not None:
+            return self.goal.first(n)
+        return self.queries if isinstance(self.queries, (int, np.integer)) else min(max(5 * n, 200), 1000)
+
+    def held_out(self, budget: int) -> int:
+        """Return the number of held-out queries."""
+        if self.check is not None:
+            return self.check
+        if not self.method.signed:  # scores without a sign predict nothing that could be tested
+            return 0
+        return CHECK if self.goal is not None else min(max(budget // 10, 20), self.method.check)
 
     @property
     def unit_kind(self) -> str:
@@ -88,6 +139,8 @@ class Options:
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
         if not self.pairs:
             options["pairs"] = False
+        if self.auto:
+            options |= {"queries": AUTO, "tolerance": self.tolerance, "max_queries": self.max_queries}
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return {**plain, "identity": model_id}
 
@@ -103,6 +156,7 @@ class Task(NamedTuple):
         keep: All queries (m + 1 + near + far, n): the plan, the whole text, then the held-out rows near it and far from it.
         near: Number of held-out rows near the text.
         budget: Query budget of the method.
+        steps: Sizes that the plan still has to grow to before the method explains.
     """
 
     number: int
@@ -112,11 +166,16 @@ class Task(NamedTuple):
     keep: NDArray[np.bool_]
     near: int
     budget: int
+    steps: tuple[int, ...] = ()
 
     @property
     def whole(self) -> int:
         """Index of the row of the whole text."""
         return len(self.plan.keep)
+
+    def extended(self, plan: QueryPlan) -> "Task":
+        """Return the task with a larger plan; the whole text and the held-out rows stay."""
+        return self._replace(plan=plan, keep=np.concatenate([plan.keep, self.keep[self.whole :]]))
 
 
 @final
@@ -169,28 +228,50 @@ class Pipeline:
                 UserWarning,
                 stacklevel=6,
             )
-        budget = min(max(5 * n, 200), 1000) if options.queries is None else options.queries
-        check = options.check
-        if check is None:  # scores without a sign predict nothing that could be tested
-            check = min(max(budget // 10, 20), options.method.check) if options.method.signed else 0
+        budget = options.budget(n)
+        steps = options.method.rounds(budget) if options.goal is None else (budget,)
         with named_failures(options.method):
-            plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
+            plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
+        check = options.held_out(budget)
         near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
-        return Task(number, reading, text_units, plan, keep, len(near), budget)
+        return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])
 
-    def ask(self, tasks: Sequence[Task]) -> list[tuple[Answers, Decision]]:
-        """Query the model for all tasks at once: its answers to all rows, and its decisions about the whole texts."""
-        if not tasks:
-            return []
-        answers = self.engine([Queries(task.reading, task.units.atoms(task.keep)) for task in tasks])
-        whole = np.stack([answer.outputs[task.whole] for task, answer in zip(tasks, answers, strict=True)])
-        decisions = self.model.decisions([task.reading.text for task in tasks], whole)
-        return list(zip(answers, decisions, strict=True))
-
-    def explain(self, task: Task, answer: Answers, decision: Decision, options: Options, asking: float) -> Explanation:
-        """Let the method explain one text, and test the result; `asking`: seconds of its queries."""
+    def ask(self, runs: "Sequence[_Run]", description: str) -> None:
+        """Query the model for the new rows of all texts at once; in the first round, also for its decisions."""
         began = perf_counter()
+        new = [run.new_rows for run in runs]
+        queries = [Queries(run.task.reading, run.task.units.atoms(rows)) for run, rows in zip(runs, new, strict=True)]
+        answers = self.engine(queries, description)
+        undecided = [(run, answer) for run, answer in zip(runs, answers, strict=True) if run.decision is None]
+        if undecided:
+            whole = np.stack([answer.outputs[run.task.whole] for run, answer in undecided])
+            decisions = self.model.decisions([run.task.reading.text for run, _ in undecided], whole)
+            for (run, _), decision in zip(undecided, decisions, strict=True):
+                run.decision = decision
+        seconds = (perf_counter() - began) / max(sum(map(len, new)), 1)
+        for run, rows, answer in zip(runs, new, answers, strict=True):
+            run.receive(answer, seconds * len(rows))
+
+    def extend(self, run: "_Run", budget: int, options: Options) -> bool:
+        """Let the method add queries to its plan; return whether there are any."""
+        task, target = run.task, self._target(options.target, run.decided, run.answers.outputs[run.task.whole])
+        taken = set(query_keys(task.keep, task.units.names))
+
+        def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
+
+        scores = self.model.head.scores(run.answers.outputs[: task.whole], target)
+        rng = np.random.default_rng([options.seed, 2, run.rounds])
+        with named_failures(options.method):
+            plan = options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, Answered(scores, is_new))
+        run.task = task.extended(plan)
+        return len(plan.keep) > task.whole
+
+    def explain(self, run: "_Run", options: Options) -> Explanation:
+        """Let the method explain one text from the answers so far, and test the result."""
+        began = perf_counter()
+        task, answer, decision, further = run.task, run.answers, run.decided, run.further
         head, m = self.model.head, task.whole
         target = self._target(options.target, decision, answer.outputs[m])
         scores = head.scores(answer.outputs, target)
@@ -199,7 +280,7 @@ class Pipeline:
                 f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
                 " check what it returns, or divide it by a constant"
             )
-        further = _FurtherQueries(task, scores, lambda rows: self._ask_rows(task, rows, target))
+        further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target))
         context = MethodContext(
             self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
             int(options.seed), further, options.pairs,
@@ -210,6 +291,7 @@ class Pipeline:
             unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.queried for row in task.keep[m + 1 :])])
             near = int(unseen[m + 1 : m + 1 + task.near].sum())
             task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
+        inputs = {**answer.lengths, **further.lengths}
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
@@ -224,9 +306,9 @@ class Pipeline:
             sizes=task.units.sizes,
             method=options.method.name,
             seed=int(options.seed),
-            queries=answer.inputs + further.inputs,
-            tokens=answer.tokens + further.tokens,
-            seconds=asking + perf_counter() - began,
+            queries=len(inputs),
+            tokens=sum(inputs.values()),
+            seconds=run.spend(perf_counter() - began),
             values_se=result.values_se,
             importances_se=result.importances_se,
             removal_se=result.removal_se,
@@ -280,39 +362,66 @@ class Pipeline:
                 if options.errors == "raise":
                     raise
                 tasks.append(_failure(number, text, error))
-            size = sum(task.keep.size for task in tasks if isinstance(task, Task))
+            size = sum(_cells(task, options) for task in tasks if isinstance(task, Task))
             if number == len(texts) - 1 or size > CELLS:
                 yield tasks
                 tasks = []
 
     def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
-        """Ask and explain all tasks; where the model fails and errors are kept, one task after the other."""
-        planned = [task for task in tasks if isinstance(task, Task)]
-        began, keep = perf_counter(), options.errors == "keep"
+        """Ask and explain all tasks, round by round; a result is yielded as soon as those before it are there."""
+        runs = deque(_Run(task) for task in tasks)
+        while going := [run for run in runs if run.result is None]:
+            self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
+            for run in going:
+                if run.result is None:
+                    self._advance(run, options)
+                while runs and runs[0].result is not None:
+                    yield runs.popleft().result  # type: ignore[misc]
+        yield from (run.result for run in runs if run.result is not None)
+
+    def _ask_round(self, runs: "Sequence[_Run]", options: Options, description: str) -> None:
+        """Ask for all texts; where the model fails and errors are kept, for one after the other."""
         try:
-            answers = iter(self.ask(planned))
+            self.ask(runs, description)
         except Exception as error:
-            if not keep:
+            if options.errors == "raise":
                 raise
-            for task in tasks:
-                if isinstance(task, Failure):
-                    yield task
-                elif len(planned) == 1:
-                    yield _failure(task.number, task.reading.text, error)
-                else:
-                    yield from self._explained([task], options)
-            return
-        asking = (perf_counter() - began) / max(sum(len(task.keep) for task in planned), 1)
-        for task in tasks:
-            if isinstance(task, Failure):
-                yield task
-                continue
-            try:
-                yield self.explain(task, *next(answers), options, asking * len(task.keep))
-            except Exception as error:
-                if not keep:
-                    raise
-                yield _failure(task.number, task.reading.text, error)
+            if len(runs) == 1:
+                runs[0].fail(error)
+                return
+            for run in runs:
+                self._ask_round([run], options, description)
+
+    def _advance(self, run: "_Run", options: Options) -> None:
+        """Extend the plan of a text or explain it; the last round sets its result."""
+        try:
+            if run.task.steps:
+                steps = run.task.steps
+                run.task = run.task._replace(steps=steps[1:])
+                if self.extend(run, steps[0], options):
+                    return
+                run.task = run.task._replace(steps=())  # no other query is left
+            before, run.explanation = run.explanation, self.explain(run, options)
+            run.result = self._finished(run, before, run.explanation, options)
+        except Exception as error:
+            if options.errors == "raise":
+                raise
+            run.fail(error)
+
+    def _finished(self, run: "_Run", before: Explanation | None, after: Explanation, options: Options) -> Explanation | None:
+        """Return the explanation with the reason why it is the last one; None where another round follows."""
+        goal = options.goal
+        if goal is None:
+            return after
+        reason = goal.reached(before, after, run.rounds)
+        if not reason:
+            budget = goal.after(run.task.budget, run.further.asked)
+            if budget > run.task.budget:
+                run.task = run.task._replace(budget=budget)
+                self.extend(run, budget, options)
+                return None
+            reason = goal.exhausted(after)
+        return replace(after, stopped=f"{reason} (round {run.rounds})")
 
     def _target(self, wanted: Target, decision: Decision, outputs: Floats) -> int | Literal["all"]:
         """Return the class to explain. The predicted class need not be the one with the highest score."""
@@ -332,27 +441,107 @@ class _FurtherQueries:
     """Answers queries of a method beyond its plan. A row is sent to the model once; rows of the plan are known.
 
     Attributes:
-        inputs, tokens: What these queries have cost.
-        queried: The rows that the method has queried, as bytes, and their scores, in the order of the first query.
+        asked: Number of rows that were sent to the model, in all rounds.
+        lengths: Number of tokens of their inputs, by key.
+        queried: The rows that the method has queried in this round, as bytes, and their scores, in the order of the first
+            query.
     """
 
-    def __init__(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
-        self.task, self.scores, self.ask = task, scores, ask
-        self.inputs = self.tokens = 0
+    def __init__(self) -> None:
+        self.asked, self.lengths = 0, dict[bytes, int]()
         self.known, self.queried = dict[bytes, Any](), dict[bytes, Any]()
 
+    def begin(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
+        """Begin a round: `scores` are those of the rows of the task."""
+        self.task, self.scores, self.ask, self.loaded, self.queried = task, scores, ask, False, {}
+
     def __call__(self, keep: ArrayLike) -> Floats:
-        if not self.known:  # most methods need no further queries
-            self.known = {row.tobytes(): score for row, score in zip(self.task.keep, self.scores.tolist(), strict=True)}
+        if not self.loaded:  # most methods need no further queries
+            self.known |= {row.tobytes(): score for row, score in zip(self.task.keep, self.scores.tolist(), strict=True)}
+            self.loaded = True
         rows = np.asarray(keep).astype(bool).reshape(-1, len(self.task.units))
         keys = [row.tobytes() for row in rows]
         fresh = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
         if fresh:
             scores, answer = self.ask(rows[fresh])
             self.known.update(zip([keys[i] for i in fresh], scores.tolist(), strict=True))
-            self.inputs, self.tokens = self.inputs + answer.inputs, self.tokens + answer.tokens
+            self.lengths |= answer.lengths
+            self.asked += len(fresh)
         self.queried.update((key, self.known[key]) for key in keys)
         return np.array([self.known[key] for key in keys])
+
+
+@final
+class _Run:
+    """A text on its way from its plan to its explanation.
+
+    Args:
+        task: The text with its queries, or the Failure that it has become.
+
+    Attributes:
+        rounds: Number of rounds that are answered.
+        explanation: That of the last round, if any.
+        result: The final one, or a Failure; None as long as the text goes on.
+    """
+
+    def __init__(self, task: Task | Failure) -> None:
+        self.result: Explanation | Failure | None = None
+        self.decision: Decision | None = None
+        self.explanation: Explanation | None = None
+        self.further = _FurtherQueries()
+        self.rounds, self._seconds, self._planned = 0, 0.0, 0
+        self._answers: Answers | None = None
+        if isinstance(task, Failure):
+            self.result = task
+        else:
+            self.task = task
+
+    @property
+    def new_rows(self) -> NDArray[np.bool_]:
+        """The rows (k, n) that are not answered yet: all in the first round, then those that were added to the plan."""
+        return self.task.keep if self._answers is None else self.task.keep[self._planned : self.task.whole]
+
+    @property
+    def answers(self) -> Answers:
+        """The answers to all rows of the task."""
+        assert self._answers is not None
+        return self._answers
+
+    @property
+    def decided(self) -> Decision:
+        """The decision of the model about the whole text."""
+        assert self.decision is not None
+        return self.decision
+
+    def receive(self, answers: Answers, seconds: float) -> None:
+        """Add the answers to the new rows, which took so long."""
+        if self._answers is not None:
+            old, at = self._answers, self._planned
+            outputs = np.concatenate([old.outputs[:at], answers.outputs, old.outputs[at:]])
+            answers = Answers(outputs, {**old.lengths, **answers.lengths})
+        self._answers, self._planned, self.rounds = answers, self.task.whole, self.rounds + 1
+        self.spend(seconds)
+
+    def spend(self, seconds: float) -> float:
+        """Add seconds to those of the text, and return them all."""
+        self._seconds += seconds
+        return self._seconds
+
+    def fail(self, error: Exception) -> None:
+        """End with a Failure."""
+        self.result = _failure(self.task.number, self.task.reading.text, error)
+
+
+def _cells(task: Task, options: Options) -> int:
+    """Return how many entries the queries of a task may have in the end."""
+    largest = task.budget if options.goal is None else options.goal.most
+    return task.keep.size + max(largest - task.whole, 0) * len(task.units)
+
+
+def _predicted(task: Task, result: MethodResult, keep: NDArray[np.bool_]) -> Floats:
+    """Return the predicted scores of rows (m, n)."""
+    predicted = result.surrogate(keep.astype(np.float64))
+    return predicted if result.lengths is None else predicted + result.lengths(task.units.lengths(keep))
 
 
 def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: _FurtherQueries) -> float:

@@ -180,6 +180,14 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--target", "7"], 1, "7 is not a class of this model"),
         (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
         (["explain", "good", "--queries", "1"], 1, "queries must be a whole number of at least 2"),
+        (["explain", "good", "--queries", "many"], 2, "must be a whole number of at least 2, or auto; got 'many'"),
+        (["explain", "good", "--tolerance", "-1"], 1, "tolerance must be a number above 0, in units of the score.*got -1.0"),
+        (
+            ["explain", "good", "--queries", "90", "--tolerance", "1"],
+            1,
+            "tolerance is a goal of queries='auto'; got queries=90",
+        ),
+        (["explain", "good", "--max-queries", "90"], 1, "max_queries is the limit of queries='auto'; got queries=None"),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
@@ -575,6 +583,36 @@ def test_methods_are_set_side_by_side(run, tmp_path):
     assert json.loads(printed)["about"]["texts"] == 2
 
 
+def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
+    code, out, err = run("explain", SENTENCE, "--queries", "auto", "--max-queries", 200, "--html", "p.html", "--out", "e.jsonl")
+    assert code == 0, err
+    saved = json.loads((tmp_path / "e.jsonl").read_text())
+    assert saved["settings"]["queries"] == "auto"
+    assert saved["settings"]["max_queries"] == 200
+    assert f"stopped: {saved['stopped']}" in out
+    assert f"{saved['queries']} queries" in out
+    assert saved["stopped"] in (tmp_path / "p.html").read_text()
+    code, out, _ = run("explain", SENTENCE, "--queries", "auto", "--max-queries", 200, "--out", "e.jsonl")
+    assert code == 0, "the same options continue the file"
+    code, _, err = run("explain", SENTENCE, "--queries", "auto", "--out", "e.jsonl")
+    assert code == 1
+    assert "other options" in err
+    code, out, err = run("explain", SENTENCE, "--tolerance", "1e6", "--json")
+    assert code == 0, err
+    assert "the tolerance is 1e+06" in json.loads(out)["stopped"]
+
+
+def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
+    (tmp_path / "t.txt").write_text(f"{SENTENCE}\nA wonderful and touching film with a great cast.\n")
+    options = ["--data", "t.txt", "--queries", "60,auto", "--methods", "ridge,attention", "--metrics", "near"]
+    code, out, err = run("compare", *options, "--html", "c.html", "--csv", "c.csv")
+    assert code == 0, err
+    assert re.search(r"^ridge +60 ", out, flags=re.M)
+    assert re.search(r"^ridge +auto ", out, flags=re.M)
+    assert "ridge,auto,2," in (tmp_path / "c.csv").read_text()
+    assert "auto" in (tmp_path / "c.html").read_text()
+
+
 def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
     (tmp_path / "t.csv").write_text("text,review\nno,A good film.\nno,A bad film.\n")
     options = ["--methods", "random", "--metrics", "near", "--json"]
@@ -599,7 +637,8 @@ def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
         (["--data", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
         (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
         (["--data", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
-        (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2"),
+        (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2 or auto"),
+        (["--data", "t.txt", "--queries", "auto,1"], 1, "--queries must be numbers of at least 2 or auto"),
         (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
         (["--data", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
         (["--data", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),

@@ -12,6 +12,7 @@ from slalom import Explainer, compare
 from slalom.errors import InputError, ModelError
 from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
+from slalom.render.charts import queries_chart
 from slalom.theory.oracle import Oracle
 
 TEXTS = [
@@ -43,6 +44,21 @@ def test_records_are_what_the_metrics_say():
     assert found.summary(("ridge", 100), "near") == summarize(found.values(("ridge", 100), "near"))
     assert set(found.profile(("ridge", 100))) == set(range(1, 11))
     assert found.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
+
+
+def test_a_budget_that_grows_is_a_row_with_its_own_cost():
+    found = compared(methods=("ridge", "leave-one-out"), queries=[50, "auto"])
+    assert found.rows == [("ridge", 50), ("ridge", "auto"), ("leave-one-out", None)]
+    explainer = Explainer(model(), output="log_odds", unit="token")
+    es = explainer(TEXTS, method="ridge", queries="auto")
+    assert found.values(("ridge", "auto"), "queries") == [e.queries for e in es]
+    assert np.allclose(found.values(("ridge", "auto"), "near"), [one.near for one in fidelity(es, explainer)])
+    assert compared(methods=("ridge",), queries="auto").rows == [("ridge", "auto")]
+    line = next(curve for curve in queries_chart(found, "near").curves if curve.name.startswith("ridge"))
+    mean = np.mean(found.values(("ridge", "auto"), "queries"))
+    assert line.x == pytest.approx(sorted([50.0, mean]))
+    with pytest.raises(InputError, match="queries must be a whole number of at least 2; got 'many'"):
+        compared(queries=["many"])
 
 
 def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():

@@ -235,6 +235,15 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     assert alone == pytest.approx(float(few[1] - few[0]), abs=1e-4)
 
 
+def test_inputs_that_rounds_share_are_counted_once():
+    """Deletions in one window leave the others as they are, in every round."""
+    made, words = classifier("bert")
+    explainer = Explainer(made, words, long="window", method="local", progress=False)
+    e = explainer(" ".join(["a good film with a bad end"] * 12), queries="auto", max_queries=300)
+    assert e.stopped
+    assert (e.queries, e.tokens) == explainer.engine.cost[:2]
+
+
 @pytest.mark.parametrize(("name", "room"), [("bert", 64), ("roberta", 64), ("gpt2", 64), ("llama", 64), ("bloom", None)])
 def test_the_context_is_what_the_position_table_allows(name, room):
     made, words = classifier(name)

@@ -38,7 +38,9 @@ def compare(
         typer.Option(help="Measures, separated by commas.", show_default="all that apply, except instability"),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Number of texts, drawn at random.")] = 50,
-    queries: Annotated[str, typer.Option(help="Budgets of model queries per text, separated by commas.")] = "500",
+    queries: Annotated[
+        str, typer.Option(help="Budgets of model queries per text, separated by commas; `auto` as in `slalom explain`.")
+    ] = "500",
     corpus: Annotated[
         str | None, typer.Option(help="Labelled texts of two classes, for Naive Bayes; as DATA of `slalom train`.")
     ] = None,
@@ -179,11 +181,14 @@ def _names(option: str, listed: str | None) -> list[str] | None:
     return names
 
 
-def _budgets(option: str) -> list[int]:
+def _budgets(option: str) -> list[Any]:
+    parts = [part.strip() for part in option.split(",") if part.strip()]
     try:
-        budgets = [int(part) for part in option.split(",") if part.strip()]
+        budgets = ["auto" if part == "auto" else int(part) for part in parts]
     except ValueError:
         budgets = []
-    if not budgets or min(budgets) < 2:
-        raise InputError(f"--queries must be numbers of at least 2, separated by commas, such as 500,5000; got {option!r}")
+    if not budgets or min((budget for budget in budgets if isinstance(budget, int)), default=2) < 2:
+        raise InputError(
+            f"--queries must be numbers of at least 2 or auto, separated by commas, such as 500,5000; got {option!r}"
+        )
     return budgets

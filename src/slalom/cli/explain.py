@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slalom.cli.inputs import texts_of_file, texts_of_standard_input
-from slalom.cli.options import Column, Device, Model, Target, UnitName
+from slalom.cli.options import Column, Device, MaxQueries, Model, Queries, Target, Tolerance, UnitName
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
@@ -31,10 +31,9 @@ def explain(
     column: Column = None,
     model: Model = None,
     method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
-    queries: Annotated[
-        int | None,
-        typer.Option(help="Budget of model queries per text.", show_default="five per unit, between 200 and 1000"),
-    ] = None,
+    queries: Queries = None,
+    tolerance: Tolerance = None,
+    max_queries: MaxQueries = None,
     unit: Annotated[
         UnitName | None,
         typer.Option(help="Unit of the explanation.", show_default="that of the method"),
@@ -83,7 +82,8 @@ def explain(
     _check_outputs(file, html, png, out)
     done = _resumed(out, texts) if out else []
     explainer = Explainer(
-        model, method=method, unit=unit, queries=queries, seed=seed, long=long, device=device, cache=cache
+        model, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
+        device=device, cache=cache,
     )  # fmt: skip
     labels = explainer.model.head.labels
     if flip and not explainer.options.method.signed:

@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,3 +16,32 @@ Target = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 UnitName = Literal["token", "type", "word", "sentence"]
+
+
+def _budget(option: str) -> int | str:
+    """Return a number of queries, or "auto"."""
+    if option.strip() == "auto":
+        return "auto"
+    try:
+        return int(option)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be a whole number of at least 2, or auto; got {option!r}") from error
+
+
+Queries = Annotated[
+    Any,
+    typer.Option(
+        parser=_budget,
+        metavar="<int|auto>",
+        help="Budget of model queries per text; `auto`: rounds until the error on held-out queries no longer falls.",
+        show_default="five per unit, between 200 and 1000",
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="Goal of `--queries auto`, which it implies: the 95% intervals of `removal` of the ten strongest units are within"
+        " ± this number, in log odds."
+    ),
+]
+MaxQueries = Annotated[int | None, typer.Option(help="Largest budget of `--queries auto`.", show_default="5000")]

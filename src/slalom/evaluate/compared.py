@@ -13,7 +13,7 @@ from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, h
 from slalom.result.document import Document
 from slalom.views import view
 
-Row: TypeAlias = tuple[str, int | None]  # a method and its budget
+Row: TypeAlias = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 
 
 class Measure(NamedTuple):
@@ -47,7 +47,7 @@ MEASURES: Mapping[str, Measure] = {
 class Compared(Document):
     """Methods side by side, as `slalom.compare` returns them.
 
-    A row is a method with its budget, ``("joint", 500)``; the budget is None for a method that takes none.
+    A row is a method with its budget, ``("joint", 500)``; the budget may be "auto", and is None for a method that takes none.
 
     Attributes:
         records: One mapping per text and row, with `text` (its index), `method`, `budget`, `profile` (near error by number of

@@ -13,11 +13,12 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, cast, final
+from typing import Any, Literal, Unpack, cast, final
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
 from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.evaluate.aopc import perturbation
@@ -42,6 +43,7 @@ DEFAULT_METHODS = (
 _BATCH = 8  # texts explained together
 _KEYS = {"text", "method", "budget"}  # what a record is found by
 _COSTS = ("queries", "tokens", "seconds")
+_Budget = int | Literal["auto"] | None
 _Annotations = Sequence[tuple[Sequence[str], Any]]
 
 
@@ -51,7 +53,7 @@ def compare(
     tokenizer: Any = None,
     *,
     methods: Sequence[str | Method] = DEFAULT_METHODS,
-    queries: int | Sequence[int] = (500,),
+    queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
     measures: Sequence[str] | None = None,
     corpus: tuple[Sequence[str], Sequence[int]] | None = None,
     human: _Annotations | None = None,
@@ -69,7 +71,8 @@ def compare(
         texts: The texts to explain.
         tokenizer: As `Explainer` takes it.
         methods: Names of methods, or Methods; `slalom.methods()` lists the names.
-        queries: One or more budgets per text.
+        queries: One or more budgets per text; "auto" asks in rounds until the error on its own held-out queries, which count
+            as queries, no longer falls.
         measures: Names of `MEASURES`. Default: all that apply, except "instability", which explains everything again with
             another seed.
         corpus: Labelled texts and their labels, 0 or 1. They add the measure "naive_bayes" and the method "naive-bayes".
@@ -145,7 +148,7 @@ def compare(
 
 
 def _run(
-    runs: Sequence[tuple[Method, int | None]],
+    runs: Sequence[tuple[Method, _Budget]],
     texts: list[str],
     evaluate: "_Evaluator",
     records: "_Records",
@@ -199,10 +202,13 @@ def _listed(name: str, items: Any, example: str) -> list[Any]:
     return list(items)
 
 
-def _budgets(queries: Any) -> list[int]:
+def _budgets(queries: Any) -> list[int | Literal["auto"]]:
     """Return the budgets, each once."""
-    single = isinstance(queries, (int, np.integer))
-    budgets = [whole_number("queries", budget, 2) for budget in ([queries] if single else _listed("queries", queries, "500"))]
+    single = isinstance(queries, (int, np.integer)) or queries == AUTO
+    budgets: list[int | Literal["auto"]] = [
+        "auto" if budget == AUTO else whole_number("queries", budget, 2)
+        for budget in ([queries] if single else _listed("queries", queries, "500"))
+    ]
     if not budgets:
         raise InputError("queries must have at least one budget, such as [500]; got none")
     return list(dict.fromkeys(budgets))
@@ -277,13 +283,14 @@ class _Evaluator:
     ) -> None:
         self.explainer, self.ratios, self.human, self.seed, self.measures = explainer, ratios, human, seed, set(measures)
 
-    def explained(self, texts: list[str], method: Method, budget: int | None, seed: int) -> list[Explanation]:
+    def explained(self, texts: list[str], method: Method, budget: _Budget, seed: int) -> list[Explanation]:
         """Explain texts without a warning for each one that is cut; `compare` counts them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
-            return list(self.explainer(texts, method=method, queries=budget, check=0, seed=seed))
+            check = None if budget == AUTO else 0  # "auto" needs held-out queries
+            return list(self.explainer(texts, method=method, queries=budget, check=check, seed=seed))
 
-    def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: int | None) -> list[dict[str, Any]]:
+    def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: _Budget) -> list[dict[str, Any]]:
         """Return one record per text."""
         repeat = "instability" in self.measures
         with self.explainer.engine.fresh():
@@ -357,7 +364,7 @@ class _Records:
         drop_partial_line(path, partial)
         self.records = records[1:]
 
-    def has(self, numbers: Iterable[int], method: str, budget: int | None) -> bool:
+    def has(self, numbers: Iterable[int], method: str, budget: _Budget) -> bool:
         """Return whether all these texts have a record."""
         done = {r["text"] for r in self.records if r["method"] == method and r["budget"] == budget}
         return done.issuperset(numbers)
@@ -376,7 +383,7 @@ class _Records:
             _LOG.debug("method %s failed", method, exc_info=error)
         self.records = [record for record in self.records if record["method"] != method]
 
-    def sorted(self, rows: Sequence[tuple[str, int | None]]) -> list[dict[str, Any]]:
+    def sorted(self, rows: Sequence[tuple[str, _Budget]]) -> list[dict[str, Any]]:
         """Return the records of these methods and budgets, in this order, then in that of the texts."""
         order = {row: i for i, row in enumerate(rows)}
         requested = [r for r in self.records if (r["method"], r["budget"]) in order and r["method"] not in self.skipped]

@@ -1,6 +1,7 @@
 """The interface of explanation methods.
 
     plan(units, budget, ...)  -> QueryPlan       the queries to ask in advance, together with those of other texts
+    extend(plan, ...)         -> QueryPlan       the same with more queries, where the budget grows in rounds
     explain(context)          -> MethodResult    a surrogate of the model around one text
 
 There are three kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan. A `BlackBoxMethod` chooses its queries as
@@ -22,7 +23,7 @@ from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Reading
-from slalom.text import QueryPlan, Units, Whole
+from slalom.text import Answered, QueryPlan, Units, Whole, extended
 
 
 class QueryContext(NamedTuple):
@@ -179,6 +180,32 @@ class Method(ABC):
             rng: Random generator.
             empty: Whether the model accepts an empty input.
         """
+
+    def extend(
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+    ) -> QueryPlan:
+        """Return a plan with more queries, for a budget that grows. Default: further rows of `plan`.
+
+        Args:
+            plan: The plan so far.
+            units: As in `plan`.
+            budget: Largest number of rows, those of the plan included.
+            rng: Random generator; another one than that of the rows so far.
+            empty: As in `plan`.
+            answered: The scores of the plan, and which rows are new queries.
+
+        Returns:
+            The rows of the plan first and in their order, then the new ones.
+        """
+        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, answered.is_new)
+
+    def rounds(self, budget: int) -> tuple[int, ...]:
+        """Return how many rows the plan has after each round of queries. Default: all are asked at once.
+
+        Args:
+            budget: Largest number of rows, the last of the numbers.
+        """
+        return (budget,)
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:

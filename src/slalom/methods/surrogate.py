@@ -18,7 +18,7 @@ from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.pairs import FoundPairs, find_pairs
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
-from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _PAIR_ROUNDS = 2  # fits without the pairs, and of the pairs to what is left
 
@@ -53,6 +53,16 @@ class SurrogateMethod(Method):
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
+
+    def extend(
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+    ) -> QueryPlan:
+        """Return the plan with further queries of the sampler."""
+        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
+
+    def rounds(self, budget: int) -> tuple[int, ...]:
+        """Return the rounds of the sampler."""
+        return self.sampler.rounds(budget)
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""

@@ -7,7 +7,7 @@ in flight.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -45,13 +45,22 @@ class Answers(NamedTuple):
 
     Attributes:
         outputs: One row per query, (m, n_outputs).
-        inputs: Number of different inputs. Inputs that were in the cache count too; `Engine.cost` has what was computed.
-        tokens: Their tokens.
+        lengths: Number of tokens of each different input, by its key. Inputs that were in the cache count too; `Engine.cost`
+            has what was computed.
     """
 
     outputs: Floats
-    inputs: int
-    tokens: int
+    lengths: Mapping[bytes, int]
+
+    @property
+    def inputs(self) -> int:
+        """Number of different inputs."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Their tokens."""
+        return sum(self.lengths.values())
 
 
 class QueryCost(NamedTuple):
@@ -150,11 +159,12 @@ class Engine:
         """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=RLock())
 
-    def __call__(self, queries: Sequence[Queries]) -> list[Answers]:
+    def __call__(self, queries: Sequence[Queries], description: str = "asking") -> list[Answers]:
         """Answer queries about several texts, which share batches.
 
         Args:
             queries: One item per text.
+            description: Label of the progress bar.
 
         Returns:
             One item per text, in the same order.
@@ -163,9 +173,9 @@ class Engine:
             ModelError: The model fails, or one input does not fit into its memory.
         """
         with self._lock:
-            return self._answer(queries)
+            return self._answer(queries, description)
 
-    def _answer(self, queries: Sequence[Queries]) -> list[Answers]:
+    def _answer(self, queries: Sequence[Queries], description: str) -> list[Answers]:
         began, model_id = perf_counter(), self.identify()
         if model_id is None or model_id != self._model_id or len(self._slots) > _MAX_CACHED:
             self._slots, self._table = {}, self._table[:0]
@@ -178,7 +188,7 @@ class Engine:
         store = AnswerStore(None if self._file_failed else self._file, model_id)
         try:
             with store:
-                self._run(plan, pending, store)
+                self._run(plan, pending, store, description)
         finally:
             self._file_failed |= store.failed
             self._drop_unanswered()
@@ -201,7 +211,7 @@ class Engine:
                 inputs, keys = group.build()
                 known, table = len(self._slots), self._slots
                 rows = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
-                pending[number].groups.append((group, rows))
+                pending[number].groups.append((group, rows, keys))
                 if len(table) < known + len(keys):  # some are known already, or duplicates
                     fresh, at = np.unique(np.where(rows >= known, rows, -1), return_index=True)
                     fresh, at = fresh[fresh >= 0], at[fresh >= 0]
@@ -224,10 +234,16 @@ class Engine:
             if len(targets):
                 yield _Batch(joined, names, targets, length)
 
-    def _run(self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore) -> None:
+    def _run(
+        self,
+        plan: dict[int, list[tuple[int, InputGroup]]],
+        pending: "list[_Pending]",
+        store: AnswerStore,
+        description: str,
+    ) -> None:
         """Compute all batches; the next one is built while the model computes those in flight."""
         hidden = None if self.progress is None else not self.progress
-        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": "asking", "leave": False}
+        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
         batches, queue = self._new_batches(plan, pending, store), deque[_Batch]()
         in_flight: deque[tuple[_Batch, Any]] = deque()
@@ -333,18 +349,17 @@ def _built_together(batches: Iterator[_Batch]) -> Iterator[_Batch]:
 
 
 class _Pending(NamedTuple):
-    """The m queries of one text: groups of rows, each with the slots of its inputs."""
+    """The m queries of one text: groups of rows, each with the slots and the keys of its inputs."""
 
     m: int
-    groups: list[tuple[InputGroup, NDArray[np.int64]]]
+    groups: list[tuple[InputGroup, NDArray[np.int64], list[bytes]]]
 
     def answers(self, table: Floats) -> Answers:
         """Return the answers; that to a row in several groups is the mean over them."""
         outputs, times = np.zeros((self.m, table.shape[1])), np.zeros(self.m)
-        for group, slots in self.groups:
+        lengths: dict[bytes, int] = {}
+        for group, slots, keys in self.groups:
             outputs[group.rows] += table[slots]
             times[group.rows] += 1.0
-        lengths = np.repeat([group.length for group, _ in self.groups], [len(slots) for _, slots in self.groups])
-        slots = np.concatenate([np.zeros(0, dtype=np.int64), *(slots for _, slots in self.groups)])
-        different, first = np.unique(slots, return_index=True)
-        return Answers(outputs / times[:, None], len(different), int(lengths[first].sum()))
+            lengths.update(dict.fromkeys(keys, group.length))
+        return Answers(outputs / times[:, None], lengths)

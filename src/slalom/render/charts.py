@@ -37,7 +37,7 @@ _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 _MOST = 0.5  # of the attention of the units: what the limits must hold to be followed
 _NEAR = 0.75  # of the range: zero is on an axis if it is no further away
 
-Row = tuple[str, int | None]  # a method and its budget
+Row = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 Point = tuple[float, float]
 _Estimate = tuple[float, float, float | None]  # x, y, standard error of y
 
@@ -356,17 +356,19 @@ def profile_chart(compared: Compared) -> Chart:
 
 
 def queries_chart(compared: Compared, measure: str) -> Chart:
-    """Return a measure against the budget; a method that takes none is where its number of queries is."""
+    """Return a measure against the budget; "auto", or a method that takes none, is where its number of queries is."""
     _check(compared, measure)
     points: dict[Row, list[_Estimate]] = {}
     for row in compared.rows:
         method, budget = row
-        queries = float(budget) if budget is not None else compared.summary(row, "queries").mean
+        queries = float(budget) if isinstance(budget, int) else compared.summary(row, "queries").mean
         summary = compared.summary(row, measure)
         points.setdefault((method, None), [])
         if summary.mean is not None and queries is not None:
             points[method, None].append((queries, summary.mean, summary.se))
-    x_label = "query budget; queries made, where a method takes no budget"
+    for estimates in points.values():
+        estimates.sort(key=lambda point: point[0])
+    x_label = "query budget; queries made, where there is no number"
     chart = _against(compared, measure, "queries", x_label)._replace(column=True)
     return _filled(chart, compared, measure, points)
 
@@ -492,5 +494,5 @@ def _filled(chart: Chart, compared: Compared, measure: str, points: dict[Row, li
 def _strength(compared: Compared, row: Row) -> float:
     """Return how strong the colour of a budget is: the largest one has all of it."""
     method, budget = row
-    budgets = sorted(b for name, b in compared.rows if name == method and b is not None)
-    return 1.0 if budget is None or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)
+    budgets = sorted(b for name, b in compared.rows if name == method and isinstance(b, int))
+    return 1.0 if not isinstance(budget, int) or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)

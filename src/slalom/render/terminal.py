@@ -76,6 +76,8 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     for note in _legend(e, table, kind, about):
         screen.print(Text(note, "dim"), soft_wrap=wide)
     screen.print(Text(quality(e)), soft_wrap=wide)
+    if e.stopped:
+        screen.print(Text(f"stopped: {e.stopped}", "dim"), soft_wrap=wide)
     for remark in e.remarks:
         if not (saturated and remark == no_single_unit(e)):
             screen.print(Text(f"note: {remark}"), soft_wrap=wide)

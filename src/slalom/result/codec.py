@@ -38,7 +38,7 @@ class Row(NamedTuple):
         write: From its value to plain data.
         read: From plain data to its value.
         column: Name in the data frame, for a field with one number (or one per class) for each unit.
-        fact: Caption on the page, and the function from its value to text.
+        fact: Caption on the page, and the function from its value to text; an empty text is not shown.
     """
 
     name: str
@@ -116,6 +116,7 @@ FIELDS = (
     Row("versions", dict, fact=("Versions", _versions)),
     Row("signed"),
     Row("merged_from"),
+    Row("stopped", fact=("Stopped", str)),
 )
 
 

@@ -90,10 +90,12 @@ class Explanation(Document):
         cut: Number of tokens of the text that the model cannot see.
         diagnosis: What went wrong, in plain words; empty otherwise.
         model: Name of the model.
-        settings: The options queries, check, target and long as given, and the fingerprint of the model (identity).
+        settings: The options queries, check, target and long as given (with queries="auto" also tolerance and max_queries),
+            and the fingerprint of the model (identity).
         versions: Versions of Python and of the packages.
         signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
         merged_from: Kind of the units that were merged into these; empty if none were.
+        stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
     """
 
     text: str
@@ -133,6 +135,7 @@ class Explanation(Document):
     versions: Mapping[str, str] = field(default_factory=dict)
     signed: bool = True
     merged_from: str = ""
+    stopped: str = ""
 
     def __post_init__(self) -> None:
         """Make all arrays read-only, and fill in the label where only probabilities are known."""
@@ -545,6 +548,7 @@ class Explanation(Document):
         lines = [
             f"Explanation of {self.target!r}: score {number(self.score)}, {len(self)} {self.unit}s, {self.method},"
             f" {self.queries} queries, {self.seconds:.2g} s",
+            *([f"stopped: {self.stopped}"] if self.stopped else []),
             f"fidelity: {self.fidelity_text}",
         ]
         strongest = self.strongest(5)

@@ -1,14 +1,17 @@
 """Units of a text, and which parts of a text to query."""
 
-from slalom.text.held_out import held_out
+from slalom.text.adaptive import Adaptive
+from slalom.text.held_out import held_out, query_keys
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole
+from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
 from slalom.text.segment import sentences, words
 from slalom.text.units import KINDS, Unit, Units, units
 
 __all__ = [
     "KINDS",
+    "Adaptive",
+    "Answered",
     "Deletions",
     "Pairs",
     "Piece",
@@ -20,9 +23,11 @@ __all__ = [
     "Units",
     "Whole",
     "as_texts",
+    "extended",
     "held_out",
     "pieces",
     "printable",
+    "query_keys",
     "sentences",
     "units",
     "words",

@@ -27,24 +27,30 @@ def held_out(
         sizes, so that batches are full.
     """
     n = fitted.shape[1]
-    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
-
-    def queries(keep: NDArray[np.bool_]) -> list[bytes]:
-        if len(set(names)) == n:
-            return [row.tobytes() for row in np.packbits(keep, axis=1)]
-        left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
-        ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
-        return [left[start:end] for start, end in pairwise(ends)]
-
     near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)
     far = np.unique(np.linspace(1, n - 1, min(10, n - 1)).round().astype(np.int64)) if n > 1 else near
     same_size = np.isin(fitted.sum(axis=1, dtype=np.int32), [*near, *far])  # only rows of equal size can be equal
-    used, chosen = set(queries(fitted[same_size])), []
+    used, chosen = set(query_keys(fitted[same_size], names)), []
     for sizes, budget in ((near, check // 2), (far, check - check // 2)):
         drawn = spread(n, sizes, 2 * budget, rng) if len(sizes) and budget else np.zeros((0, n), dtype=bool)
-        fresh = {query: i for i, query in enumerate(queries(drawn)) if query not in used}
+        fresh = {query: i for i, query in enumerate(query_keys(drawn, names)) if query not in used}
         left = drawn[sorted(fresh.values())]
         # `spread` sorts rows by size: thin out evenly to keep all sizes.
         chosen.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
-        used |= set(queries(chosen[-1]))
+        used |= set(query_keys(chosen[-1], names))
     return chosen[0], chosen[1]
+
+
+def query_keys(keep: NDArray[np.bool_], names: Sequence[str]) -> list[bytes]:
+    """Return a key for each row; rows that leave the same names have the same one.
+
+    Args:
+        keep: Presence of units (m, n).
+        names: Names of the units (n,).
+    """
+    if len(set(names)) == len(names):
+        return [row.tobytes() for row in np.packbits(keep, axis=1)]
+    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
+    left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
+    ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
+    return [left[start:end] for start, end in pairwise(ends)]

@@ -8,9 +8,12 @@
 
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
+
+A plan can grow: `extend` adds rows to it once those it has are answered. `slalom.text.Adaptive` chooses them by the answers.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -36,6 +39,18 @@ class QueryPlan(NamedTuple):
     weights: NDArray[np.float64]
 
 
+class Answered(NamedTuple):
+    """What is known of a plan when it is extended.
+
+    Attributes:
+        scores: Scores of its rows, (m,) or (m, n_classes).
+        is_new: Function from rows (k, n) to which of them (k,) are new queries, neither asked nor held out.
+    """
+
+    scores: NDArray[np.float64]
+    is_new: Callable[[Keep], NDArray[np.bool_]]
+
+
 class Sampler(ABC):
     """Chooses queries: hyper-parameters go into the constructor, data into `draw`.
 
@@ -55,6 +70,39 @@ class Sampler(ABC):
         Returns:
             At most `budget` distinct rows.
         """
+
+    def extend(
+        self,
+        plan: QueryPlan,
+        types: NDArray[np.int64],
+        budget: int,
+        rng: np.random.Generator,
+        empty: bool,
+        answered: Answered,
+    ) -> QueryPlan:
+        """Return a plan with more rows. Default: further rows of `draw`, in its proportions (`extended`).
+
+        Args:
+            plan: The plan so far, m rows; all of them are answered.
+            types: As in `draw`.
+            budget: Largest number of rows, those of the plan included.
+            rng: Random generator; another one than that of the rows so far.
+            empty: As in `draw`.
+            answered: The scores of the plan, and which rows are new queries.
+
+        Returns:
+            The rows of the plan first and in their order, then the new ones; fewer than the budget where none are left. All
+            weights may differ from those of the plan.
+        """
+        return extended(plan, lambda number: self.draw(types, number, rng, empty), budget, answered.is_new)
+
+    def rounds(self, budget: int) -> tuple[int, ...]:
+        """Return how many rows the plan has after each round of queries. Default: all are asked at once.
+
+        Args:
+            budget: Largest number of rows, the last of the numbers.
+        """
+        return (budget,)
 
 
 @final
@@ -123,6 +171,28 @@ class Deletions(Sampler):
             return _uniform(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
         return _with_ends(keep, empty=False, anchor=self.anchor)
+
+    def extend(
+        self,
+        plan: QueryPlan,
+        types: NDArray[np.int64],
+        budget: int,
+        rng: np.random.Generator,
+        empty: bool,
+        answered: Answered,
+    ) -> QueryPlan:
+        """Return more deletions; with `repeats`, a row that is drawn again gains weight."""
+        if not self.repeats:
+            return super().extend(plan, types, budget, rng, empty, answered)
+        more = budget - int(plan.weights.sum())
+        if more <= 0:
+            return plan
+        drawn = self.draw(types, more, rng, empty)
+        place = {row.tobytes(): i for i, row in enumerate(plan.keep)}
+        at = np.array([place.get(row.tobytes(), -1) for row in drawn.keep], dtype=np.int64)
+        weights = plan.weights + np.bincount(at[at >= 0], drawn.weights[at >= 0], minlength=len(plan.keep))
+        new = (at < 0) & answered.is_new(drawn.keep)
+        return QueryPlan(np.concatenate([plan.keep, drawn.keep[new]]), np.concatenate([weights, drawn.weights[new]]))
 
 
 @final
@@ -243,6 +313,38 @@ def spread(
     return np.concatenate(
         [np.zeros((0, n), dtype=bool), *(_subsets(n, int(k), int(m), rng) for k, m in zip(sizes, share, strict=True) if m)]
     )
+
+
+def extended(
+    plan: QueryPlan, draw: Callable[[int], QueryPlan], budget: int, is_new: Callable[[Keep], NDArray[np.bool_]]
+) -> QueryPlan:
+    """Return a plan with further rows of its design.
+
+    Args:
+        plan: The plan so far.
+        draw: Function from a number to a plan of at most so many rows, other ones in each call.
+        budget: Largest number of rows, those of the plan included.
+        is_new: Function from rows (k, n) to which of them may be added.
+
+    Returns:
+        The rows of the plan, then new ones. A whole text that weighs more than any other row keeps its share of the weight.
+    """
+    needed, number = budget - len(plan.keep), budget - len(plan.keep)
+    if needed <= 0:
+        return plan
+    while True:
+        drawn = draw(number + 2)  # most designs begin with the whole text and end with the empty one
+        new = np.flatnonzero(is_new(drawn.keep))
+        if len(new) >= needed or len(drawn.keep) < number + 2 or number > 8 * budget:
+            break
+        number *= 2  # rows of some sizes are used up
+    new = new[np.unique(np.linspace(0, len(new) - 1, min(needed, len(new))).round().astype(np.int64))]  # rows come by size
+    weights = np.concatenate([plan.weights, drawn.weights[new]])
+    whole = np.flatnonzero(plan.keep.all(axis=1))
+    others = np.delete(plan.weights, whole)
+    if len(whole) and others.any() and plan.weights[whole[0]] > others.max():
+        weights[whole] *= np.delete(weights, whole).sum() / others.sum()
+    return QueryPlan(np.concatenate([plan.keep, drawn.keep[new]]), weights)
 
 
 def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Keep:

@@ -75,8 +75,8 @@ class ComparedPlots:
             theme: "light" or "dark".
 
         Returns:
-            The figure: a line where a method was given several budgets, else a point. A method that takes no budget is at
-            the number of queries that it made.
+            The figure: a line where a method was given several budgets, else a point. The budget "auto", and a
+            method that takes none, are at the mean number of queries that were made.
 
         Raises:
             InputError: The measure was not taken, or no method has it.

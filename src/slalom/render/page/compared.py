@@ -92,7 +92,13 @@ def _table(compared: Compared, texts: int) -> list[dict[str, Any]]:
             mean, within = _with_interval(summary)
             few = "" if summary.n in (0, texts) else f"{summary.n} of {_many(texts, 'text')}"
             cells.append({"mean": mean, "within": within, "best": _same(summary.mean, best[name]), "few": few})
-        table.append({"method": printable(row[0]), "budget": _NONE if row[1] is None else f"{row[1]:,}", "cells": cells})
+        table.append(
+            {
+                "method": printable(row[0]),
+                "budget": _NONE if row[1] is None else row[1] if isinstance(row[1], str) else f"{row[1]:,}",
+                "cells": cells,
+            }
+        )
     return table
 
 

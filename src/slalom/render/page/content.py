@@ -143,7 +143,8 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
         fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
     rows = [(row.name, row.fact) for row in FIELDS if row.fact and (e.signed or row.name != "fit_r2")]
     units = ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}")
-    return [*fidelity, units, *((caption, text(getattr(e, name))) for name, (caption, text) in rows)]
+    shown = ((caption, text(getattr(e, name))) for name, (caption, text) in rows)
+    return [*fidelity, units, *(fact for fact in shown if fact[1])]
 
 
 def _quality(quality: Quality | None) -> str:
