@@ -4,8 +4,8 @@ Run: OMP_NUM_THREADS=1 python benchmarks/hostile.py [--fits 20000] [--seed 0] [-
 
 Each fit draws scores, rows, weights and a fitter at random; its seed is --seed plus its number, so that `--seed S --fits 1`
 repeats one of them. Exits 1 where there was an exception (a warning counts as one) or a wrong number: one that is not finite,
-or an R2 that is not that of the predictions. A fit is counted once in each group of lines; a fallback is what `Fit.diagnosis`
-calls one.
+or an R2 that is not that of the predictions. Fits of Joint go on to pairs and to the correction near the text. A fit is counted
+once in each group of lines; a fallback is what `Fit.diagnosis` calls one.
 """
 
 import argparse
@@ -21,6 +21,8 @@ import numpy as np
 from tqdm import tqdm
 
 from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
+from slalom.core.fitting.near import fit_near
+from slalom.core.fitting.pairs import find_pairs
 
 # How often each fitter is drawn.
 FITTERS = {
@@ -168,9 +170,32 @@ def wrong_numbers(case, found):
     fits = np.abs(case.scores).max() < 1e150  # where squares of the scores are floats, so is the loss
     if np.isnan(found.loss) or (fits and np.isinf(found.loss)):
         wrong.append("loss")
+    if not wrong and fits and case.kinds["fitter"].startswith("Joint"):
+        wrong += corrected(case, numbers["predictions"])
     if not wrong and not agrees(case, numbers["predictions"], found.r2):
         wrong.append("r2 is not that of the predictions")
     return wrong
+
+
+def corrected(case, guess):
+    """The names of what is not finite in pairs and in the correction near the text, fitted to the residuals of a fit."""
+    keep, scores = case.counts > 0, case.scores - (case.scores.mean(axis=1, keepdims=True) if case.scores.ndim == 2 else 0.0)
+    keep[0], residual = True, scores - guess
+    n = keep.shape[1]
+    removed, sizes = (~keep).sum(axis=1), np.random.default_rng(n).integers(1, 4, n)
+    pairs = find_pairs(keep, residual)
+    near = fit_near(
+        keep,
+        residual,
+        (removed > 0) & (removed <= max(n // 2, 1)),
+        scores[:n].mean(axis=0) + 0 * guess[:1].repeat(n, 0),
+        np.arange(n),
+        sizes,
+    )
+    parts = {"pairs": pairs.effects, "pairs_se": pairs.errors}
+    if near is not None:
+        parts |= {"near offset": near.offset, "near changes": near.changes, "near errors": near.changes_se}
+    return [name for name, given in parts.items() if not np.isfinite(given).all()]
 
 
 def agrees(case, guess, r2):

@@ -20,6 +20,7 @@ from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
+_LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
 _PAIR_ROUNDS = 2  # fits without the pairs, and of the pairs to what is left
 
 
@@ -103,7 +104,7 @@ class SurrogateMethod(Method):
             left = scores - fitted.model(units.counts(keep))
             return left if length is None else left - length(units.lengths(keep))
 
-        found = find_pairs(keep, residual(scores))
+        found = find_pairs(keep, residual(scores), least=_LEAST_PAIR * float(scores.std()))
         if not len(found.units):
             return None, fitted, length
         for _ in range(_PAIR_ROUNDS):

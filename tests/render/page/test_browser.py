@@ -330,7 +330,7 @@ def plus_minus(cell):
     return number(text[0]), number(text[1]) if len(text) > 1 else None
 
 
-@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
     e = with_errors(make())
     view.open([e])

@@ -50,12 +50,13 @@ class FoundPairs(NamedTuple):
         return FoundPairs(self.units, self.effects + change, errors)
 
 
-def find_pairs(keep: NDArray[np.bool_], residual: Floats, limit: int = _MOST) -> FoundPairs:
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, limit: int = _MOST) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
     Args:
         keep: Presence of units (m, n).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
+        least: Smallest effect that counts: without noise, what the priors shrink looks like tiny pairs.
         limit: Largest number of pairs.
 
     Returns:
@@ -84,8 +85,11 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, limit: int = _MOST) ->
                 break
             i, j = divmod(best, n)
             allowed[i, j] = allowed[j, i] = False
-            chosen.append((min(i, j), max(i, j)))
-            left = e - _features(deviation, chosen) @ pair_effects(keep, e, chosen)[0].reshape(len(chosen), -1)
+            trial = [*chosen, (min(i, j), max(i, j))]
+            effects, _ = pair_effects(keep, e, trial)
+            if np.abs(effects[-1]).max() < least:
+                break
+            chosen, left = trial, e - _features(deviation, trial) @ effects
     units = np.array(chosen, dtype=np.int64).reshape(-1, 2)
     return FoundPairs(units, *(part.reshape(len(units), *residual.shape[1:]) for part in pair_effects(keep, e, chosen)))
 
