@@ -11,7 +11,8 @@ from typing import final
 
 import numpy as np
 
-from slalom.core import Alternating, Fitter, Joint, Linear, Sgd, fit, fit_lengths
+from slalom.core import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit, fit_lengths
+from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, Units
@@ -71,7 +72,24 @@ class SurrogateMethod(Method):
             fitted.diagnosis,
             None if fitted.values_se is None else fitted.values_se[types],
             None if fitted.importances_se is None else fitted.importances_se[types],
+            **score_errors(fitted, units),
         )
+
+
+def score_errors(fitted: Fit, units: Units) -> dict[str, Floats | None]:
+    """Return the standard errors of the scores of all units, as fields of a `MethodResult`; none where the fitter has none.
+
+    The length of the input is taken as known: its effect is fitted to thousands of rows by a few numbers.
+
+    Args:
+        fitted: The fit of one set of parameters for each type of unit.
+        units: The units of the text.
+    """
+    if fitted.posterior is None:
+        return {}
+    types = units.type_of_unit
+    errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
+    return {f"{name}_se": None if error is None else error[types] for name, error in errors._asdict().items()}
 
 
 OURS = (
