@@ -11,7 +11,7 @@ from typing import final
 
 import numpy as np
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit, fit_lengths
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
@@ -72,24 +72,33 @@ class SurrogateMethod(Method):
             fitted.diagnosis,
             None if fitted.values_se is None else fitted.values_se[types],
             None if fitted.importances_se is None else fitted.importances_se[types],
-            **score_errors(fitted, units),
+            **score_errors(fitted, units, length),
         )
 
 
-def score_errors(fitted: Fit, units: Units) -> dict[str, Floats | None]:
+def score_errors(fitted: Fit, units: Units, length: Lengths | None) -> dict[str, Floats | None]:
     """Return the standard errors of the scores of all units, as fields of a `MethodResult`; none where the fitter has none.
 
-    The length of the input is taken as known: its effect is fitted to thousands of rows by a few numbers.
+    Removal and gradient include those of the effect of the length, which is the same for all units of one size. Over a Shapley
+    value it is averaged over all lengths, where it is well determined.
 
     Args:
         fitted: The fit of one set of parameters for each type of unit.
         units: The units of the text.
+        length: The effect of the length; None: no effect.
     """
     if fitted.posterior is None:
         return {}
     types = units.type_of_unit
     errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
-    return {f"{name}_se": None if error is None else error[types] for name, error in errors._asdict().items()}
+    fields = {f"{name}_se": None if error is None else error[types] for name, error in errors._asdict().items()}
+    if length is not None and length.slope_se is not None:
+        for name, power in (("removal_se", 0.5), ("gradient_se", 1.0)):  # b is a random walk over short distances
+            error = fields[name]
+            if error is not None:
+                more = length.slope_se * units.sizes**power
+                fields[name] = np.hypot(error, more if error.ndim == 1 else more[:, None])
+    return fields
 
 
 OURS = (
