@@ -31,12 +31,12 @@ def columns(e: Any) -> dict[str, Any]:
         "weight": e.weights,
     }
     for row in FIELDS:
-        if row.column is not None:
+        if row.column is not None and (e.signed or row.name != "removal_se"):
             numbers = getattr(e, row.name)
             scores[row.column] = numbers if numbers is None or row.name == "removal_se" else known * numbers
     places = {name: place for place, name in enumerate(scores)}
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
-    for name in sorted(scores, key=lambda name: places[name.removesuffix("_se")]):  # a standard error after its score
+    for name in sorted(scores, key=lambda name: places.get(name.removesuffix("_se"), 1)):  # a standard error after its score
         score = scores[name]
         if score is None or score.ndim == 1:
             result[name] = score
