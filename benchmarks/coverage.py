@@ -1,10 +1,16 @@
-"""How often Joint's 95% intervals hold the estimate of very many queries, on real classifiers.
+"""How often Joint's 95% intervals contain the truth: planted models, and real classifiers against very many queries.
 
-Run: python benchmarks/coverage.py [--device cuda] [--reviews 6] [--seeds 10] [--queries 500] [--reference 20000]
+Run: python benchmarks/coverage.py planted [--fits 200]
+     python benchmarks/coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
 
-For the bundled classifier and imdb-bert-2: IMDB reviews of 20 to 400 tokens are explained with `joint` at --queries under
-several seeds, and once at --reference. A 95% interval of a value or importance should hold the reference estimate for about 95%
-of the units; the ten with the largest removal effect are counted apart, as they are what people quote.
+planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
+5 deletions; the noise is in units of the scores' standard deviation. The intervals are those of the four scores.
+
+real: the bundled classifier and imdb-bert-2. IMDB reviews of 20 to 400 tokens are explained at --queries under several seeds,
+and once at --reference. A 95% interval should contain the reference's estimate for about 95% of the units.
+
+The strongest units are counted apart, as they are what people quote: the ten with the largest removal effect, or with 20
+planted units the five.
 """
 
 import argparse
@@ -14,48 +20,61 @@ import numpy as np
 from tqdm import tqdm
 
 import slalom
+from slalom.core import Joint, Slalom, fit
 
-from reviews import SHARED, rows
+from planted import design
 
 LIMITS = ((20, 40), (60, 90), (90, 130), (130, 200), (200, 300), (300, 400))
+SCORES = ("removal", "gradient", "shapley", "linear")
+SIZES = ((20, 200), (100, 500), (300, 1000))
 
 
-def held(fitted, reference, name, units):
-    """Return the share of units whose interval holds the reference estimate."""
-    errors = getattr(fitted, f"{name}_se")
-    inside = np.abs(getattr(fitted, name) - getattr(reference, name)) <= 1.96 * errors
-    return float(inside[units].mean())
+def planted(options):
+    """Print the coverage on planted data."""
+    print(f"{'units':<7}{'rows':<7}{'design':<11}{'background':<12}{'noise':<7}" + _heads(SCORES))
+    for n, m in SIZES:
+        for shape in ("sizes", "deletions"):
+            for name, background in {"none": None, "weak": (0.3, np.log(n / 4)), "strong": (0.3, np.log(4 * n))}.items():
+                for noise in (0.1, 0.5):
+                    cells = np.mean([_fit(n, m, shape, background, noise, seed) for seed in range(options.fits)], axis=0)
+                    print(f"{n:<7}{m:<7}{shape:<11}{name:<12}{noise:<7}" + _line(cells), flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--reviews", type=int, default=len(LIMITS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--reference", type=int, default=20_000)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
+def _fit(n, m, shape, background, noise, seed):
+    """Return the shares of intervals that contain the truth, for each score of all units and of the strongest."""
+    rng = np.random.default_rng(seed)
+    truth = Slalom(rng.normal(size=n), rng.normal(size=n), background)
+    counts = design(shape, n, m, rng)
+    scores = truth(counts)
+    found = fit(counts, scores + noise * scores.std() * rng.normal(size=m), Joint())
+    strongest = np.argsort(-np.abs(truth.removal()))[: min(10, n // 4)]
+    cells, errors = [], found.posterior.errors()
+    for name in SCORES:
+        apart = np.abs(getattr(truth, name)() - getattr(found.model, name)())
+        inside = apart <= 1.96 * getattr(errors, name)
+        cells += [inside.mean(), inside[strongest].mean()]
+    return cells
+
+
+def real(options):
+    """Print the coverage on real classifiers."""
+    from reviews import SHARED, rows  # noqa: PLC0415  (imports torch)
+
+    names = ("value", "importance", *SCORES)
     texts = [row["text"] for row in rows("imdb_test")]
     order = np.random.default_rng(0).permutation(len(texts))[:3000]
-    print(
-        f"{'classifier':<20}{'tokens':<8}{'values':<9}{'ten':<7}{'importances':<13}{'ten':<7}median se, then at the reference"
-    )
+    print(f"{'classifier':<20}{'tokens':<8}" + _heads(names) + "median error of removal, then at the reference")
     for path in (None, SHARED / "models" / "imdb-bert-2"):
-        explainer = slalom.Explainer(path, device=options.device, progress=False)
+        explainer = slalom.Explainer(path, device=options.device, progress=False, method=options.method)
         found = []
         for low, high in tqdm(LIMITS[: options.reviews], leave=False):
             text = next(texts[i] for i in order if low <= len(explainer.tokens(texts[i])) <= high)
             reference = explainer(text, queries=options.reference, check=0)
             ten = np.argsort(-np.abs(reference.removal))[:10]
             fits = [explainer(text, queries=options.queries, seed=seed, check=0) for seed in range(1, options.seeds + 1)]
-            cells = [
-                np.mean([held(e, reference, name, units) for e in fits])
-                for name in ("values", "importances")
-                for units in (slice(None), ten)
-            ]
-            spread = np.median([np.median(e.values_se) for e in fits]), np.median(reference.values_se)
+            cells = np.mean([[_held(e, reference, name, ten) for name in names] for e in fits], axis=0).ravel()
             found.append(cells)
+            spread = np.median([np.median(e.removal_se) for e in fits]), np.median(reference.removal_se)
             print(
                 f"{explainer.model.name:<20}{len(reference):<8}" + _line(cells) + f"{spread[0]:.3g}, {spread[1]:.3g}",
                 flush=True,
@@ -63,8 +82,34 @@ def main():
         print(f"{explainer.model.name:<20}{'mean':<8}" + _line(np.mean(found, axis=0)))
 
 
+def _held(fitted, reference, name, ten):
+    """Return the shares of all units and of ten whose interval contains the reference's estimate."""
+    ends, estimate = fitted.interval(name), reference.scores(name)
+    inside = (ends[:, 0] <= estimate) & (estimate <= ends[:, 1])
+    return inside.mean(), inside[ten].mean()
+
+
+def _heads(names):
+    return "".join(f"{name:<12}{'top':<7}" for name in names)
+
+
 def _line(cells):
-    return "".join(f"{cell:<{width}.3f}" for cell, width in zip(cells, (9, 7, 13, 7), strict=True))
+    return "".join(f"{cell:<{width}.3f}" for cell, width in zip(cells, (12, 7) * (len(cells) // 2), strict=True))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", choices=("planted", "real"))
+    parser.add_argument("--fits", type=int, default=200)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--method", default="joint")
+    parser.add_argument("--reviews", type=int, default=len(LIMITS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--reference", type=int, default=20_000)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    {"planted": planted, "real": real}[options.data](options)
 
 
 if __name__ == "__main__":

@@ -71,3 +71,16 @@ def test_removal_and_slope_are_differences_at_the_whole_text():
     lengths = Lengths(np.array([0.0, 1.0, 4.0, 9.0, 16.0]))
     assert lengths.removal(np.array([1, 2, 4])).tolist() == [7.0, 12.0, 16.0]
     assert float(lengths.slope) == 7.0
+
+
+def test_the_error_of_the_slope_is_that_of_repeated_fits():
+    """With the whole text the same and new noise on all other rows, the slope varies by about its standard error."""
+    rng = np.random.default_rng(0)
+    lengths = np.repeat(np.arange(40, 50), 30)
+    slopes, errors = [], []
+    for _ in range(100):
+        scores = np.sin(lengths) + 0.5 * rng.normal(size=len(lengths))
+        found = fit_lengths(np.append(lengths, 50), np.append(scores, np.sin(50)), 50)
+        slopes.append(float(found.slope))
+        errors.append(found.slope_se)
+    assert 0.6 < np.std(slopes) / np.mean(errors) < 1.25

@@ -28,6 +28,8 @@ class Lengths:
     Args:
         offsets: b (L + 1,) or (L + 1, n_classes), for inputs of 0, 1, ..., L atoms; L is the length of the whole text. Between
             two lengths the offset is linear.
+        slope_se: Standard error of b(L - 1), and so of `slope`: the whole text is always the same query, what differs from
+            one set of queries to the next is the rest. The same for all classes; None: unknown. Files do not keep it.
 
     Example:
         >>> Lengths(np.array([0.0, 1.0, 4.0]))(np.array([2, 0])).tolist()
@@ -35,6 +37,7 @@ class Lengths:
     """
 
     offsets: Floats
+    slope_se: float | None = None
 
     def __post_init__(self) -> None:
         """Make the offsets read-only."""
@@ -134,7 +137,7 @@ def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> L
     if noise <= 1e-12 * float((rows**2).mean() + 1e-300):
         return None
     without = -0.5 * float((times[:, None] * means**2).sum()) / noise + 0.5 * outputs * float(np.log(times).sum())
-    best, offsets, root = without + _MARGIN, None, np.sqrt(times)
+    best, offsets, slope_se, root = without + _MARGIN, None, 0.0, np.sqrt(times)
     all_lengths = np.arange(longest + 1)
     for reach in _REACHES:
         # One eigendecomposition of the kernel, weighted by sqrt(times), serves all variances.
@@ -147,4 +150,6 @@ def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> L
             k = int(evidence.argmax())
             cross = np.exp(-np.abs(all_lengths[:, None] - levels) / reach) * root
             best, offsets = float(evidence[k]), _VARIANCES[k] * cross @ (basis @ (along / scale[k][:, None]))
-    return None if offsets is None else Lengths(offsets[:, 0] if residual.ndim == 1 else offsets)
+            known = _VARIANCES[k] * float((cross[max(longest - 1, 0)] @ basis) ** 2 @ (1.0 / scale[k]))
+            slope_se = float(np.sqrt(noise * _VARIANCES[k] * max(1.0 - known, 0.0)))
+    return None if offsets is None else Lengths(offsets[:, 0] if residual.ndim == 1 else offsets, slope_se)

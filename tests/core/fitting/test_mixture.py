@@ -6,16 +6,16 @@ import pytest
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._evidence.errors import standard_errors
-from slalom.core.fitting._evidence.mixture import mixed_errors
+from slalom.core.fitting._evidence.mixture import mixed_errors, mixture
 
 
 def searched(monkeypatch, counts, scores, background):
     """The solver and the polished candidate of a fit."""
     seen = []
 
-    def kept(solver, best, basis):
+    def kept(solver, best, basis, nodes):
         seen.append((solver, best))
-        return mixed_errors(solver, best, basis)
+        return mixed_errors(solver, best, basis, nodes)
 
     with monkeypatch.context() as patch:
         patch.setattr(joint, "mixed_errors", kept)
@@ -73,7 +73,7 @@ def test_errors_are_those_of_all_shapes(monkeypatch, background, noise):
     scores = Slalom([1.0, -1.0], [0.6, -0.6], background)(counts)
     scores = scores + noise * rng.normal(size=60)
     solver, best = searched(monkeypatch, counts, scores - scores.mean(), background is not None)
-    found = mixed_errors(solver, best, None)
+    found = mixed_errors(solver, best, None, mixture(solver, best))
     plain, doubted = (standard_errors(best, None, solver.arrays, about) for about in ((), ("strength",)))
     values, importance = enumerated(counts, scores - scores.mean(), best)
     for ours, gaussian, strong, truth in (
@@ -91,6 +91,6 @@ def test_with_many_rows_nothing_is_in_doubt(monkeypatch):
     counts[~counts.any(axis=1), 0] = 1.0
     scores = Slalom(rng.normal(size=8), 0.5 * rng.normal(size=8), (0.5, 1.0))(counts) + 0.01 * rng.normal(size=4000)
     solver, best = searched(monkeypatch, counts, scores, None)
-    mixed, plain = mixed_errors(solver, best, None), standard_errors(best, None, solver.arrays)
+    mixed, plain = mixed_errors(solver, best, None, mixture(solver, best)), standard_errors(best, None, solver.arrays)
     for ours, gaussian in zip((*mixed[:2], *mixed.background), (*plain[:2], *plain.background), strict=True):
         np.testing.assert_allclose(ours, gaussian, rtol=0.03)

@@ -20,8 +20,9 @@ from slalom.core.checks import Floats
 from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_for
 from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
+from slalom.core.fitting._evidence.draws import drawn
 from slalom.core.fitting._evidence.errors import standard_errors, widened
-from slalom.core.fitting._evidence.mixture import mixed_errors, worth_mixing
+from slalom.core.fitting._evidence.mixture import mixed_errors, mixture, worth_mixing
 from slalom.core.fitting._evidence.objective import Hyper
 from slalom.core.fitting._evidence.ridge import Ridge, ridge
 from slalom.core.fitting._evidence.solver import Candidate, Solver, out_of_reach
@@ -300,14 +301,17 @@ class _Search:
         if not (linear or best.polished):
             best = self.solver.polish(best)
         point = self.host_point(best.point)
+        nodes: list[tuple[Candidate, float]] = []
         if linear or not worth_mixing(self.solver, best):
             errors = standard_errors(best, self.basis, self.arrays)
+            best = replace(best, point=point, factors=self.host_factors(best))
         else:
             solver = self.host_solver
             point = replace(point, design=solver.design)
             best = replace(best, point=point, factors=self.host_factors(best))
             with solver.backend.session():
-                errors = mixed_errors(solver, best, self.basis)
+                nodes = mixture(solver, best)
+                errors = mixed_errors(solver, best, self.basis, nodes)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
         jitter = self.solver.jitter
         notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
@@ -320,6 +324,7 @@ class _Search:
                 values_se=errors.values,
                 importances_se=errors.importances,
                 background_se=errors.background,
+                posterior=drawn(best, nodes, self.basis),
             )
         )
 

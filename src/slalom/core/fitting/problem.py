@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, issparse
 
 from slalom.core.base import Surrogate
 from slalom.core.checks import Counts, Floats, centred, count_matrix, exponent, real_array, times_power
+from slalom.core.fitting.posterior import Posterior
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
@@ -190,6 +191,7 @@ class Problem:
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
         background_se: tuple[float | Floats, float] | None = None,
+        posterior: Posterior | None = None,
     ) -> "Fit":
         """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis.
 
@@ -205,6 +207,7 @@ class Problem:
             values_se: Standard errors of the values.
             importances_se: Standard errors of the importances (n,).
             background_se: Standard errors of the background's value and importance.
+            posterior: Draws of all parameters.
         """
         if loss is None:
             guess = model(self.counts)
@@ -216,7 +219,7 @@ class Problem:
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
         return _with_finite_errors(
-            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se)
+            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se, posterior)
         )
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
@@ -248,9 +251,9 @@ class Problem:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
         actual, loss = r2(model), float(times_power(np.asarray(fit.loss), 2 * power))
         share = fit.r2 if abs(actual - fit.r2) <= _SHOWS else actual
-        return _with_finite_errors(
-            replace(fit, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
-        )
+        posterior = None if fit.posterior is None else fit.posterior.rescaled(power)
+        changed = replace(fit, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
+        return _with_finite_errors(replace(changed, posterior=posterior))
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
@@ -311,6 +314,8 @@ class Fit:
         importances_se: Standard errors of the importances (n,); None where the fitter has none.
         background_se: Standard errors of the background's value and importance. On real classifiers they are far too small
             (docs/results/core.md has the figures), so no explanation shows them.
+        posterior: Draws of all parameters, from which the standard errors of scores are computed; None where the fitter has
+            none.
     """
 
     model: Surrogate
@@ -322,6 +327,7 @@ class Fit:
     values_se: Floats | None = None
     importances_se: Floats | None = None
     background_se: tuple[float | Floats, float] | None = None
+    posterior: Posterior | None = None
 
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
@@ -341,7 +347,7 @@ def _with_finite_errors(fit: Fit) -> Fit:
     if all_finite(fit.values_se, fit.importances_se, *(fit.background_se or ())):
         return fit
     diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None)
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None, posterior=None)
 
 
 def all_finite(*arrays: Any) -> bool:

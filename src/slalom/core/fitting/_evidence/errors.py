@@ -25,10 +25,10 @@ from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.solver import Candidate
 from slalom.core.fitting._evidence.steps import Factors
+from slalom.core.fitting.posterior import with_shrinkage
 
 _MAX_CURVED = 1.0  # variance of a log weight up to which the curve is followed: beyond, its tail dominates the mean square
-_PRECISIONS = ("strength", "tightness")
-_MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior to remove
+PRECISIONS = ("strength", "tightness")
 
 
 class Errors(NamedTuple):
@@ -40,7 +40,7 @@ class Errors(NamedTuple):
 
 
 def standard_errors(
-    candidate: Candidate, basis: Floats | None, arrays: ProblemArrays, about: Collection[str] = _PRECISIONS
+    candidate: Candidate, basis: Floats | None, arrays: ProblemArrays, about: Collection[str] = PRECISIONS
 ) -> Errors:
     """Return the errors of a candidate, computed on its device.
 
@@ -64,15 +64,10 @@ def widened(errors: Errors, point: Centred, strength: float, tightness: float, b
     """Return errors of values and importances that allow for the shrinkage by the priors; the point is on the host."""
     deviations, spread = (point.psi[:, 0], 1.0) if basis is None else (point.psi @ basis.T, (basis**2).sum(axis=1))
     return Errors(
-        _with_shrinkage(errors.values, deviations / point.rest, strength * point.rest**2 / spread),
-        _with_shrinkage(errors.importances, point.t, tightness),
+        with_shrinkage(errors.values, deviations / point.rest, strength * point.rest**2 / spread),
+        with_shrinkage(errors.importances, point.t, tightness),
         errors.background,
     )
-
-
-def _with_shrinkage(error: Floats, deviation: Floats, precision: float | Floats) -> Floats:
-    share = np.clip(precision * error**2, 0.0, _MAX_SHRINKAGE)
-    return np.asarray(np.hypot(error, deviation * share / (1.0 - share)))
 
 
 def gaussian(
@@ -118,7 +113,7 @@ class _Spread:
         self.uncertain = [  # the whitened derivative by the log of a precision, (1 + n, K) and (q,), and that log's variance
             (*factors.whitened(right), 2.0 / self.xp.clip(count, 1.0, None))
             for name, right, count in zip(
-                _PRECISIONS, pulls(point, strength, tightness), (fixed_psi, fixed_t + 1.0), strict=True
+                PRECISIONS, pulls(point, strength, tightness), (fixed_psi, fixed_t + 1.0), strict=True
             )
             if name in about
         ]

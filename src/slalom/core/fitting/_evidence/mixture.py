@@ -28,13 +28,13 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
+from slalom.core.fitting._evidence.draws import MAX_WIDTH
 from slalom.core.fitting._evidence.errors import Errors, pulls, standard_errors
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, StepScalars
 from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate, Solver
 from slalom.core.fitting._evidence.steps import diagonal
 
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
-_MAX_WIDTH = 2.0  # standard deviation of a share's log odds, beyond which a Gaussian at the mode says nothing about it
 _STEP_LENGTHS = 4  # tried
 _MAX_UNITS = 64  # with more, nine factorisations take longer than the fit
 
@@ -44,20 +44,25 @@ def worth_mixing(solver: Solver, best: Candidate) -> bool:
     return not (solver.large or solver.units > _MAX_UNITS or best.point.linked or solver.exact(best.hyper))
 
 
-def mixed_errors(solver: Solver, best: Candidate, basis: Floats | None) -> Errors:
-    """Return the errors of a polished candidate on the host that is `worth_mixing`."""
-    nodes = [(node, weight) for node, weight in _nodes(solver, best) if np.isfinite(weight)]
+def mixture(solver: Solver, best: Candidate) -> list[tuple[Candidate, float]]:
+    """Return the nodes of a polished candidate on the host that is `worth_mixing`, with weights of sum one; may be empty."""
+    nodes = [(node, log_weight) for node, log_weight in _nodes(solver, best) if np.isfinite(log_weight)]
+    weights = np.exp(np.array([weight for _, weight in nodes]) - max((weight for _, weight in nodes), default=0.0))
+    return [(node, float(weight)) for (node, _), weight in zip(nodes, weights / weights.sum(), strict=True)]
+
+
+def mixed_errors(solver: Solver, best: Candidate, basis: Floats | None, nodes: list[tuple[Candidate, float]]) -> Errors:
+    """Return the errors of a candidate from its `mixture`."""
     if not nodes:
         return standard_errors(best, basis, solver.arrays)
 
     def variance_of(candidate: Candidate) -> Floats:
         return _in_a_row(standard_errors(candidate, basis, solver.arrays, about=())) ** 2
 
-    weights = np.exp(np.array([weight for _, weight in nodes]) - max(weight for _, weight in nodes))
     centre = _in_a_row(_estimates(best.point, basis))
     first = standard_errors(best, basis, solver.arrays, about=("strength",))
     variance = _in_a_row(first) ** 2 - variance_of(best)
-    for (node, _), weight in zip(nodes, weights / weights.sum(), strict=True):
+    for node, weight in nodes:
         variance += weight * (variance_of(node) + (_in_a_row(_estimates(node.point, basis)) - centre) ** 2)
     return _shaped_like(first, np.sqrt(variance))
 
@@ -75,7 +80,7 @@ def _nodes(solver: Solver, best: Candidate) -> Iterator[tuple[Candidate, float]]
         step, scalars, log_odds = by_tightness.times(-log_ratio), point.scalars, 0.0
         if column is not None:
             rate, moved = point.share * point.rest, float(step.shape[n])
-            width = min(float(column.shape[n]) ** 0.5 / rate, _MAX_WIDTH)
+            width = min(float(column.shape[n]) ** 0.5 / rate, MAX_WIDTH)
             share = float(np.clip(_logistic(np.log(point.share / point.rest) + moved / rate + width * y), *SHARE))
             log_odds = float(np.log(share * (1.0 - share)))  # the density of the log odds from that of the share
             step = step.plus(column, (share - point.share - moved) / float(column.shape[n]))

@@ -68,6 +68,7 @@ class Candidate:
     determined: tuple[float, float]
     before: Linearised | None = None
     polished: bool = False
+    marginal: bool = False
 
 
 def out_of_reach(evidence: float, gain: float, target: float) -> bool:
@@ -172,7 +173,15 @@ class Solver:
         if at is None or not at.terms.cost(candidate.hyper) < bulk:
             at = self.linearised(candidate.point, candidate.hyper, exact=True, traces=True)
         determined = self.traced(at)[0]
-        return replace(candidate, point=at.point, terms=at.terms, factors=at.factors, determined=determined, polished=True)
+        return replace(
+            candidate,
+            point=at.point,
+            terms=at.terms,
+            factors=at.factors,
+            determined=determined,
+            polished=True,
+            marginal=not self.large,
+        )
 
     def marginal_mode(self, candidate: Candidate) -> Centred:
         """Return the mode of the marginal probability near a candidate; ArithmeticError where there is none."""

@@ -1,0 +1,169 @@
+"""Draws from the joint posterior of all parameters: a Gaussian at the mode, bent where the posterior is.
+
+    x = mode + L^-T z + sum_h sqrt(2 / gamma_h) z_h H^-1 (derivative of the gradient by log h),    H = L L',  z ~ N(0, 1)
+
+The second term is the uncertainty of the priors' precisions h, as in `errors`. Where there is a mixture (`mixture`), each of
+its nodes gets its share of the draws.
+
+Effects are nearly Gaussian, values and weights are not. Let x_i be the change of a unit's log weight, log p_i. Where the data
+determine its effect p_i psi_i, psi_i follows not the line -psi_i x_i but psi_i exp(-x_i); where the prior does, it does not
+depend on x_i. With f the prior's share of the precision of psi_i given the weight, and r the Gaussian's move of psi_i less the
+part that this explains, a draw is
+
+    psi = mode (1 + (1 - f) (exp(-x) - 1)) + r / sqrt(f + (1 - f) exp(2 x))
+
+Weights are skewed. With psi_i integrated out, the density of t_i = t + x by itself is
+
+    log p(x) = -K / 2 log l - |psi|^2 strength / (2 (1 - f) l) - tightness (t + x)^2 / 2 - rest(x),    l = f + (1 - f) exp(2 x)
+
+rest is what the attention of the unit does to the effects of the others: such that the variance at the mode is the Gaussian's,
+and its slope such that the mode is one. The draws get these distributions one by one, their ranks stay those of the Gaussian
+(a Gaussian copula), and psi moves along so that the effect stays. It matters for v exp(s), whose scale depends on all weights:
+a mode has too few small weights, because for the weight of a unit without a visible effect any small number will do. A joint
+mode also has a tightness that is too high, so it is drawn as well, from the product of these densities over the units.
+
+The background's share is drawn on the scale of its log odds.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from slalom.core.checks import Floats
+from slalom.core.fitting._evidence.coordinates import Centred
+from slalom.core.fitting._evidence.errors import PRECISIONS, pulls
+from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate
+from slalom.core.fitting.posterior import Posterior
+
+MAX_WIDTH = 2.0  # standard deviation of a share's log odds, beyond which a Gaussian at the mode says nothing about it
+_DRAWS = 159  # the 152nd is then the 95% quantile
+_SEED = 0
+_GRID = np.linspace(-6.0, 6.0, 49)[:, None]  # of a log weight, in units of its width
+_RATIOS = np.exp(np.linspace(-0.7, 0.7, 5))  # of the tightness to that of the mode; beyond, the strength would change too
+
+
+def drawn(best: Candidate, nodes: Sequence[tuple[Candidate, float]], basis: Floats | None) -> Posterior | None:
+    """Return the posterior of a candidate on the host; None where a draw is not finite.
+
+    nodes: a mixture and its weights, which sum to one; empty: one Gaussian at the candidate. basis (C, K) maps outputs to
+    classes; None: a single score.
+    """
+    rng, point = np.random.default_rng(_SEED), best.point
+    parts = [(point.level[None], point.psi[None], point.t[None], point.scalars[None])]
+    with np.errstate(all="ignore"):
+        if nodes:
+            sizes = _shared_out(_DRAWS, np.array([weight for _, weight in nodes]))
+            parts += [_around(node, size, rng, mixed=True) for (node, _), size in zip(nodes, sizes, strict=True) if size]
+        else:
+            parts.append(_around(best, _DRAWS, rng, mixed=False))
+        level, psi, t, scalars = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return _posterior(point, level, psi, t, scalars, basis)
+
+
+def _shared_out(number: int, weights: Floats) -> list[int]:
+    """Return whole numbers that sum to a number and are proportional to weights."""
+    return [int(part) for part in np.diff(np.round(number * np.cumsum(weights) / weights.sum()), prepend=0.0)]
+
+
+def _around(candidate: Candidate, size: int, rng: np.random.Generator, mixed: bool) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return draws of level (size, K), psi (size, n, K), t (size, n) and scalars (size, extras).
+
+    mixed: whether the candidate is a node of a mixture, which has integrated over the tightness.
+    """
+    point, factors, hyper = candidate.point, candidate.factors, candidate.hyper
+    n = len(point.t)
+    shape = rng.standard_normal((size, len(factors.shape))) @ factors.shape
+    linear = np.stack([(rng.standard_normal((size, 1 + n)) - shape @ half.T) @ factors.linear for half in factors.half])
+    counted = (candidate.determined[0], candidate.determined[1] + T_PRIOR)
+    for name, pull, count in zip(PRECISIONS, pulls(point, *hyper[:2]), counted, strict=True):
+        if name == "strength" or not mixed:
+            move, along = factors.solve(pull), rng.standard_normal(size) * (2.0 / max(count, 1.0)) ** 0.5
+            shape += np.outer(along, move.shape)
+            linear += along[:, None] * move.linear.T[:, None]
+    moves = linear[:, :, 1:]
+    change = shape[:, :n] - (shape[:, :n] @ point.weight)[:, None]  # of log p, to first order
+    slope = (moves * change).sum(axis=1) / np.maximum((change**2).sum(axis=0), 1e-300)
+    prior = np.clip(hyper.strength * ((moves - slope[:, None] * change) ** 2).mean(axis=(0, 1)), 1e-12, 1.0 - 1e-9)
+    t = point.t + _skewed(candidate, change, prior, _RATIOS[2:3] if mixed else _RATIOS)
+    ratio, skewed = _weight_ratios(point, point.t + shape[:, :n]), _weight_ratios(point, t)  # exp(x)
+    centre, data = point.psi.T[:, None], 1.0 - prior
+    psi = centre * (prior + data / ratio) + (moves + data * centre * change) / np.sqrt(prior + data * ratio**2)
+    psi *= ratio / skewed
+    scalars = point.scalars + shape[:, n:]
+    if point.background:
+        scalars[:, 0] = _share(point, shape[:, n], float((factors.shape[:, n] ** 2).sum()))
+    return point.level + linear[:, :, 0].T, np.moveaxis(psi, 0, 2), t, scalars
+
+
+def _weight_ratios(point: Centred, t: Floats) -> Floats:
+    """Return p of draws of t (size, n), relative to that of the point."""
+    weights = np.exp(t - t.max(axis=1, keepdims=True))
+    return np.asarray(weights / ((weights @ point.design.mean)[:, None] * point.p))
+
+
+def _skewed(candidate: Candidate, change: Floats, prior: Floats, ratios: Floats) -> Floats:
+    """Return changes of log weights (size, n) that are distributed as above, ranked as the Gaussian ones.
+
+    prior: f. ratios: of the tightness to that of the candidate.
+    """
+    point, shape, (strength, tightness, _), (n, outputs) = (
+        candidate.point,
+        candidate.factors.shape,
+        candidate.hyper,
+        candidate.point.psi.shape,
+    )
+    variance = ((shape[:, :n] - (shape[:, :n] @ point.weight)[:, None]) ** 2).sum(axis=0)
+    power, data = strength * (point.psi**2).sum(axis=1), 1.0 - prior
+    extra = np.maximum(1.0 / np.maximum(variance, 1e-300) - tightness - power * data, 0.0)
+    pull = power - tightness * point.t - (outputs * data if candidate.marginal else 0.0)
+    x = _GRID * np.minimum((tightness + extra) ** -0.5, 3.0 * variance**0.5)
+    loose = prior + data * np.exp(2.0 * x)
+    weight = np.expm1(x) if candidate.marginal else x  # what the rest is quadratic in
+    log_density = -0.5 * (outputs * np.log(loose) + power / (data * loose) + extra * weight**2) - pull * weight
+    tights = tightness * ratios
+    density = log_density - 0.5 * tights[:, None, None] * (point.t + x) ** 2
+    top = density.max(axis=1, keepdims=True)
+    np.exp(density - top, out=density)
+    total = density.sum(axis=1, keepdims=True)
+    evidence = (np.log(total) + top).sum(axis=(1, 2)) + 0.5 * (n + T_PRIOR) * np.log(tights) - 0.5 * T_PRIOR * tights
+    below = (np.cumsum(density, axis=1) - 0.5 * density) / total
+    rank, parts, start = ndtr(change / np.sqrt(variance)), [], 0
+    for cumulative, number in zip(below, _shared_out(len(change), np.exp(evidence - evidence.max())), strict=True):
+        parts.append(_quantiles(rank[start : start + number], cumulative, x))
+        start += number
+    return np.concatenate(parts)
+
+
+def _quantiles(levels: Floats, cumulative: Floats, x: Floats) -> Floats:
+    """Return x at levels (size, n) of n cumulative distributions, all by one call of np.interp: it shifts each by its index."""
+    shift = np.arange(levels.shape[1])[:, None]
+    inside = np.clip(levels, cumulative[0], cumulative[-1]).T + shift
+    return np.interp(inside.ravel(), (cumulative.T + shift).ravel(), x.T.ravel()).reshape(inside.shape).T
+
+
+def _share(point: Centred, moves: Floats, variance: float) -> Floats:
+    """Return the background's share after moves (size,) of this variance, on the scale of its log odds."""
+    rate = max(point.share * point.rest, variance**0.5 / MAX_WIDTH)
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (np.log(point.share / point.rest) + moves / rate)))
+
+
+def _posterior(
+    point: Centred, level: Floats, psi: Floats, t: Floats, scalars: Floats, basis: Floats | None
+) -> Posterior | None:
+    """Return draws in the parameters of a Slalom."""
+    mix = np.ones((1, 1)) if basis is None else basis
+    rest, background, link = np.ones(len(t)), None, None
+    if point.background:
+        share, rest = scalars[:, 0], 1.0 - scalars[:, 0]
+        top = t.max(axis=1)
+        weights = np.exp(t - top[:, None]) * point.design.mean
+        total = weights.sum(axis=1)
+        z = np.einsum("ki,kio->ko", weights, psi) / total[:, None]
+        background = (level - z / share[:, None]) @ mix.T, np.log(share / rest) + top + np.log(total)
+    if point.linked:
+        link = scalars[:, -2], np.exp(-scalars[:, -1])
+    values = (level[:, None] + psi / rest[:, None, None]) @ mix.T
+    if not all(np.isfinite(part).all() for part in (values, t, *(background or ()), *(link or ()))):
+        return None
+    return Posterior(values, t, background, link, basis is None)

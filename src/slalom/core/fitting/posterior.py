@@ -1,0 +1,198 @@
+"""Standard errors of the scores of units, from draws of all parameters at once.
+
+    se_i = (95% quantile of |score_i(draw) - score_i(estimate)|) / 1.96
+
+Value and importance of a unit are correlated: with weak data only their product is determined, which is what the scores are
+made of. Errors of v and s cannot be added up, so the scores are computed for draws of the joint posterior (`_evidence.draws`).
+The quantile makes estimate +- 1.96 se hold 95% of the draws, also where these are skewed or have heavy tails.
+
+Shapley values of all draws would take too long exactly. For their standard errors the coalitions of k others are replaced by
+all others at the fraction q = k / (n - 1) of their weight:
+
+    phi_i ~ (1 / n) sum_{k < n} [F(q others + i) - F(q others)]
+
+k = 0 is exact, and the sum over k > 0 an integral over log k with a few Gauss-Legendre nodes. Two corrections allow for the
+spread of the coalitions of one size. Without a link, 1 / (sum of weights) is larger on average than at the average weight. With
+one, the average of tanh over a normal distribution is a wider tanh.
+
+Last comes the shrinkage, as for values and importances (`_evidence.errors`): the priors shrink a unit's score d by the share
+k = se^2 / (variance of the scores over the units), so d k / (1 - k) is added to the error, in quadrature.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats, times_power
+
+LEVEL = 0.95  # of the intervals that standard errors are made for
+NORMAL_QUANTILE = 1.959964  # of a normal distribution, for this level
+MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior to remove
+_NODES = 4  # of the integral over log k
+_EXCESS = 0.5  # of the relative variance of a sum of weights; 1 to second order, less beyond, as measured against exact values
+
+
+class ScoreErrors(NamedTuple):
+    """Standard errors of the scores, shaped as the values: (n,) or (n, n_classes); None where one is not finite."""
+
+    linear: Floats | None
+    gradient: Floats | None
+    removal: Floats | None
+    shapley: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of the parameters of a Slalom; the first is the estimate itself.
+
+    Args:
+        values: v (1 + draws, n, C); C = 1 where there is a single score.
+        importances: s (1 + draws, n), with any sum.
+        background: v_0 (1 + draws, C) and s_0 (1 + draws,); None where there is none.
+        link: Middle and reach of the link, (1 + draws,) each; None where there is none. Only for a single score.
+        single: Whether there is a single score, so that results have no axis of classes.
+    """
+
+    values: Floats
+    importances: Floats
+    background: tuple[Floats, Floats] | None
+    link: tuple[Floats, Floats] | None
+    single: bool
+
+    def rescaled(self, power: int) -> "Posterior":
+        """Return the posterior for scores times 2**power.
+
+        Args:
+            power: The power of two.
+        """
+        background, link = self.background, self.link
+        if background is not None:
+            background = times_power(background[0], power), background[1]
+        if link is not None:
+            link = times_power(link[0], power), times_power(link[1], power)
+        return replace(self, values=times_power(self.values, power), background=background, link=link)
+
+    def errors(self, times: NDArray[np.int64] | None = None) -> ScoreErrors:
+        """Return the standard errors of the scores of the whole text.
+
+        Args:
+            times: How many units of the text have the parameters of each unit here (n,). Default: one. The scores are those of
+                one such unit.
+        """
+        number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            weights = _Weights.of(self, number)
+            classes = [self._scores(c, weights, number) for c in range(self.values.shape[2])]
+            columns = [[_spread(score, number) for score in scores] for scores in classes]
+        stacked = [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
+        return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
+
+    def _scores(self, c: int, weights: "_Weights", number: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the draws (1 + draws, n) of linear, gradient, removal and Shapley scores of one class."""
+        v, w, rest, total = self.values[:, :, c], weights.units, weights.background, weights.total
+        push = w * v
+        constant = 0.0 * rest if self.background is None else rest * self.background[0][:, c]
+        numerator = push @ number + constant
+        evidence = numerator / total
+        slopes = (push - w * evidence[:, None]) / total[:, None]
+        others = total[:, None] - w
+        change = np.where(others > 1e-12 * total[:, None], slopes * total[:, None] / others, evidence[:, None])
+        if self.link is not None:
+            change = self._linked(evidence[:, None]) - self._linked(evidence[:, None] - change)
+            slopes = slopes * (1.0 - np.tanh((evidence - self.link[0]) / self.link[1]) ** 2)[:, None]
+        return np.exp(weights.importances) * v, slopes, change, self._shapley(v, w, rest, total, constant, numerator, number)
+
+    def _shapley(
+        self, v: Floats, w: Floats, rest: Floats, total: Floats, constant: Floats, numerator: Floats, number: Floats
+    ) -> Floats:
+        """Return the draws of the approximate Shapley values; the sums are those of `_scores`.
+
+        With B and A the sums of weights and of weights times values at the fraction q, B - q w and A - q w v are those of the
+        others, and S with the unit less S without it is w (v B - A) / ((B - q w) (B + (1 - q) w)).
+        """
+        phi, square = np.zeros_like(v), w**2
+        squares = square @ number, (square * v) @ number, (square * v**2) @ number
+        for q, mass in zip(*_rule(int(number.sum())), strict=True):
+            if q == 0.0 and self.background is None:
+                phi += mass * (v if self.link is None else self._linked(v) - self._linked(0.0 * w[:, :1]))
+                continue
+            below, above = rest + q * (total - rest), constant + q * (numerator - constant)
+            varied = max(q * (1.0 - q), 0.0)
+            own = q * w
+            others = below[:, None] - own
+            change = v * below[:, None]
+            change -= above[:, None]
+            change *= w
+            change /= others
+            np.add(others, w, out=own)
+            change /= own
+            if self.link is None:
+                excess = varied * squares[0][:, None] / own**2  # relative variance of the sum of weights
+                change *= 1.0 + _EXCESS * np.minimum(excess, 1.0)
+            else:
+                evidence = above / below
+                spread = varied * (squares[2] - 2.0 * evidence * squares[1] + evidence**2 * squares[0]) / below**2
+                without = (above[:, None] - q * w * v) / others
+                change = self._linked(without + change, spread) - self._linked(without, spread)
+            change *= mass
+            phi += change
+        return phi
+
+    def _linked(self, evidence: Floats, spread: Floats | float = 0.0) -> Floats:
+        """Return F of evidence (1 + draws, ...), on average if the evidence has a variance (1 + draws,)."""
+        if self.link is None:
+            return evidence
+        middle, reach = self.link
+        inner = reach * np.sqrt(1.0 + 0.5 * np.pi * spread / reach**2)
+        return np.asarray(middle[:, None] + reach[:, None] * np.tanh((evidence - middle[:, None]) / inner[:, None]))
+
+
+class _Weights(NamedTuple):
+    """The weights of units (1 + draws, n) and background (1 + draws,), their sum, and importances with mean 0 over the text."""
+
+    units: Floats
+    background: Floats
+    total: Floats
+    importances: Floats
+
+    @classmethod
+    def of(cls, posterior: Posterior, number: Floats) -> "_Weights":
+        s = posterior.importances
+        s0 = np.full(len(s), -np.inf) if posterior.background is None else posterior.background[1]
+        top = np.maximum(s.max(axis=1), s0)
+        units, rest = np.exp(s - top[:, None]), np.exp(s0 - top)
+        return cls(units, rest, units @ number + rest, s - (s @ number / number.sum())[:, None])
+
+
+@lru_cache(maxsize=256)
+def _rule(n: int) -> tuple[Floats, Floats]:
+    """Return the fractions k / (n - 1) of the others and their masses, for n units."""
+    if n <= _NODES:
+        return np.arange(n) / max(n - 1, 1), np.full(n, 1.0 / n)
+    nodes, masses = np.polynomial.legendre.leggauss(_NODES)
+    low, high = np.log(0.5), np.log(n - 0.5)
+    k = np.exp(low + 0.5 * (high - low) * (1.0 + nodes))
+    masses = 0.5 * (high - low) * masses * k
+    return np.append(0.0, k / (n - 1)), np.append(1.0, masses * (n - 1) / masses.sum()) / n
+
+
+def _spread(draws: Floats, number: Floats) -> Floats:
+    """Return standard errors (n,) of scores from the estimate and draws (1 + draws, n), with the shrinkage."""
+    distance = np.abs(draws[1:] - draws[0])
+    place = round(LEVEL * (len(distance) + 1)) - 1
+    error = np.partition(distance, place, axis=0)[place] / NORMAL_QUANTILE
+    variance = np.average(draws[0] ** 2 + error**2, weights=number)
+    return with_shrinkage(error, draws[0], 1.0 / max(float(variance), 1e-300))
+
+
+def with_shrinkage(error: Floats, deviation: Floats, precision: float | Floats) -> Floats:
+    """Return errors that allow for the shrinkage of deviations by a prior of this precision."""
+    share = np.clip(precision * error**2, 0.0, MAX_SHRINKAGE)
+    return np.asarray(np.hypot(error, deviation * share / (1.0 - share)))
+
+
+def _checked(errors: Floats) -> Floats | None:
+    return errors if np.isfinite(errors).all() else None

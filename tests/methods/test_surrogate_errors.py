@@ -1,0 +1,75 @@
+"""Standard errors of scores in explanations: shapes, tied units, several classes, and methods that have none."""
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.core import Slalom
+
+TEXT = "good and bad and good or so it goes on and on for a while until it ends"
+WEIGHTS = {"good": 1.5, "bad": -2.0, "so": 0.7, "while": 0.4}
+SCORES = ("removal", "gradient", "shapley", "linear")
+
+
+def model(texts):
+    """A softmax-weighted average of word values with a little noise that depends on the words alone."""
+    scores = []
+    for text in texts:
+        words = text.split()
+        values = [WEIGHTS.get(word, 0.0) for word in words]
+        weights = [1.0 + abs(value) for value in values]
+        noise = 0.05 * np.sin(sum(ord(letter) * place for place, letter in enumerate(text)))
+        scores.append(noise + np.dot(weights, values) / (3.0 + sum(weights)))
+    return scores
+
+
+def explained(**options):
+    explainer = slalom.Explainer(model, output="log_odds", unit=options.pop("unit", "word"), progress=False)
+    return explainer(TEXT, queries=200, check=0, **options)
+
+
+@pytest.mark.parametrize("method", ["local", "joint"])
+def test_every_score_has_errors_of_its_shape(method):
+    e = explained(method=method)
+    for name in SCORES:
+        errors = e.errors(name)
+        assert errors.shape == (len(e),), name
+        assert (errors > 0).all(), name
+        np.testing.assert_allclose(e.interval(name).mean(axis=1), e.scores(name), rtol=1e-9, atol=1e-12)
+    assert e.certain()[e.units.index("good")]
+
+
+def test_tied_units_have_equal_errors():
+    e = explained(method="local", unit="type")
+    first, second = (i for i, name in enumerate(e.units) if name == "good")
+    for name in SCORES:
+        errors = e.errors(name)
+        assert errors.shape == (len(e),)
+        assert errors[first] == errors[second]
+
+
+def test_errors_of_all_classes_have_a_column_each():
+    def three(texts):
+        first = np.array(model(texts))
+        return np.stack([first, -first, 0.3 * first**2], axis=1)
+
+    e = slalom.Explainer(three, output="logits", unit="word", progress=False)(
+        TEXT, queries=200, check=0, target="all", method="local"
+    )
+    for name in ("removal_se", "gradient_se", "shapley_se", "linear_se"):
+        assert getattr(e, name).shape == (len(e), 3), name
+        assert np.isfinite(getattr(e, name)).all(), name
+
+
+def test_errors_survive_a_file(tmp_path):
+    e = explained(method="local")
+    e.save(tmp_path / "e.json")
+    back = slalom.load(tmp_path / "e.json")
+    for name in ("removal_se", "gradient_se", "shapley_se", "linear_se"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(e, name))
+
+
+def test_a_fitter_without_errors_gives_none():
+    e = explained(method="ridge")
+    assert not isinstance(e.surrogate, Slalom) or e.values_se is None
+    assert all(e.errors(name) is None for name in SCORES)
