@@ -52,8 +52,10 @@ def marked(number):
     return [(fit[i].words, fit[i].maps) for i in np.random.default_rng(0).permutation(len(fit))[:number]]
 
 
-def methods(budget, budgets):
-    """Return the methods of a budget; those that take none come with the first."""
+def methods(budget, budgets, chosen):
+    """Return the methods of a budget; those that take none come with the first. chosen: only these."""
+    if chosen:
+        return chosen
     known = [*SAMPLING, *(REFERENCE.values() if find_spec("slalom_explanations") else ())]
     once = [*LOOKING, AutoShap()] if budget == budgets[0] else []
     return [*known, *once]
@@ -77,7 +79,8 @@ def shard(options, job):
     parts = []
     for budget in options.queries:
         found = compare(
-            model, texts, tokenizer, methods=methods(budget, options.queries), queries=(budget,), seed=0, progress=job == 0,
+            model, texts, tokenizer, methods=methods(budget, options.queries, options.methods), queries=(budget,), seed=0,
+            progress=job == 0,
             measures=MEASURES[options.what], corpus=corpus, human=human,
             out=options.out / f"{options.what}-{budget}-{job}-of-{options.jobs}.jsonl",
         )  # fmt: skip
@@ -113,6 +116,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--methods", nargs="+", help="only these")
     parser.add_argument("--corpus", type=int, default=2500, help="training reviews for Naive Bayes")
     options = parser.parse_args()
     if not 1 <= options.jobs <= options.texts:

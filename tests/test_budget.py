@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -97,8 +98,9 @@ def test_a_tolerance_is_reached_where_the_intervals_are_narrow():
     wide, narrow = (explained(model, method=RidgeErrors(), tolerance=t, queries=None) for t in (1.0, 0.3))
     assert wide.queries < narrow.queries
     for e, tolerance in ((wide, 1.0), (narrow, 0.3)):
-        width = 1.96 * e.removal_se[e.strongest(10)].max()
-        assert width == half_width(e) <= tolerance
+        width = NormalDist().inv_cdf(0.975) * e.removal_se[e.strongest(10)].max()
+        assert width == pytest.approx(half_width(e), rel=1e-9)
+        assert width <= tolerance
         assert e.stopped.startswith(
             f"the 95% intervals of the strongest units are within ±{width:.2g}, the tolerance is {tolerance:g}"
         )

@@ -82,7 +82,8 @@ class SurrogateMethod(Method):
             values_se=None if fitted.values_se is None else fitted.values_se[types],
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
             pairs_se=None if found is None else found.errors,
-        )._replace(**score_errors(fitted, units, length))
+        )
+        result = _with_errors(result, fitted, units)
         if isinstance(self.sampler, TwoScales):
             result = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found)
         predicted = result.predict(plan.keep, units)
@@ -163,29 +164,30 @@ def _with_parts(model: Surrogate, units: Units, near: NearFit | None = None, pai
     return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), 1 if near is None else near.power, *together)
 
 
-def score_errors(fitted: Fit, units: Units, length: Lengths | None) -> dict[str, Floats | None]:
-    """Return the standard errors of the scores of all units, as fields of a `MethodResult`; none where the fitter has none.
+def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResult:
+    """Return a result with the standard errors of the scores of all units; as it is where the fitter has none.
 
     Removal and gradient include those of the effect of the length, which is the same for all units of one size. Over a Shapley
     value it is averaged over all lengths, where it is well determined.
 
     Args:
+        result: The result of the fit, with the effect of the length.
         fitted: The fit of one set of parameters for each type of unit.
         units: The units of the text.
-        length: The effect of the length; None: no effect.
     """
     if fitted.posterior is None:
-        return {}
-    types = units.type_of_unit
+        return result
+    types, length = units.type_of_unit, result.lengths
     errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
-    fields = {f"{name}_se": None if error is None else error[types] for name, error in errors._asdict().items()}
-    if length is not None and length.slope_se is not None:
-        for name, power in (("removal_se", 0.5), ("gradient_se", 1.0)):  # b is a random walk over short distances
-            error = fields[name]
-            if error is not None:
-                more = length.slope_se * units.sizes**power
-                fields[name] = np.hypot(error, more if error.ndim == 1 else more[:, None])
-    return fields
+    linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)
+    if length is not None and length.slope_se is not None:  # b is a random walk over short distances
+        removal, gradient = (
+            None
+            if error is None
+            else np.hypot(error, (length.slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
+            for error, power in ((removal, 0.5), (gradient, 1.0))
+        )
+    return result._replace(linear_se=linear, gradient_se=gradient, removal_se=removal, shapley_se=shapley)
 
 
 OURS = (
