@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, helmert
+from scipy.linalg import helmert
 
 from slalom.core.checks import Floats, exponent, times_power
 from slalom.core.fitting._arrays.backend import NumpyBackend
-from slalom.core.fitting._evidence.ridge import Ridge, ridge
+from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import all_finite
 from slalom.core.lengths import Lengths, fit_lengths
 
@@ -110,8 +110,6 @@ def _fit(
             break
         lengths, best = offsets, rows.corrected(e - offsets(atoms), power, strength)
     if lengths is not None:
-        best = rows.corrected(e - lengths(atoms), power)
-    if lengths is not None:
         lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
     offset, changes = best.offset @ basis.T, best.changes @ basis.T
     errors = np.outer(best.errors, np.sqrt((basis**2).sum(axis=1)))
@@ -154,21 +152,20 @@ class _Rows:
         target = left - alpha * own
         if strength is None:
             design = fade * self.design
-            line = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
-            slopes, evidence, errors = line.slopes, line.evidence, _with_shrinkage(line)
-            strength = line.noise / line.prior / (float((design**2).sum()) or 1.0)
+            found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
+            line = _Line(found.slopes, found.evidence, found.prior, found.explained)
+            strength = found.noise / found.prior / (float((design**2).sum()) or 1.0)
         else:
             key = power, strength
             if key not in self.solvers:
                 self.solvers[key] = _Solver(fade * self.design, strength)
-            slopes, evidence = self.solvers[key](target)
-            errors = np.zeros(len(slopes))
-        changes = alpha * self.rho + slopes[self.types]
-        fit = _Correction(power, offset, changes, errors[self.types], strength, evidence)
+            line = self.solvers[key](target)
+        changes = alpha * self.rho + line.slopes[self.types]
+        fit = _Correction(power, offset, changes, line.errors[self.types], strength, line.evidence)
         noise = float((e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
             misfit = float(((e - self.correction(fit))[self.far] ** 2).sum()) / noise
-            fit = fit._replace(log_probability=evidence - 0.5 * misfit)
+            fit = fit._replace(log_probability=line.evidence - 0.5 * misfit)
         return fit
 
     def correction(self, fit: _Correction) -> Floats:
@@ -176,27 +173,40 @@ class _Rows:
         return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
 
 
+class _Line(NamedTuple):
+    """Slopes (n, K) of a ridge regression, its log evidence, and the errors' ingredients as in `Ridge`."""
+
+    slopes: Floats
+    evidence: float
+    prior: float
+    explained: Floats
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors (n,) that allow for the shrinkage by the prior, as in `_evidence.errors`."""
+        unknown = np.clip(1.0 - self.explained, 0.0, 1.0)
+        share = np.minimum(unknown, _MAX_SHRINKAGE)
+        deviation = np.sqrt((self.slopes**2).mean(axis=1))
+        return np.asarray(np.hypot(np.sqrt(self.prior * unknown), deviation * share / (1.0 - share)))
+
+
 class _Solver:
     """Ridge regression through the origin, of a strength relative to the size of the design (m, n)."""
 
     def __init__(self, design: Floats, strength: float) -> None:
         gram = design.T @ design
-        size = strength * (float(np.trace(gram)) or 1.0)
-        gram.flat[:: len(gram) + 1] += size
-        self.design, self.factor = design, cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-        self.log_det = 2.0 * float(np.log(np.diag(self.factor[0])).sum()) - len(gram) * np.log(size)
+        self.design, self.strength = design, strength * (float(np.trace(gram)) or 1.0)
+        gram.flat[:: len(gram) + 1] += self.strength
+        self.lower, failed = NumpyBackend().inverse_cholesky(gram)
+        if failed:
+            raise ArithmeticError("the normal equations near the text have no solution")
+        self.log_det = -2.0 * float(np.log(np.diag(self.lower)).sum()) - len(gram) * np.log(self.strength)
+        self.explained = 1.0 - self.strength * (self.lower**2).sum(axis=0)
 
-    def __call__(self, target: Floats) -> tuple[Floats, float]:
-        """Return the slopes (n, K) for targets (m, K), and the log evidence."""
+    def __call__(self, target: Floats) -> _Line:
+        """Return the regression of targets (m, K)."""
         pull, power = self.design.T @ target, float((target**2).sum())
-        slopes = cho_solve(self.factor, pull, check_finite=False)
-        misfit = max(power - float((pull * slopes).sum()), 1e-24 * power + 1e-300)
-        return slopes, -0.5 * (target.shape[1] * self.log_det + target.size * np.log(misfit))
-
-
-def _with_shrinkage(line: Ridge) -> Floats:
-    """Return standard errors (n,) of slopes that allow for their shrinkage by the prior, as `_evidence.errors` does."""
-    unknown = np.clip(1.0 - line.explained, 0.0, 1.0)
-    share = np.minimum(unknown, _MAX_SHRINKAGE)
-    deviation = np.sqrt((line.slopes**2).mean(axis=1))
-    return np.asarray(np.hypot(np.sqrt(line.prior * unknown), deviation * share / (1.0 - share)))
+        half = self.lower @ pull
+        misfit = max(power - float((half**2).sum()), 1e-24 * power + 1e-300)
+        evidence = -0.5 * (target.shape[1] * self.log_det + target.size * np.log(misfit))
+        return _Line(self.lower.T @ half, evidence, misfit / target.size / self.strength, self.explained)
