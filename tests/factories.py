@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from slalom import Explainer
-from slalom.core import Additive, Lengths, Slalom
+from slalom.core import Additive, Lengths, Slalom, TwoScale
 from slalom.result import Explanation, Fidelity
 from slalom.text import words
 from slalom.theory.oracle import Oracle
@@ -151,9 +151,12 @@ def with_errors(e, seed=0, size=0.3):
 
 def with_pairs(e, pairs):
     """A copy of the explanation with pairs of units that act together: indices, effect and standard error of each."""
-    e = replace(e)
-    object.__setattr__(e, "pairs", tuple(pairs))
-    return e
+    if not pairs:
+        return replace(e)
+    units, effects, errors = (np.array(part) for part in zip(*pairs, strict=True))
+    nothing = np.zeros_like(e.values)
+    surrogate = TwoScale(e.surrogate, nothing[0], nothing, e.sizes / e.sizes.sum(), 1, units, effects)
+    return replace(e, surrogate=surrogate, pairs_se=errors)
 
 
 def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):

@@ -135,8 +135,10 @@ class _Table:
         e, chosen = self.e, self.chosen
         name = "token" if e.unit == "type" else e.unit
         names = [_short(e.units[i], max(self.width // 3, 12)) for i in chosen]
-        columns = self._columns()
         left = self.width - max(len(name), *map(len, names))
+        columns = self._columns()
+        if max(len(cell) for cell in columns[0][1]) + _GAP > left:
+            columns = self._columns(intervals=False)
         for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
             left -= _GAP + max(len(title), *(len(cell) for cell in cells))
             if number and left < 0:
@@ -150,7 +152,7 @@ class _Table:
             table.add_row(Text(shown), *(cells[row] for _, cells in columns))
         return table
 
-    def _columns(self) -> list[tuple[str, list[Text]]]:
+    def _columns(self, intervals: bool = True) -> list[tuple[str, list[Text]]]:
         """Return the columns with the cells of the chosen units; what orders the table comes first, with its bars."""
         e = self.e
         longest = float(np.abs(self.leading).max()) or 1.0
@@ -160,8 +162,8 @@ class _Table:
             Text("█" * round(_BAR * abs(self.leading[i]) / longest) or "▏", f"{styles[i]} dim" if dim[i] else styles[i])
             for i in self.chosen
         ]
-        removal = ("removal" if e.signed else "score", self._effects("removal", self.effect))
-        columns = [("Shapley", self._effects("shapley", self.leading))] if self.by == "shapley" else [removal]
+        removal = ("removal" if e.signed else "score", self._effects("removal", self.effect, intervals))
+        columns = [("Shapley", self._effects("shapley", self.leading, intervals))] if self.by == "shapley" else [removal]
         columns += [("", bars)]
         columns += [removal] if self.by == "shapley" else []
         if not e.additive:
@@ -169,14 +171,14 @@ class _Table:
             columns += [("weight", [Text(f"{e.weights[i]:.1%}") for i in self.chosen])]
         return columns
 
-    def _effects(self, name: str, effect: Floats) -> list[Text]:
+    def _effects(self, name: str, effect: Floats, intervals: bool) -> list[Text]:
         """Return the cells of removal or Shapley values, with intervals where they are known, and marks of removals."""
         longest, errors = float(np.abs(effect).max()), self.e.errors(name)
         cells = []
         for i in self.chosen:
             cell = _signed(effect[i], longest)
             cell = cell if self.e.signed else cell.removeprefix("+")
-            if errors is not None and np.isfinite(errors[i]):
+            if intervals and errors is not None and np.isfinite(errors[i]):
                 cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
             marks = name == "removal" and self.marked
             uncertain = marks and self.uncertain[i]

@@ -18,7 +18,7 @@ from slalom.errors import InputError
 from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.page import page
-from slalom.result import NORMAL_95, Failure, Fidelity, Quality
+from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread
 from slalom.result.explanation import SCORES
 from tests.factories import (
     MARKUP,
@@ -178,9 +178,7 @@ def test_the_page_says_which_score_has_the_full_colour():
     e = random_explanation(classes=3)
     full = Reader(page([e])).data()[1]["full"]
     for name in ("removal", "linear", "gradient", "shapley", "value"):
-        assert np.allclose(full[name], [np.abs(e.scores(name, c)).max() for c in range(3)], rtol=1e-5)
-    object.__setattr__(e, "full_effect", lambda name, target: {"removal": 7.0}.get(name, 1.0) + target)
-    assert Reader(page([e])).data()[1]["full"]["removal"] == [7.0, 8.0, 9.0]
+        assert np.allclose(full[name], [e.full_effect(name, label) for label in e.labels], rtol=1e-5)
 
 
 def test_an_interval_without_end_is_null():
@@ -192,11 +190,11 @@ def test_an_interval_without_end_is_null():
 
 def test_pairs_and_spread_are_in_the_page_where_they_exist():
     e = with_pairs(random_explanation(), [((1, 2), 0.5, 0.1), ((3, 0), -1.0, 0.2)])
-    object.__setattr__(e, "spread", [(0, 0.1), (3, 0.4)])
+    e = replace(e, spread=Spread(np.array([0.0, 3.0]), np.array([0.1, 0.4])))
     shown = Reader(page([e])).data()[1]
     assert shown["pairs"] == [
-        [[1, 2], 0.5, pytest.approx(0.1 * NORMAL_95, rel=1e-5)],
         [[3, 0], -1.0, pytest.approx(0.2 * NORMAL_95, rel=1e-5)],
+        [[1, 2], 0.5, pytest.approx(0.1 * NORMAL_95, rel=1e-5)],
     ]
     assert shown["spread"] == [[0, 0.1], [3, 0.4]]
     several = with_pairs(random_explanation(classes=3), [((0, 1), np.array([1.0, 2.0, -3.0]), np.array([0.1, 0.2, 0.3]))])

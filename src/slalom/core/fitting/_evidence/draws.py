@@ -37,7 +37,7 @@ from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate
 from slalom.core.fitting.posterior import Posterior
 
 MAX_WIDTH = 2.0  # standard deviation of a share's log odds, beyond which a Gaussian at the mode says nothing about it
-_DRAWS = 99  # the 95th is then the 95% quantile
+_DRAWS = 159  # the 152nd is then the 95% quantile
 _SEED = 0
 _GRID = np.linspace(-6.0, 6.0, 49)[:, None]  # of a log weight, in units of its width
 _RATIOS = np.exp(np.linspace(-0.7, 0.7, 5))  # of the tightness to that of the mode; beyond, the strength would change too

@@ -225,14 +225,14 @@ function drawPairs() {
   byId("pairs-title").textContent = `${unit === "sentence" ? "Sentences" : "Words"} that act together`;
   byId("pairs-scale").textContent = state.text.score_name;
   const own = (part) => (Array.isArray(part) ? part[state.class] : part);
-  const rows = pairs.map(([both, effect, within]) => ({ both, effect: own(effect), within: own(within) }))
+  const rows = pairs.map(([both, effect, within]) => ({ both, effect: own(effect), within: own(within) ?? undefined })) // merged units have none
     .sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect));
   const effects = rows.map(({ effect }) => effect);
-  const axis = barAxis(effects, rows.map(({ within }) => within));
+  const axis = barAxis(effects, rows.map(({ within }) => within ?? 0));
   const places = decimals(effects);
   byId("pairs").tBodies[0].replaceChildren(...rows.map(({ both, effect, within }) => {
     const name = both.map((i) => `${brief(units[i])}${occurrence(i)}`).join(" + ");
-    const doubt = unsure(effect, within) ? "doubt" : effect < 0 ? "minus" : "plus";
+    const doubt = within !== undefined && unsure(effect, within) ? "doubt" : effect < 0 ? "minus" : "plus";
     const row = make("tr", { "data-pair": both.join(" ") }, make("th", { scope: "row", class: "name", dir: "auto" }, name),
       make("td", { class: doubt }, signed(effect, places), make("small", {}, plusMinus(within, places)), bar(axis, effect, within, false)));
     const mark = (on) => both.forEach((i) => state.spans[i]?.classList.toggle("on", on));
