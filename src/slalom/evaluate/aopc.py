@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from slalom.core import TwoScale
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
-from slalom.evaluate.checks import magnitude, several, unsigned
+from slalom.evaluate.checks import magnitude, ranking_score, several, unsigned
 from slalom.explainer import Explainer
 from slalom.result import Explanation
 
@@ -197,7 +196,7 @@ def perturbation(
     plans: list[tuple[NDArray[np.int64], Keep]] = []
     for e in several_units:
         numbers = fractions_of(len(e), fractions) if step is None else steps_of(len(e), step)
-        order = _ranking_scores(e, score or _default_score(e), exclusive)
+        order = _ranking_scores(e, score or ranking_score(e), exclusive)
         whole_text = np.ones((1, len(e)), dtype=bool)
         plans.append((numbers, np.concatenate([whole_text, deletion_masks(order, numbers), insertion_masks(order, numbers)])))
     answers = explainer.ask_many(several_units, [keep for _, keep in plans])
@@ -221,11 +220,6 @@ def _side(e: Explanation, exclusive: bool) -> int:
             )
         return 1
     return 1 if float(e.score) >= 0 else -1
-
-
-def _default_score(e: Explanation) -> str:
-    """Return the score that ranks units best for the removal of up to half of them."""
-    return "shapley" if isinstance(e.surrogate, TwoScale) else "removal"
 
 
 def _ranking_scores(e: Explanation, score: str, exclusive: bool) -> Floats:

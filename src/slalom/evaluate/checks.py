@@ -1,10 +1,11 @@
-"""Checks of the arguments of metrics, and the magnitude of scores."""
+"""Checks of the arguments of metrics, the score that ranks units, and the magnitude of scores."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from slalom.core import TwoScale
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.result import Explanation
@@ -32,6 +33,14 @@ def paired(first: tuple[str, ArrayLike], second: tuple[str, ArrayLike], ndim: tu
 def unsigned(explanation: Explanation, score: str) -> bool:
     """Return whether a score has no sign: importances, and all scores of a method without signs."""
     return score == "importance" or not explanation.signed
+
+
+def ranking_score(explanation: Explanation) -> str:
+    """Return the score that ranks the units of an explanation: "shapley" for a two-scale surrogate, else "removal".
+
+    The removal of a two-scale surrogate (`joint`) is about one unit at a time, next to the text.
+    """
+    return "shapley" if isinstance(explanation.surrogate, TwoScale) else "removal"
 
 
 def magnitude(explanation: Explanation, score: str = "removal") -> Floats:

@@ -22,6 +22,7 @@ from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
 from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.evaluate.aopc import perturbation
+from slalom.evaluate.checks import ranking_score
 from slalom.evaluate.compared import MEASURES, Compared
 from slalom.evaluate.fidelity import fidelity
 from slalom.evaluate.human import consensus, human_attention, unit_marks
@@ -319,16 +320,16 @@ class _Evaluator:
                 record["naive_bayes"] = self._naive_bayes(e, self.ratios)
             if self.human is not None and "human" in self.measures:
                 words, maps = self.human[numbers[i]]
-                record["human"] = human_attention(e, words, maps)
+                record["human"] = human_attention(e, words, maps, score=ranking_score(e))
             if repeat:
-                record["instability"] = seed_instability([e, repeated[i]]).rank
+                record["instability"] = seed_instability([e, repeated[i]], score=ranking_score(e)).rank
             records.append(record)
         return records
 
     def _naive_bayes(self, e: Explanation, ratios: LogRatios) -> float | None:
         if len(e.labels) != 2 or e.values.ndim != 1:
             return None
-        return naive_bayes_correlation(e, ratios, score="removal", tokens=self.explainer.tokens(e.text))
+        return naive_bayes_correlation(e, ratios, score=ranking_score(e), tokens=self.explainer.tokens(e.text))
 
 
 @final
