@@ -21,7 +21,7 @@ from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
-_PAIR_ROUNDS = 2  # fits without the pairs, and of the pairs to what is left
+_PAIR_ROUNDS = 1  # fits without the pairs, and of the pairs to what is left
 
 
 @final
