@@ -21,7 +21,7 @@ from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
-_PAIR_ROUNDS = 1  # fits without the pairs, and of the pairs to what is left
+_PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one is enough
 
 
 @final
@@ -111,7 +111,9 @@ class SurrogateMethod(Method):
         for _ in range(_PAIR_ROUNDS):
             alone = scores - found.predict(keep)
             fitted, length = self._fitted(alone, units, keep, weights, seed)
-            found = found.updated(keep, residual(alone))
+            before, found = found, found.updated(keep, residual(alone))
+            if (np.abs(found.effects - before.effects) <= found.errors).all():
+                break
         return found, fitted, length
 
     def _fitted(

@@ -243,9 +243,9 @@ class TwoScales(Sampler):
     """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
     Between 23 and 40% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units n,
-    up to 6 n; k units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate that
-    is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of small
-    subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
+    up to 6 n; k units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate
+    that is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of
+    small subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
 
     Args:
         most: Largest number of units that a deletion removes; at most half of the text.

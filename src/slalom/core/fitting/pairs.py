@@ -20,6 +20,7 @@ from slalom.core.checks import Floats
 
 _MARGIN = 4.0  # nats of evidence beyond the log of the number of pairs
 _MOST = 10  # pairs of a text
+_RELAXED = 1.6  # the surrogate has taken over a part of what a pair does, so that single steps fall short
 _BINS = 10  # sizes of inputs with a variance of their own
 _LEAST_ROWS = 4  # with both units present, and as many with one absent
 _LEAST_UNITS = 4
@@ -47,7 +48,7 @@ class FoundPairs(NamedTuple):
         """Return the pairs with effects changed by what they find in residuals that were fitted without them."""
         pairs = [(int(i), int(j)) for i, j in self.units]
         change, errors = (part.reshape(self.effects.shape) for part in pair_effects(keep, residual, pairs))
-        return FoundPairs(self.units, self.effects + change, errors)
+        return FoundPairs(self.units, self.effects + _RELAXED * change, errors)
 
 
 def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, limit: int = _MOST) -> FoundPairs:

@@ -1,0 +1,67 @@
+"""Pairs of an explanation: planted ones are found, and are part of every score, of files and of merged units."""
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.core import TwoScale
+
+WORDS = ("this", "film", "was", "not", "a", "very", "good", "one", "and", "its", "end", "is", "dull", "but", "fun")
+TEXT = " ".join(WORDS)
+
+
+def model(texts):
+    """Log odds of the words, and -3 where "not" and "good" are both there."""
+    effects = {"good": 2.0, "not": -0.5, "dull": -1.0, "fun": 1.0}
+    return [
+        sum(effects.get(w, 0.0) for w in text.split())
+        + (-3.0 if {"not", "good"} <= set(text.split()) else 0.0)
+        + 0.05 * np.sin(1e3 * sum(map(ord, text)))
+        for text in texts
+    ]
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return slalom.Explainer(model, output="log_odds", unit="word", queries=600)
+
+
+@pytest.fixture(scope="module")
+def e(explainer):
+    return explainer(TEXT)
+
+
+def test_a_pair_is_found_with_its_effect(e):
+    pair = e.pairs[0]
+    assert [e.units[i] for i in pair.units] == ["not", "good"]
+    assert pair.effect == pytest.approx(-3.0, abs=0.2)
+    assert 0.0 < pair.se < 0.2
+    assert len(e.pairs) <= 2
+
+
+def test_a_pair_is_part_of_predictions_and_removals(e, explainer):
+    rng = np.random.default_rng(0)
+    keep = rng.random((200, len(e))) < 0.6
+    keep[:, 0] = True
+    asked = explainer.ask(e, keep)
+    without = explainer(TEXT, pairs=False)
+    assert without.pairs == ()
+    assert without.settings["pairs"] is False
+    assert np.mean((e.predict(keep) - asked) ** 2) < 0.1 * np.mean((without.predict(keep) - asked) ** 2)
+    i = e.units.index("not")
+    alone = e.predict(np.ones(len(e))) - e.predict(np.arange(len(e)) != i)
+    assert e.removal[i] == pytest.approx(float(alone), abs=1e-9)
+    assert e.shapley().sum() == pytest.approx(float(e.predict(np.ones(len(e))) - e.base), abs=1e-9)
+
+
+def test_pairs_are_saved_and_merged(e):
+    back = slalom.Explanation.from_dict(e.to_dict())
+    assert back.pairs == e.pairs
+    assert isinstance(back.surrogate, TwoScale)
+    merged = e.merge("sentence")
+    assert merged.pairs == ()  # both words are in one sentence
+    np.testing.assert_allclose(merged.predict([[1.0]]), e.predict([np.ones(len(e))]), atol=1e-9)
+
+
+def test_two_scale_surrogates_meet_the_text_exactly(e):
+    assert float(e.predict(np.ones(len(e)))) == pytest.approx(e.score, abs=1e-9)
