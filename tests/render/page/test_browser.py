@@ -722,7 +722,7 @@ def test_text_stays_readable_in_light_and_dark(view):
 def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
     for width in (360, 1280):
         view.width(width)
-        for e in (fitted(), random_explanation(n=300, link=False, seed=3), fitted_classes().merge("sentence")):
+        for e in (fitted(), random_explanation(n=300, link=False, seed=3), random_explanation(n=5, classes=3)):
             view.open([e, e])
             assert view.js("return document.documentElement.scrollWidth") <= width
             boxes = view.js(

@@ -156,7 +156,7 @@ def test_intervals_in_the_page_are_those_of_python(make):
         assert np.allclose(within, (high - low) / 2, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     e = make()
     frames = Reader(page([e])).data()[1]["frames"]
