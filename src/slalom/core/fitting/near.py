@@ -100,8 +100,10 @@ def _fit(
     atoms, longest = keep @ sizes, int(sizes.sum())
     rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own)
     lengths: Lengths | None = None
-    first = rows.corrected(e, _POWERS[0])
-    power = max((rows.corrected(e, power, first.strength) for power in _POWERS), key=lambda fit: fit.log_probability).power
+    # A power must not fade so fast that rows of a few removals say nothing about single ones.
+    powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
+    first = rows.corrected(e, powers[0])
+    power = max((rows.corrected(e, power, first.strength) for power in powers), key=lambda fit: fit.log_probability).power
     best = first if power == first.power else rows.corrected(e, power)
     strength = best.strength
     for _ in range(_ROUNDS):
