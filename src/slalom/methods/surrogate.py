@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, Surrogate, TwoScale, fit, fit_lengths
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.pairs import FoundPairs, find_pairs
@@ -72,11 +72,11 @@ class SurrogateMethod(Method):
         rows = units, plan.keep[far], plan.weights[far], context.seed
         fitted, length = self._fitted(scores[far], *rows)
         found = None
-        if isinstance(self.sampler, TwoScales) and context.pairs:
+        if isinstance(self.sampler, TwoScales) and isinstance(fitted.model, Slalom) and context.pairs:
             found, fitted, length = self._with_pairs(fitted, length, scores[far], *rows)
         model = fitted.model if units.n_types == len(units) else fitted.model.repeated(types)
         result = MethodResult(
-            model if found is None else _with_parts(model, units, pairs=found),
+            _with_parts(model, units, pairs=found) if found is not None and isinstance(model, Slalom) else model,
             length,
             diagnosis=fitted.diagnosis,
             values_se=None if fitted.values_se is None else fitted.values_se[types],
@@ -84,7 +84,7 @@ class SurrogateMethod(Method):
             pairs_se=None if found is None else found.errors,
         )
         result = _with_errors(result, fitted, units)
-        if isinstance(self.sampler, TwoScales):
+        if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
             result = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found)
         predicted = result.predict(plan.keep, units)
         return result._replace(r2=explained_share(predicted, scores, np.where(far, plan.weights, 1.0)))
@@ -133,7 +133,7 @@ class SurrogateMethod(Method):
 
 def _corrected(
     result: MethodResult,
-    model: Surrogate,
+    model: Slalom,
     keep: NDArray[np.bool_],
     scores: Floats,
     units: Units,
@@ -156,10 +156,8 @@ def _corrected(
     )
 
 
-def _with_parts(model: Surrogate, units: Units, near: NearFit | None = None, pairs: FoundPairs | None = None) -> Surrogate:
-    """Return a Slalom with a correction near the text and pairs; other surrogates as they are."""
-    if not isinstance(model, Slalom):
-        return model
+def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs: FoundPairs | None = None) -> TwoScale:
+    """Return a Slalom with a correction near the text and pairs."""
     changes = np.zeros_like(model.values) if near is None else near.changes
     level = changes.sum(axis=0) if near is None else near.offset + changes.sum(axis=0)
     together = () if pairs is None else (pairs.units, pairs.effects)

@@ -51,14 +51,13 @@ class FoundPairs(NamedTuple):
         return FoundPairs(self.units, self.effects + _RELAXED * change, errors)
 
 
-def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, limit: int = _MOST) -> FoundPairs:
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
     Args:
         keep: Presence of units (m, n).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
         least: Smallest effect that counts: without noise, what the priors shrink looks like tiny pairs.
-        limit: Largest number of pairs.
 
     Returns:
         The pairs that are clearly there, strongest first; mostly none.
@@ -78,7 +77,7 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, li
         threshold = chi2.isf(2.0 * np.exp(-_MARGIN) / (n * (n - 1)), max(e.shape[1] - 1, 1))
         allowed = _told_apart(keep)
         left = e
-        while len(chosen) < limit:
+        while len(chosen) < _MOST:
             strength = _evidence(deviation, _precisions(keep.mean(axis=1), left), left)
             strength[~allowed] = 0.0
             best = int(strength.argmax())
