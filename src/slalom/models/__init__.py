@@ -4,7 +4,7 @@
 """
 
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
-from slalom.models.base import InputGroup, Model, Reading
+from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.engine import Answers, Engine, Queries, QueryCost
 from slalom.models.head import Decision, Head, Target, class_index, label_names
@@ -25,10 +25,12 @@ __all__ = [
     "InputGroup",
     "Model",
     "ModelOptions",
+    "Observed",
     "Output",
     "Queries",
     "QueryCost",
     "Reading",
+    "Report",
     "StringReading",
     "Target",
     "adapters",

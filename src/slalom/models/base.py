@@ -2,15 +2,17 @@
 
 read(text)                  -> Reading     its atoms
 reading.groups(keep)        -> inputs      for presence of atoms (m, n_atoms)
-collect(submit(inputs))     -> outputs     (n_inputs, n_outputs)
+collect(submit(inputs))     -> outputs     (n_inputs, n_columns)
+observe(outputs, target)    -> Observed    scores, and how well they are known
+report(outputs)             -> Report      what a reader must know of the answers
 head                        what the outputs mean (`slalom.models.head`)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,38 @@ class Reading(ABC):
         """
 
 
+class Observed(NamedTuple):
+    """Scores as a model gave them, and how well they are known.
+
+    Attributes:
+        scores: The scores (m,), or (m, n_classes) of all classes.
+        variance: Variance of each score (m,): the noise of a model that answers differently each time. None: exact.
+        lower, upper: Bounds (m,) of scores that are known only to lie between them, infinite where there is none; equal to
+            the score where it is known. None: all are known.
+    """
+
+    scores: Floats
+    variance: Floats | None = None
+    lower: Floats | None = None
+    upper: Floats | None = None
+
+    def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
+        """Return some of the scores, and how well they are known."""
+        return Observed(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
+
+
+class Report(NamedTuple):
+    """What a reader must know of the answers about one text.
+
+    Attributes:
+        figures: Numbers with their names: {"label share": 0.92}.
+        notes: Sentences that are shown with the explanation.
+    """
+
+    figures: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+
 class Model(ABC):
     """A batch callable with the metadata that the engine needs. Concrete models are final.
 
@@ -95,6 +129,28 @@ class Model(ABC):
             spans: Spans of the units, (n, 2), for a model that reads strings; None for a tokenized model.
         """
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the outputs: those of the head, and after them what `observe` and `report` need besides."""
+        return self.head.n_outputs
+
+    def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
+        """Return the scores of a target, and how well they are known.
+
+        Args:
+            outputs: Outputs of the model, (m, n_columns).
+            target: Index of a class, or "all".
+        """
+        return Observed(self.head.scores(outputs[:, : self.head.n_outputs], target))
+
+    def report(self, outputs: Floats) -> Report:
+        """Return what a reader must know of the answers about one text.
+
+        Args:
+            outputs: All outputs for the text, (m, n_columns).
+        """
+        return Report({})
+
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.
 
@@ -104,13 +160,13 @@ class Model(ABC):
         return self, reading
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_outputs).
+        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_columns).
 
         Args:
             texts: Whole texts (n,).
-            outputs: The outputs of the model for them, (n, n_outputs).
+            outputs: The outputs of the model for them, (n, n_columns).
         """
-        return self.head.decide(outputs)
+        return self.head.decide(outputs[:, : self.head.n_outputs])
 
     @abstractmethod
     def identity(self) -> str | None:
@@ -157,7 +213,7 @@ class Model(ABC):
 
     @abstractmethod
     def collect(self, handle: Any) -> NDArray[Any]:
-        """Return the outputs (n_inputs, n_outputs) of a submitted batch, in host memory.
+        """Return the outputs (n_inputs, n_columns) of a submitted batch, in host memory.
 
         Args:
             handle: What `submit` returned.
@@ -167,7 +223,7 @@ class Model(ABC):
         """
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
-        """Return outputs as floats (n_inputs, n_outputs).
+        """Return outputs as floats (n_inputs, n_columns).
 
         Args:
             outputs: What `collect` returned.
@@ -177,9 +233,9 @@ class Model(ABC):
             ModelError: The shape is another one, or a number is not finite.
         """
         answers = np.asarray(outputs, dtype=np.float64)
-        if answers.shape != (n_inputs, self.head.n_outputs):
+        if answers.shape != (n_inputs, self.n_columns):
             raise ModelError(
-                f"{self.name} must answer {n_inputs} inputs with an array of shape {(n_inputs, self.head.n_outputs)};"
+                f"{self.name} must answer {n_inputs} inputs with an array of shape {(n_inputs, self.n_columns)};"
                 f" got {answers.shape}"
             )
         if not np.isfinite(answers).all():

@@ -44,7 +44,7 @@ class Answers(NamedTuple):
     """The answers to the queries about one text.
 
     Attributes:
-        outputs: One row per query, (m, n_outputs).
+        outputs: One row per query, (m, n_columns).
         lengths: Number of tokens of each different input, by its key. Inputs that were in the cache count too; `Engine.cost`
             has what was computed.
     """
@@ -118,7 +118,7 @@ class Engine:
                 " pass identity=, a name that you change whenever the model changes"
             )
         self._slots: dict[bytes, int] = {}  # from the digest of an input to its row in the table
-        self._table = np.full((0, model.head.n_outputs), np.nan)  # NaN: not answered yet
+        self._table = np.full((0, model.n_columns), np.nan)  # NaN: not answered yet
         self._model_id: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self._lock = RLock()
@@ -126,7 +126,7 @@ class Engine:
     def forget(self) -> None:
         """Clear the answers in memory; a cache file is left as it is."""
         with self._lock:
-            self._slots, self._table = {}, np.full((0, self.model.head.n_outputs), np.nan)
+            self._slots, self._table = {}, np.full((0, self.model.n_columns), np.nan)
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
@@ -319,7 +319,7 @@ class Engine:
         identity, head = self._model_identity(), self.model.head
         if identity is None and self._identity is None:
             return None
-        return f"{self._identity or ''} {identity or ''} {head.kind} {head.n_outputs} {self.model.variant}".strip()
+        return f"{self._identity or ''} {identity or ''} {head.kind} {self.model.n_columns} {self.model.variant}".strip()
 
     def _model_identity(self) -> str | None:
         """Return the model's identity; None where it has none, or it is costly or fails and no cache file needs it."""

@@ -79,6 +79,10 @@ def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not known"
 
 
+def _figures(figures: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {number:.3g}" for name, number in figures.items())
+
+
 FIELDS = (
     Row("text"),
     Row("units", list, tuple),
@@ -117,6 +121,8 @@ FIELDS = (
     Row("signed"),
     Row("merged_from"),
     Row("stopped", fact=("Stopped", str)),
+    Row("figures", dict, fact=("Answers", _figures)),
+    Row("notes", list, tuple),
 )
 
 
@@ -157,7 +163,13 @@ def _check_parts(parts: Mapping[str, Any], surrogate: Surrogate) -> None:
     n, labels, lengths = surrogate.n_units, parts["labels"], parts.get("lengths")
     if {len(parts["units"]), len(parts["spans"]), len(parts["sizes"])} != {n}:
         raise ValueError("its units, spans, sizes and values differ in number")
-    for name, kind in (("text", str), ("score", (int, float, np.ndarray)), ("settings", Mapping), ("versions", Mapping)):
+    for name, kind in (
+        ("text", str),
+        ("score", (int, float, np.ndarray)),
+        ("settings", Mapping),
+        ("versions", Mapping),
+        ("figures", Mapping),
+    ):
         if name in parts and not isinstance(parts[name], kind):
             raise ValueError(f"{name} is a {type(parts[name]).__name__}")
     for name, size in (("values_se", n), ("importances_se", n), ("probabilities", len(labels))):

@@ -95,6 +95,8 @@ class Explanation(Document):
         versions: Versions of Python and of the packages.
         signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
         merged_from: Kind of the units that were merged into these; empty if none were.
+        figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
+        notes: Sentences about the model's answers, which are among the remarks.
         stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
     """
 
@@ -136,6 +138,8 @@ class Explanation(Document):
     signed: bool = True
     merged_from: str = ""
     stopped: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Make all arrays read-only, and fill in the label where only probabilities are known."""

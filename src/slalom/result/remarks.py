@@ -1,7 +1,7 @@
 """Remarks: what a reader must know before using the numbers of an explanation.
 
-Tokens that were cut, a diagnosis, scores without a sign, texts without a deciding unit, units that do not compete, predictions
-worse than the mean answer.
+Tokens that were cut, a diagnosis, notes on the model's answers, scores without a sign, texts without a deciding unit, units
+that do not compete, predictions worse than the mean answer.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ def remarks(e: Any) -> Iterator[str]:
         yield f"The model cannot see the {'last' if seen_from_start else 'first'} {e.cut} tokens of this text; they were cut."
     if e.diagnosis:
         yield e.diagnosis
+    yield from e.notes
     if not e.signed:
         yield (
             f"The scores of {e.method} have no sign: they tell how much a unit counts, not for or against what."
