@@ -2,7 +2,7 @@
 
     python benchmarks/large_models.py [--models llama-8b bloom-7b] [--repeats 3] [--tokens 93] [--unpadded]
 
-Classifiers of the shapes of Llama-3-8B and BLOOM-7.1B in bfloat16, randomly initialised: the time does not depend on the weights.
+Classifiers of the shapes of Llama-3-8B and BLOOM-7.1B in bfloat16, randomly initialised: weights do not change the time.
 The share is 2 x parameters x tokens of the unique queries / time / 989 TFLOP/s, the dense bfloat16 peak of an H100 or H200.
 Everything counts: tokenizing, sampling, forward passes, fit, held-out test. --unpadded computes inputs of one length per batch.
 """
@@ -19,7 +19,7 @@ import slalom
 from slalom.models import EMBEDDED
 
 PEAK = 989e12
-WORDS = "The first half is dull but the second half of this long film is one of the best things I have seen in years".split()
+WORDS = "The first half is dull but the second half of this long film is one of the best things I have seen in years"
 
 
 def _llama():
@@ -40,7 +40,7 @@ def text_of(tokenizer, n):
     """Return a text of n tokens, special ones included."""
     words = []
     while len(tokenizer(" ".join(words)).input_ids) < n:
-        words.append(WORDS[len(words) % len(WORDS)])
+        words += WORDS.split()[len(words) % 23 :][:1]
     return " ".join(words)
 
 
