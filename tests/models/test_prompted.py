@@ -73,4 +73,3 @@ def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
     np.testing.assert_allclose(answers.outputs[::3], expected(prompted, reading, keep[::3]), atol=1e-4)
     assert prompted._keeps_past
     assert (prompted.reuse.share < 0.8) is reuse
-    print(name, prompted.reuse, len(prompted.continuations.stems))

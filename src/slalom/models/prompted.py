@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, SlalomError, one_line
-from slalom.models.base import Report
+from slalom.models.base import PADDING, Report
 from slalom.models.head import Head
 from slalom.models.huggingface.beginnings import Beginnings, Call, Trunk, common
 from slalom.models.huggingface.causal import CausalLM, Past, chosen_log_probs
@@ -37,8 +37,7 @@ from slalom.models.prompts import PLACE, LabelSet, Message, Template, label_set
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
 _LOW_SHARE = 0.5
-_CPU_OVERHEAD = 16.0  # cost of a call on a CPU, in tokens
-_CALL_SECONDS, _GPU_SPEED = 0.01, 3e14  # of a call on a GPU, and its operations per second
+_CPU_OVERHEAD = 16  # cost of a call on a CPU, in tokens
 _KEPT_TOKENS = 16_384  # whose keys and values are kept, on a CPU
 
 
@@ -103,7 +102,7 @@ class Prompted(TorchModel):
     """
 
     loader = "AutoModelForCausalLM"
-    pads = True
+    batch_overhead = 65_536  # batches are cut into calls here
 
     def __init__(
         self,
@@ -134,7 +133,9 @@ class Prompted(TorchModel):
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
-        self._beginnings = Beginnings(self._overhead(), _KEPT_TOKENS if self.device.type == "cpu" else self.batch_tokens // 4)
+        cpu = self.device.type == "cpu"
+        overhead, kept = (_CPU_OVERHEAD, _KEPT_TOKENS) if cpu else (self._launch_tokens(), self.batch_tokens // 4)
+        self._beginnings = Beginnings(overhead, kept)
         self._keeps_past = self.lm.takes_past
         self._check(reuse)
         self._reuses = reuse and self._keeps_past
@@ -150,18 +151,10 @@ class Prompted(TorchModel):
         """How many tokens were asked, and how many of them were computed, so far."""
         return Reuse(self._asked, self._computed)
 
-    def _overhead(self) -> float:
-        """Return what a call costs beside its tokens, in tokens."""
-        if self.device.type == "cpu":
-            return _CPU_OVERHEAD
-        size = sum(parameter.numel() for parameter in self.model.parameters())
-        return float(min(max(_CALL_SECONDS * _GPU_SPEED / (2 * max(size, 1)), 64.0), 16_384.0))
-
     def _tokens_that_fit(self) -> int:
         most = super()._tokens_that_fit()
         if self.device.type == "cuda" and self.continuations.stems:  # keys and values of all layers are kept
-            config: Any = None if self._config is None else self._config.get_text_config()
-            layers, width = getattr(config, "num_hidden_layers", 0), getattr(config, "hidden_size", 0)
+            layers, width = (getattr(self._text_config, name, None) or 0 for name in ("num_hidden_layers", "hidden_size"))
             free, _ = torch.cuda.mem_get_info(self.device)
             most = min(most, max(int(0.2 * free / max(layers * width * 4, 1)), 2048))
         return most
@@ -320,9 +313,9 @@ class Prompted(TorchModel):
         super().shrink()
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
-        """Launch the forward passes of ids (k, 1, length), where -1 is padding on the right, and the copy of the outputs."""
+        """Launch the forward passes of ids (k, 1, length), padded on the right, and the copy of the outputs."""
         ids = inputs[:, 0]
-        lengths = (ids >= 0).sum(axis=1)
+        lengths = (ids != PADDING).sum(axis=1)
         try:
             return to_host(self._outputs(ids, lengths))
         except (SlalomError, MemoryError):
@@ -338,10 +331,8 @@ class Prompted(TorchModel):
         window = self.lm.window
         widest = 2 * int(lengths.max()) + self.continuations.longest  # keys of a trunk, new tokens, labels
         keeps = self._keeps_past and (window is None or widest <= window)
-        calls = self._calls(ids, lengths) if keeps and self._reuses else [_plain(len(ids))]
+        calls = self._calls(ids, lengths) if keeps and self._reuses else self._beginnings.plain(lengths)
         parts = [self._computed_call(ids[call.rows], lengths[call.rows], call, keeps) for call in calls]
-        if len(parts) == 1 and not calls[0].trunks:
-            return parts[0]
         order = np.argsort(np.concatenate([call.rows for call in calls]))
         outputs = torch.cat(parts)
         return outputs[to_device(torch.from_numpy(order), outputs.device)]
@@ -370,7 +361,7 @@ class Prompted(TorchModel):
         n, longest = len(ids), int(new_lengths.max())
         columns = call.starts[:, None] + np.arange(longest)
         valid = np.arange(longest) < new_lengths[:, None]
-        new = np.where(valid, np.take_along_axis(ids, np.minimum(columns, ids.shape[1] - 1), axis=1), 0)
+        new = np.where(valid, np.take_along_axis(ids, np.minimum(columns, ids.shape[1] - 1), axis=1), self.lm.filler)
         sources = [(trunk.past, count) for trunk, count in call.trunks if trunk.past is not None]
         block, ends = self._tensor(new), self._tensor(new_lengths)
         seen = self._flags(np.arange(int(call.starts.max())) < call.starts[:, None]) if sources else None
@@ -405,8 +396,8 @@ class Prompted(TorchModel):
     def _stem_again(self, number: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> list[torch.Tensor]:
         """Return the log-probabilities at the places of a stem by a pass over prompt and stem."""
         stem = np.array(self.continuations.stems[number])
-        whole = np.zeros((len(ids), ids.shape[1] + len(stem)), dtype=np.int64)
-        whole[:, : ids.shape[1]] = np.maximum(ids, 0)
+        whole = np.full((len(ids), ids.shape[1] + len(stem)), self.lm.filler)
+        whole[:, : ids.shape[1]] = np.where(ids == PADDING, self.lm.filler, ids)
         places = lengths[:, None] + np.arange(len(stem))
         np.put_along_axis(whole, places, np.broadcast_to(stem, places.shape), axis=1)
         self._computed += whole.size
@@ -445,7 +436,7 @@ class Prompted(TorchModel):
             try:
                 trunk = Trunk(ids[0][: -(-ids.shape[1] * 3 // 4)])
                 trunk.past = self._trunk_past(trunk, [])
-                lengths = (ids >= 0).sum(axis=1)
+                lengths = (ids != PADDING).sum(axis=1)
                 shared = np.minimum(common(ids, trunk.ids), lengths - 1)
                 call = Call(np.arange(len(ids)), shared, [(trunk, len(ids))])
                 again = self._computed_call(ids, lengths, call, keeps=True).cpu().numpy()
@@ -461,7 +452,3 @@ def _is_text(prompt: _Prompt, a: int, b: int) -> bool:
     if min(b, prompt.end) <= max(a, prompt.start):
         return False
     return not (prompt.string[a : max(a, prompt.start)] + prompt.string[min(b, prompt.end) : b]).strip(" ")
-
-
-def _plain(n: int) -> Call:
-    return Call(np.arange(n), np.zeros(n, dtype=np.int64), [])

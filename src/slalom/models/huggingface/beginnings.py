@@ -117,6 +117,10 @@ class Beginnings:
                 best = trunk, n
         return best
 
+    def plain(self, lengths: NDArray[np.int64]) -> list[Call]:
+        """Return how to compute rows from their first tokens on."""
+        return [Call(rows, np.zeros(len(rows), dtype=np.int64), []) for rows in partition(lengths, self.overhead)[0]]
+
     def calls(self, lengths: NDArray[np.int64], trunks: list[Trunk], shared: NDArray[np.int64]) -> list[Call]:
         """Return how to compute the rows of a batch with the trunks that are computed.
 
@@ -125,15 +129,14 @@ class Beginnings:
             trunks: The trunks.
             shared: How many tokens each row shares with each, (rows, trunks).
         """
-        plain = [Call(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64), [])]
         ready = [i for i, trunk in enumerate(trunks) if trunk.past is not None]
         if not ready:
-            return plain
+            return self.plain(lengths)
         which = shared[:, ready].argmax(axis=1)
         starts = shared[np.arange(len(lengths)), np.array(ready)[which]]
         groups, cost = partition(lengths - starts, self.overhead)
-        if cost > _WORTH * (self.overhead + len(lengths) * lengths.max()):
-            return plain
+        if cost > _WORTH * partition(lengths, self.overhead)[1]:
+            return self.plain(lengths)
         found = []
         for group in groups:
             rows = group[np.argsort(which[group], kind="stable")]

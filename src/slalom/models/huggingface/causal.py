@@ -134,6 +134,12 @@ class CausalLM:
         return head if isinstance(head, torch.nn.Module) else None
 
     @property
+    def filler(self) -> int:
+        """A token after the end of rows; not the padding token, about which transformers warns."""
+        config: Any = self.base.config.get_text_config() if isinstance(self.base, PreTrainedModel) else None
+        return int(getattr(config, "pad_token_id", None) == 0)
+
+    @property
     def window(self) -> int | None:
         """The sliding window of attention, in tokens; None where all layers see everything before."""
         config: Any = self.base.config.get_text_config() if isinstance(self.base, PreTrainedModel) else None
@@ -258,7 +264,7 @@ class CausalLM:
     def _continued(self, rows: list[list[int]], continuations: list[Sequence[int]]) -> Iterator[Floats]:
         """Yield the log-probabilities of the last tokens of rows."""
         sizes, length, longest = [len(c) for c in continuations], max(map(len, rows)), max(map(len, continuations))
-        ids, places = np.zeros((len(rows), length), dtype=np.int64), np.zeros((len(rows), longest), dtype=np.int64)
+        ids, places = np.full((len(rows), length), self.filler), np.zeros((len(rows), longest), dtype=np.int64)
         wanted = np.zeros((len(rows), longest), dtype=np.int64)
         for i, (row, n) in enumerate(zip(rows, sizes, strict=True)):
             ids[i, : len(row)] = row

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models.base import PADDING
 from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel
@@ -30,6 +31,7 @@ from slalom.models.huggingface.wrappers import arguments, ids_by_keyword
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
+_NO_PADDING = -2  # a padding token that never occurs; PADDING marks places
 _PADDED_LENGTHS = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # to try where a model cannot read a short input
 
 
@@ -173,19 +175,19 @@ class HuggingFace(TorchModel):
     @contextmanager
     def session(self) -> Iterator[None]:
         """Switch to evaluation and inference mode, and back."""
-        config: Any = None if self._config is None else self._config.get_text_config()
-        unpadded = config is not None and getattr(config, "pad_token_id", 0) is None
+        config = self._text_config
+        before = getattr(config, "pad_token_id", _NO_PADDING)  # some configurations have no such entry
         with ExitStack() as stack:
             stack.enter_context(super().session())
             if self.precision == "bfloat16":
                 stack.enter_context(torch.autocast(self.device.type, torch.bfloat16))
             try:
-                if unpadded:
-                    config.pad_token_id = -1  # decoders refuse batches without one; -1 never occurs
+                if before is None:
+                    config.pad_token_id = _NO_PADDING  # decoders refuse batches without one
                 yield
             finally:
-                if unpadded:
-                    config.pad_token_id = None
+                if before != _NO_PADDING:
+                    config.pad_token_id = before
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
         """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
@@ -201,6 +203,8 @@ class HuggingFace(TorchModel):
             MemoryError: The batch is too large for the device.
             ModelError: The forward pass fails or does not return logits.
         """
+        if PADDING in inputs[:, 0, -1]:
+            return self._padded_on_the_right(inputs)
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:
@@ -230,6 +234,52 @@ class HuggingFace(TorchModel):
                 " (load it with AutoModelForSequenceClassification)"
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+    @cached_property
+    def batch_overhead(self) -> int:  # type: ignore[override]
+        """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
+        if self.device.type != "cuda" or not self._ignores_padding():
+            return 0
+        return self._launch_tokens(self.precision is not None)
+
+    def _ignores_padding(self) -> bool:
+        """Return whether what follows the last token of an input changes nothing, as in decoders.
+
+        Two inputs of one shape that differ in the padding only have equal logits then, bit by bit.
+        """
+        reading = self.read(self.probe_text, "cut", None)
+        inputs = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
+        config, unused = self._text_config, self._unused(inputs)
+        if inputs.shape[1] > 1 or self.min_length or not hasattr(config, "pad_token_id"):
+            return False
+        try:
+            with self.session():
+                plain = self.logits(inputs)
+                padded = []
+                for config.pad_token_id in (next(unused), next(unused)):
+                    filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
+                    padded.append(self.logits(np.concatenate([inputs, filler], axis=2)))
+        except (ModelError, StopIteration):
+            return False
+        near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
+        return bool(torch.equal(*padded) and float((padded[0] - plain).abs().max()) <= near)
+
+    def _padded_on_the_right(self, inputs: NDArray[np.int32]) -> torch.Tensor:
+        """Return the logits of ids with PADDING; a model without a padding token gets one that they do not contain."""
+        inputs = inputs[:, :, : int((inputs[:, 0] != PADDING).sum(axis=1).max())]
+        config = self._text_config
+        before = config.pad_token_id
+        token = next(self._unused(inputs)) if before == _NO_PADDING else before
+        try:
+            config.pad_token_id = token
+            return self.logits(np.where(inputs == PADDING, np.int32(token), inputs))
+        finally:
+            config.pad_token_id = before
+
+    def _unused(self, inputs: NDArray[np.int32]) -> Iterator[int]:
+        """Yield ids of the vocabulary that do not occur in inputs."""
+        used = set(np.unique(inputs).tolist())
+        return (i for i in range(int(self._text_config.vocab_size) - 1, -1, -1) if i not in used)
 
 
 def _default_activation(problem: str | None, n: int) -> Activation:

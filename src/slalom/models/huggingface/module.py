@@ -25,6 +25,8 @@ from slalom.models.huggingface.wrappers import unwrapped
 _CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # per batch, at most
 UNLIMITED = 10**9  # tokenizers without a limit have a larger one
+_HALF_SPEED, _FULL_SPEED = 4e14, 4e13  # operations per second of a large GPU; only their order of magnitude matters
+_LAUNCH = 6e-4  # seconds that one layer takes to launch
 
 
 class TorchModel(Model):
@@ -69,6 +71,19 @@ class TorchModel(Model):
     def _config(self) -> Any:
         """The transformers configuration, where there is one."""
         return self.base.config if isinstance(self.base, PreTrainedModel) else None
+
+    @property
+    def _text_config(self) -> Any:
+        """The part of the configuration that is about text, where there is one."""
+        return None if self._config is None else self._config.get_text_config()
+
+    def _launch_tokens(self, half: bool = False) -> int:
+        """Return how many tokens a GPU could compute in the time that a batch takes to launch."""
+        weights = sum(parameter.numel() for parameter in self.model.parameters())
+        half = half or next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        seconds_per_token = 2.0 * weights / (_HALF_SPEED if half else _FULL_SPEED)
+        launch = _LAUNCH * int(getattr(self._text_config, "num_hidden_layers", None) or 12)
+        return int(np.clip(launch / seconds_per_token, 64, 16_384))
 
     @cached_property
     def device(self) -> torch.device:
