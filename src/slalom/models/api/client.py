@@ -474,7 +474,7 @@ def _checked_url(url: str) -> tuple[str, str]:
     """Return a base address, and what to call it in messages and caches: without a scheme."""
     advice = "expected something like https://api.openai.com/v1 or http://localhost:8080/v1"
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
+        parts = urlsplit(str(url))
         port = parts.port
     except ValueError:
         raise InputError(f"base_url must be an address; {advice}") from None
