@@ -238,8 +238,8 @@ class Model(ABC):
         """
         return 0
 
-    def drain(self) -> None:
-        """Prepare for the end after an error or an interruption: what is in flight is collected, but nothing is tried again."""
+    def drain(self) -> None:  # noqa: B027
+        """Try nothing again: after an error or an interruption, before what is in flight is collected."""
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
         """Return outputs as floats (n_inputs, n_columns).
