@@ -105,7 +105,7 @@ class Served:
                     served.open += 1
                     served.most = max(served.most, served.open)
                     served.asked.append((self.path, body))
-                    served.headers.append(dict(self.headers))
+                    served.headers.append({name.lower(): value for name, value in self.headers.items()})
                 try:
                     with suppress(BrokenPipeError, ConnectionResetError):
                         answer(self, self.path, body)

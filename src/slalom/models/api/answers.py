@@ -63,10 +63,12 @@ class Position(NamedTuple):
     Attributes:
         token: The token.
         listed: Log-probabilities of the listed tokens, with the generated one where it has a number.
+        least: The smallest that the server listed; what it did not list is not above it. The generated token may be.
     """
 
     token: str
     listed: Mapping[str, float]
+    least: float
 
 
 @final
@@ -210,6 +212,7 @@ def _position(token: str, own: Any, top: list[tuple[str, Any]]) -> Position:
         number = _log_probability(value)
         if number is not None:
             listed[name] = float(np.logaddexp(listed[name], number)) if name in listed else number
+    least = min(listed.values(), default=0.0)
     if own is not None and token not in listed:
         number = _log_probability(own)
         if number is not None:
@@ -217,7 +220,7 @@ def _position(token: str, own: Any, top: list[tuple[str, Any]]) -> Position:
     total = sum(math.exp(value) for value in listed.values())
     if total > 1.05:
         raise Unusable(f"probabilities that add up to {total:.3g}")
-    return Position(token, listed)
+    return Position(token, listed, least)
 
 
 def _log_probability(value: Any) -> float | None:
@@ -272,7 +275,7 @@ def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats]:
                     open_[owner] += reach * math.exp(log_p)
         listed = list(position.listed.values())
         rest = reach * max(1.0 - sum(map(math.exp, listed)), 0.0)
-        least = reach * math.exp(min(listed, default=0.0))
+        least = reach * math.exp(position.least)
         unseen = np.zeros(keys.count)
         for key, owner in keys.labels.items():
             shared = any(key.startswith(before + token) for token in position.listed if (before + token) in keys.prefixes)
