@@ -247,24 +247,26 @@ class Client:
         kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
         named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
         rest = {name: value for name, value in body.items() if name not in named}
+        failure: Exception
         try:
             async with asyncio.timeout(self.timeout):
                 response = await kind.with_raw_response.create(**named, extra_body=rest)
-        except openai.APIStatusError as error:
-            self._refuse(error.status_code, error.response.headers, error.response.content)
-        except (openai.APITimeoutError, TimeoutError):
-            raise _Again(f"did not answer within {self.timeout:g} s") from None
-        except _TooLarge as error:
-            raise ModelError(f"{self.address} {error}") from None
-        except openai.APIConnectionError as error:
-            cause = error.__cause__
-            if isinstance(cause, _TooLarge):
-                raise ModelError(f"{self.address} {cause}") from None
-            raise _Again(f"could not be reached ({self.quoted(cause or error)})") from None
-        except openai.OpenAIError as error:
-            raise ModelError(f"{self.address} could not be asked: {self.quoted(error)}") from None
-        running.note_limits(response.headers)
-        return self._decoded(response.content)
+        except (openai.OpenAIError, TimeoutError, _TooLarge) as error:
+            failure = error
+        else:
+            running.note_limits(response.headers)
+            return self._decoded(response.content)
+        # Outside of the handler, so that nothing the server said about the key is in the chain of exceptions.
+        if isinstance(failure, openai.APIStatusError):
+            self._refuse(failure.status_code, failure.response.headers, failure.response.content)
+        if isinstance(failure, (openai.APITimeoutError, TimeoutError)):
+            raise _Again(f"did not answer within {self.timeout:g} s")
+        cause = failure.__cause__ or failure
+        if isinstance(cause, _TooLarge):
+            raise ModelError(f"{self.address} {cause}")
+        if isinstance(failure, openai.APIConnectionError):
+            raise _Again(f"could not be reached ({self.quoted(cause)})")
+        raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
         """Raise what an HTTP status means."""
@@ -278,7 +280,7 @@ class Client:
         final = headers.get("x-should-retry", "").lower() == "false" or code == "insufficient_quota"
         if not final and (status in _TRANSIENT or status >= 500):
             limited = status == 429
-            raise _Again(f"answers with status {status}{said}", _wait(headers, limited), limited) from None
+            raise _Again(f"answers with status {status}{said}", _wait(headers, limited), limited)
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
             advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
