@@ -73,13 +73,14 @@ def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]
     dtype: Any = torch.float32 if chosen.startswith("cpu") else "auto"
     try:
         with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model, loading = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True, **options)
+            tokenizer: Any = AutoTokenizer.from_pretrained(source, **options)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True, **options)
     except ImportError:
         raise
     except Exception as error:  # broken files may raise anything
         reason = one_line(error)
         raise InputError(f"no language model with its tokenizer could be loaded from {path!r}: {reason}") from error
+    model, loading = loaded
     missing = sorted(loading["missing_keys"])
     if missing:
         raise InputError(f"{path!r} holds no causal language model, {missing[0]} is missing")
