@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
-from slalom.models.api import Api
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.engine import Answers, Engine, Queries, QueryCost
@@ -20,6 +19,7 @@ from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
 
 if TYPE_CHECKING:
+    from slalom.models.api import Api
     from slalom.models.prompted import Prompted, Reuse
 
 __all__ = [
@@ -57,7 +57,7 @@ __all__ = [
     "scikit_learn",
 ]
 
-_LAZY = {"Prompted": ("prompted", "hf"), "Reuse": ("prompted", "hf")}  # module, and the extra that it needs
+_LAZY = {"Api": ("api", "api"), "Prompted": ("prompted", "hf"), "Reuse": ("prompted", "hf")}  # module and extra
 
 
 def __getattr__(name: str) -> Any:

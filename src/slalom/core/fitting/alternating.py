@@ -30,7 +30,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 from scipy.sparse import csr_array
 
 from slalom.core.checks import Floats
@@ -361,6 +360,8 @@ def _pivoted(gram: Floats, aim: Floats, free: NDArray[np.bool_]) -> Floats | Non
 def _bounded(matrix: Floats, aim: Floats, least: Floats) -> Floats:
     """Minimise |matrix x - aim|^2 over x >= least."""
     try:
+        from scipy.optimize import nnls  # noqa: PLC0415  it takes longer to import than the rest of slalom
+
         return np.asarray(least + nnls(matrix, aim - matrix @ least, maxiter=10 * len(least))[0])
     except RuntimeError:  # too many iterations: the clipped free solution is still a useful direction
         return np.asarray(np.linalg.lstsq(matrix, aim)[0].clip(least))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from slalom.core.checks import Floats
 
@@ -74,7 +74,7 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0) ->
     deviation = keep - keep.mean(axis=1, keepdims=True)
     if n >= _LEAST_UNITS and e.any():
         # Every class is tested with its own column; centred scores have one column less than they have classes.
-        threshold = chi2.isf(2.0 * np.exp(-_MARGIN) / (n * (n - 1)), max(e.shape[1] - 1, 1))
+        threshold = chdtri(max(e.shape[1] - 1, 1), 2.0 * np.exp(-_MARGIN) / (n * (n - 1)))
         allowed = _told_apart(keep)
         left = e
         while len(chosen) < _MOST:

@@ -1,5 +1,6 @@
 """Adapters for saved classifiers, pipelines and torch modules. Nothing heavy is imported before one is used."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -28,7 +29,11 @@ class SavedAdapter(Adapter):
         return model is None or isinstance(model, (str, Path))
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Load the classifier and its tokenizer."""
+        """Load the classifier and its tokenizer. The bundled one needs torch only where it is used already, or asked for."""
+        if model is None and not options.specified() and "torch" not in sys.modules:
+            from slalom.models.bundled import Bundled  # noqa: PLC0415
+
+            return Bundled(EMBEDDED, EMBEDDED_NAME)
         with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
             import torch  # noqa: PLC0415
 

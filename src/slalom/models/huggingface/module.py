@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError
 from slalom.models.base import Model
-from slalom.models.huggingface.reading import TokenReading
+from slalom.models.huggingface.reading import TokenReading, fitted_reading
 from slalom.models.huggingface.saved import positions
 from slalom.models.huggingface.staging import Transfer
 from slalom.models.huggingface.wrappers import unwrapped
@@ -127,26 +127,12 @@ class TorchModel(Model):
             reserved: Number of tokens that follow the input.
             full: What to say of a limit that leaves no room for the text.
         """
-        n, cut, windows = end - before, 0, [(0, end - before)]
         after = table.shape[1] - end
         room = None if self.context_length is None else self.context_length - before - after - reserved
-        if room is not None and n > room:
-            if room < 1:
-                raise InputError(f"{self.name} has room for {self.context_length} tokens, {full}")
-            if long == "window":
-                starts = [*range(0, n - room, max(room // 2, 1)), n - room]
-                windows = [(a, a + room) for a in starts]
-            else:
-                cut, n, windows = n - room, room, [(0, room)]
-                if self.tokenizer.truncation_side == "left":
-                    spans, table = spans[cut:], np.delete(table, np.s_[before : before + cut], axis=1)
-                    end -= cut
-        body = table[:, before : before + n]
-        names = tuple(
-            text[a:b].strip() or self._token_name(token, text[a:b])
-            for (a, b), token in zip(spans[:n].tolist(), body[0].tolist(), strict=True)
-        )
-        return TokenReading(text, names, spans[:n], body, table[:, :before], table[:, end:], windows, cut, self._takes_empty())
+        if room is not None and room < min(1, end - before):
+            raise InputError(f"{self.name} has room for {self.context_length} tokens, {full}")
+        left = self.tokenizer.truncation_side == "left"
+        return fitted_reading(text, table, before, end, spans, room, long, self._token_name, left, self._takes_empty())
 
     def _takes_empty(self) -> bool:
         """Return whether an input without any token of the text is one."""

@@ -5,14 +5,17 @@ keep = 1 0 1:    [CLS] good film [SEP]
 Special tokens are in every input; the tokens between them are the atoms. Removing one moves the later ones forward.
 """
 
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from slalom.models.base import InputGroup, Reading
+
+if TYPE_CHECKING:  # the bundled classifier reads tokens without transformers
+    from transformers import PreTrainedTokenizerBase
 
 
 @final
@@ -82,6 +85,50 @@ class TokenReading(Reading):
         return inputs, digests(inputs)
 
 
+def fitted_reading(
+    text: str,
+    table: NDArray[np.int32],
+    before: int,
+    end: int,
+    spans: NDArray[np.int64],
+    room: int | None,
+    long: str,
+    token_name: Callable[[int, str], str],
+    cut_left: bool = False,
+    empty: bool = True,
+) -> TokenReading:
+    """Return the tokens of a text, cut or in windows where they do not fit.
+
+    Args:
+        text: The text.
+        table: All tokens of the input (planes, n), with what surrounds the text.
+        before: Where the tokens of the text begin.
+        end: Where they end.
+        spans: Where they are in the text, (end - before, 2).
+        room: Number of tokens of the text that fit, at least 1; None: any number.
+        long: "cut" or "window".
+        token_name: Names a token by its id and what it covers, where that is white space.
+        cut_left: Whether a text is cut at its beginning.
+        empty: Whether the model can read an input without any token of the text.
+    """
+    n, cut, windows = end - before, 0, [(0, end - before)]
+    if room is not None and n > room:
+        if long == "window":
+            starts = [*range(0, n - room, max(room // 2, 1)), n - room]
+            windows = [(a, a + room) for a in starts]
+        else:
+            cut, n, windows = n - room, room, [(0, room)]
+            if cut_left:
+                spans, table = spans[cut:], np.delete(table, np.s_[before : before + cut], axis=1)
+                end -= cut
+    body = table[:, before : before + n]
+    names = tuple(
+        text[a:b].strip() or token_name(token, text[a:b])
+        for (a, b), token in zip(spans[:n].tolist(), body[0].tolist(), strict=True)
+    )
+    return TokenReading(text, names, spans[:n], body, table[:, :before], table[:, end:], windows, cut, empty)
+
+
 def digests(inputs: NDArray[np.int32]) -> list[bytes]:
     """Return a key of 16 bytes for each input (k, planes, length): two sums of its ids + 1, each times a multiplier per place.
 
@@ -102,7 +149,7 @@ def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
     return np.random.PCG64([planes, length]).random_raw(2 * planes * length).reshape(-1, 2)
 
 
-def aligned_spans(text: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, int]]:
+def aligned_spans(text: str, ids: list[int], tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:
     """Return spans for the tokens of a tokenizer without offsets: each is searched for after the one before it."""
     spans, at, lower = [], 0, text.lower() if len(text.lower()) == len(text) else text
     for token in tokenizer.convert_ids_to_tokens(ids):

@@ -1,0 +1,103 @@
+"""The bundled classifier without a deep-learning framework: tokenizers reads the text, numpy computes the logits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+from slalom.models.adapter import ModelOptions
+from slalom.models.base import Model, Reading
+from slalom.models.head import Head
+from slalom.models.huggingface.reading import TokenReading, fitted_reading
+from slalom.networks.encoder import Encoder, Singles
+
+_BATCH_TOKENS = 4096  # what stays in the caches of a few cores
+
+
+@final
+class Bundled(Model):
+    """A small BERT classifier, computed by numpy.
+
+    Args:
+        folder: Where it is saved.
+        name: What to call it.
+
+    Example:
+        >>> from slalom.models import EMBEDDED
+        >>> Bundled(EMBEDDED, "sentiment").head.labels
+        ('negative', 'positive')
+    """
+
+    tokenized = True
+
+    def __init__(self, folder: Path, name: str) -> None:
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        self.folder, self.name = folder, name
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.encoder = Encoder(folder)
+        labels = self.encoder.config["id2label"]
+        self.head = Head("classes", tuple(labels[str(i)] for i in range(len(labels))))
+        self.batch_tokens = _BATCH_TOKENS
+
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
+        """Tokenize a text; `spans` are not used."""
+        try:
+            encoding = self.tokenizer.encode(text)
+        except TypeError as error:
+            raise InputError(f"the tokenizer cannot read {text[:40]!r}; a text must be valid Unicode") from error
+        end = len(encoding.ids) - 1
+        places = np.array(encoding.offsets[1:end], dtype=np.int64).reshape(-1, 2)
+        room = int(self.encoder.config["max_position_embeddings"]) - 2
+        return fitted_reading(text, np.array([encoding.ids], dtype=np.int32), 1, end, places, room, long, self._token_name)
+
+    def _token_name(self, token_id: int, covered: str) -> str:
+        return str(self.tokenizer.id_to_token(token_id)) or covered
+
+    def unwrap(self, reading: Reading) -> tuple[Model, Reading]:
+        """Return the same classifier in torch, for methods that look inside, and the text as it reads it."""
+        windows = reading.windows if isinstance(reading, TokenReading) else []
+        return self._in_torch, self._in_torch.read(reading.text, "window" if len(windows) > 1 else "cut", None)
+
+    @cached_property
+    def _in_torch(self) -> Model:
+        from slalom.models.huggingface.adapters import SavedAdapter  # noqa: PLC0415
+
+        return SavedAdapter().adapt(str(self.folder), ModelOptions(device="cpu"))
+
+    @cached_property
+    def _identity(self) -> str:
+        files = (self.folder / "model.safetensors", self.folder / "tokenizer.json")
+        return "numpy " + sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+    def identity(self) -> str:
+        """Return a digest of the weights and the tokenizer, which do not change."""
+        return self._identity
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Change nothing."""
+        yield
+
+    def batch_rows(self, length: int) -> int:
+        """Return how many inputs of one length go into a batch."""
+        return max(self.batch_tokens // max(length, 1), 1)
+
+    def shrink(self) -> None:
+        """Halve the batches."""
+        self.batch_tokens = max(self.batch_tokens // 2, 1)
+
+    def submit(self, inputs: NDArray[np.int32]) -> Singles:
+        """Compute the logits of ids (k, 1, length)."""
+        return self.encoder(inputs[:, 0])
+
+    def collect(self, handle: Singles) -> Floats:
+        """Return the logits."""
+        return handle.astype(np.float64)
