@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import PADDING, Model
@@ -88,6 +88,7 @@ class HuggingFace(Model):
                 " load the model with from_pretrained, without offloading"
             )
         self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
+        self._without_packing = False
         self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
@@ -317,6 +318,9 @@ class HuggingFace(Model):
             more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
         if "use_cache" in self._arguments:
             more["use_cache"] = False
+        if self._without_packing:
+            # Without a cache transformers looks for several texts in one row, and waits for the GPU to tell (5.22).
+            more["past_key_values"] = DynamicCache(config=self._text_config)
         try:
             answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         except (SlalomError, MemoryError):
@@ -338,6 +342,8 @@ class HuggingFace(Model):
         """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
         if self.device.type != "cuda" or not self._ignores_padding():
             return 0
+        self._without_packing = "past_key_values" in self._arguments
+        self._without_packing &= self._ignores_padding()
         weights = sum(parameter.numel() for parameter in self.model.parameters())
         half = self.precision is not None or next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
         seconds_per_token = 2.0 * weights / (_HALF_SPEED if half else _FULL_SPEED)
