@@ -23,14 +23,14 @@ TEMPLATE = "Great film! -> positive\nBoring. -> negative\n{text} ->"
 LABELS = ["negative", "positive"]
 TEXT = "Fine, but too long."
 QUERIES, CHECK = 20, 6
-# llama.cpp computes with 8-bit activations, transformers in float32: measured on 60 queries, log odds differ by 0.05 on
-# average and by 0.18 at most.
-QUANTISATION = 0.3
+# llama.cpp computes with 8-bit activations, transformers in float32. Measured on 50 queries about seven reviews: log odds
+# differ by 0.06 on average and by 0.23 at most; their standard deviation is 1.15.
+QUANTISATION = 0.35
 
 
 @pytest.fixture(scope="module")
 def llama():
-    """A server with one slot: with several, equal requests get slightly different answers."""
+    """The server; its answers do not depend on the order of requests."""
     with Llama() as server:
         yield server
 
