@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from slalom import Explainer
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, MissingExtra, ModelError
 from slalom.models import Api, Engine, Queries
 from slalom.models.api import Client, Refused
 from slalom.models.api.client import _seconds, _wait
@@ -447,6 +448,26 @@ def test_a_label_that_is_not_listed_is_spelled_by_the_server():
         found.close()
 
 
+def test_a_content_filter_that_is_an_error_is_a_missing_answer():
+    def answer(handler, path, body):
+        if "bad" in text_of(body):
+            return handler.send({"error": {"message": "filtered", "code": "content_filter"}}, 400)
+        return works(handler, path, body)
+
+    with Served(answer) as server:
+        found = model(server, max_missing=0.4)
+        assert scores(found, ["good", "good", "bad"]) == pytest.approx([odds("good")] * 3), "the mean of the others"
+        outputs = np.concatenate([found.collect(found.submit([text])) for text in ("good", "bad")])
+        assert found.report(outputs).figures["filtered"] == 0.5
+        found.close()
+
+
+def test_without_the_package_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=r"needs openai; install it with: pip install 'slalom-xai\[api\]'"):
+        Client("http://127.0.0.1:1/v1")
+
+
 def test_a_server_that_answers_nothing_is_not_paid_for_long():
     def answer(handler, path, body):
         if text_of(body) == TEXT:
@@ -528,7 +549,7 @@ def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_pa
 
 @pytest.mark.parametrize(
     "other",
-    [{"mode": "completions"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}],
+    [{"mode": "completions"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}, {"tokens": 99}],
     ids=lambda options: next(iter(options)),
 )
 def test_the_identity_changes_with_whatever_changes_answers(other):

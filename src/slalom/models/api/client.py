@@ -59,11 +59,12 @@ class Refused(ModelError):
     Attributes:
         status: The HTTP status, such as 400.
         reason: What the server says, in one line, without the key.
+        code: Its name for the error, such as "content_filter"; "" where it gives none.
     """
 
-    def __init__(self, message: str, status: int, reason: str) -> None:
+    def __init__(self, message: str, status: int, reason: str, code: str) -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.code = status, reason, code
 
 
 class Usage(NamedTuple):
@@ -286,7 +287,7 @@ class Client:
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
             advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
-        raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason)
+        raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason, code)
 
     def _reason(self, content: bytes) -> tuple[str, str]:
         """Return what a server says of an error, in one line, and its code."""

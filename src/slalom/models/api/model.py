@@ -32,9 +32,10 @@ from slalom.models.api.answers import (
     from_log_probabilities,
     from_samples,
     from_stated,
+    missing,
     repeated,
 )
-from slalom.models.api.client import Client, Usage
+from slalom.models.api.client import Client, Refused, Usage
 from slalom.models.api.probe import PATHS, Capabilities, Probe, prompt, with_instruction
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
@@ -46,10 +47,11 @@ _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _HOPELESS = 20  # queries without any answer at the beginning
 _LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
+_FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
-    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs mode='sample')",
+    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs tokens=2000)",
     Outcome.MALFORMED: "the answer is not what was asked for; use another mode=",
     Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, or set spellings=True or top=",
 }
@@ -77,6 +79,8 @@ class Api(Model):
         spellings: Whether " positive", "positive", " Positive" and "Positive" are the same label. Default: in chat.
         samples: Samples per query, for "sample".
         top: Log-probabilities per token to ask for; fewer where the server refuses.
+        tokens: Tokens that an answer may have, for "sample" and "stated"; a model that reasons first needs many. Default: 8,
+            or what the JSON takes.
         repeats: How often a whole text is asked again, to measure noise. Default: 3 where equal requests get different
             answers, else 0.
         seed: Sent with every request, where the server takes it.
@@ -110,6 +114,7 @@ class Api(Model):
         spellings: bool | None = None,
         samples: int = 16,
         top: int = 20,
+        tokens: int | None = None,
         repeats: int | None = None,
         seed: int = 0,
         max_missing: float = 0.2,
@@ -131,6 +136,7 @@ class Api(Model):
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)
+        self.tokens = None if tokens is None else whole_number("tokens", tokens, 1)
         self.repeats = None if repeats is None else whole_number("repeats", repeats, 0)
         self.seed, self.max_missing = whole_number("seed", seed, 0), float(max_missing)
         self.client = Client(
@@ -200,7 +206,7 @@ class Api(Model):
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
             self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
-            self.repeats, self.seed,
+            self.repeats, self.seed, self.tokens,
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
         return f"api {self.client.address} {self.name} {digest}"
@@ -277,6 +283,15 @@ class Api(Model):
         """Ask about a text once; k times for samples."""
         body = {"model": self.name, **prompt(self.template, text, found.chat), **found.options, found.limit: found.tokens}
         path = PATHS[found.chat]
+        try:
+            return await self._asked(path, body, found)
+        except Refused as error:
+            if error.code not in _FILTERS:
+                raise
+            return missing(Outcome.FILTERED, len(self.labels.names))
+
+    async def _asked(self, path: str, body: dict[str, Any], found: Capabilities) -> Row:
+        """Send a request, and read the answer."""
         if found.mode is Mode.SAMPLE:
             return await self._sampled(path, body, found)
         if found.mode is Mode.STATED:
@@ -315,7 +330,8 @@ class Api(Model):
         known = columns.last(outputs, 1) == Outcome.ANSWERED
         self._check_missing(outputs, known)
         scores = self.head.scores(log_p, target)
-        scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
+        if not known.all():
+            scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
         low, high = self._bounds(outputs, target)
         close = high - low < _KNOWN
@@ -325,18 +341,18 @@ class Api(Model):
     def _bounds(self, outputs: Floats, target: int | Literal["all"]) -> tuple[Floats, Floats]:
         """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
         low, high, n = self._columns.part(outputs, 1), self._columns.part(outputs, 2), len(self.labels.names)
-        missing = self._columns.last(outputs, 1) != Outcome.ANSWERED
+        unknown = self._columns.last(outputs, 1) != Outcome.ANSWERED
         with np.errstate(divide="ignore"):
             if target == "all":
                 logs = np.log(low), np.log(high)
                 others = [np.stack([np.delete(part, c, axis=1).sum(axis=1) for c in range(n)], axis=1) for part in logs]
                 least, most = (((n - 1) * logs[i] - others[1 - i]) / n for i in (0, 1))
-                missing = missing[:, None]
+                unknown = unknown[:, None]
             else:
                 rest = [i for i in range(n) if i != target]
                 least = np.log(low[:, target]) - np.log(high[:, rest].sum(axis=1))
                 most = np.log(high[:, target]) - np.log(low[:, rest].sum(axis=1))
-        return np.where(missing, -np.inf, least), np.where(missing, np.inf, most)
+        return np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
 
     def _variance(self, counts: Floats, spread: Floats, target: int | Literal["all"]) -> Floats | None:
         """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact."""
