@@ -246,7 +246,7 @@ def test_bytes_that_drip_end_at_the_time_limit(part):
 
 
 def test_after_an_error_nothing_in_flight_is_repeated():
-    """One query is refused for good; the others would be repeated for minutes."""
+    """One query is refused for good; others would be repeated for minutes, and those that wait are never asked."""
 
     def answer(handler, path, body):
         if text_of(body) == "b":
@@ -254,12 +254,16 @@ def test_after_an_error_nothing_in_flight_is_repeated():
         return works(handler, path, body) if text_of(body) == TEXT else handler.send({}, 500)
 
     with Served(answer) as server:
-        found = model(server, attempts=50)
-        reading = found.read("a b c", "cut", np.array([[0, 1], [2, 3], [4, 5]]))
+        found = model(server, attempts=50, concurrency=3)
+        reading = found.read("a b c d e f", "cut", np.array([[2 * i, 2 * i + 1] for i in range(6)]))
         began = time.monotonic()
         with pytest.raises(Refused, match="status 400"):
-            Engine(found)([Queries(reading, np.eye(3, dtype=bool))])
+            Engine(found)([Queries(reading, np.eye(6, dtype=bool))])
         assert time.monotonic() - began < 10.0
+        asked = {text_of(body) for _, body in server.asked} - {TEXT}
+        assert {"a", "b", "c"} <= asked < {"a", "b", "c", "d", "e", "f"}, (
+            "at most one or two were sent before the error was seen"
+        )
         found.close()
 
 

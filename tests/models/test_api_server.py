@@ -149,7 +149,7 @@ def test_kill_9_of_client_and_server_loses_at_most_what_is_in_flight(llama, undi
         assert comparable(e) == comparable(undisturbed)
         counts = Counter(body for body in proxy.answered if PROBE not in body)
         twice = [body for body, n in counts.items() if n > 1]
-        assert len(twice) <= 2, "those in flight when the client died"
+        assert len(twice) <= 4, "two in flight when the client died, and two that it had not written yet"
         assert all(body in proxy.answered[:before] for body in twice)
         assert before > 6
 

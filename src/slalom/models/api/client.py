@@ -182,7 +182,7 @@ class Client:
             return asyncio.run_coroutine_threadsafe(start(), self._running.loop)
 
     def drain(self) -> None:
-        """Let no request that is in flight be repeated: after an error or an interruption."""
+        """Let no request be repeated, and none start that waits: after an error or an interruption."""
         running = self._running
         if running is not None:
             running.loop.call_soon_threadsafe(running.stopping.set)
@@ -206,6 +206,8 @@ class Client:
         if running is None:
             raise ModelError(f"the connection to {self.address} was closed while a request was in flight")
         async with running.slots:
+            if running.stopping.is_set():
+                raise ModelError(f"{self.address} was not asked after an interruption")
             failures = 0
             while True:
                 await running.pause()

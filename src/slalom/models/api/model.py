@@ -221,8 +221,8 @@ class Api(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """Queries that are asked at the same time."""
-        return self.client.concurrency
+        """Queries that are asked, and as many that wait, so that a request follows the one before it without delay."""
+        return 2 * self.client.concurrency
 
     def batch_rows(self, length: int) -> int:
         """Return 1: a query is a request."""
@@ -246,7 +246,7 @@ class Api(Model):
         return next(i for i, handle in enumerate(handles) if handle.done())
 
     def drain(self) -> None:
-        """Repeat no request of those in flight."""
+        """Repeat no request of those in flight, and start none of those that wait."""
         self.client.drain()
 
     def collect(self, handle: "Future[Floats]") -> Floats:
