@@ -27,7 +27,7 @@ def test_a_text_is_explained_by_a_model_behind_an_api_and_resumed_from_the_cache
         assert len(server.asked) == n, "nothing is asked twice"
         assert {**json.loads(again), "seconds": 0} == {**explanation, "seconds": 0}
         code, out, _ = run(*asked, "--queries", 60, "--cache", "answers", "--concurrency", 2)
-        assert "the scores are log-probabilities of completions" in out
+        assert "The scores are log-probabilities of completions" in out
 
 
 def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(run, tmp_path):  # noqa: F811

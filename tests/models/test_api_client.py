@@ -145,6 +145,15 @@ def test_after_some_attempts_the_error_says_what_happened():
         assert len(server.asked) == 2
 
 
+def test_a_server_that_does_not_run_is_an_error_soon():
+    with Served(works) as server:
+        pass
+    began = time.monotonic()
+    with pytest.raises(ModelError, match=r"could not be reached \(.*\) \(2 times\); check that the server runs"):
+        Client(server.url, attempts=10).ask("completions", BODY)
+    assert time.monotonic() - began < 5.0
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_what_is_refused_for_good_is_asked_once(status):
     with Served(lambda handler, path, body: handler.send({"error": {"message": "no such thing"}}, status)) as server:

@@ -40,6 +40,7 @@ _MAX_BYTES = 1_000_000  # of one answer
 _CONNECT = 10.0  # seconds to connect
 _CLOSE = 2.0  # seconds to close all connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
+_FIRST_CONTACT = 2  # attempts to reach a server that has not answered yet
 _TRANSIENT = (408, 409, 425, 429)  # and all from 500
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
@@ -82,11 +83,18 @@ class Usage(NamedTuple):
 
 
 class _Again(Exception):
-    """An attempt failed, and another may succeed: why, how long the server asks to wait, whether it is a rate limit."""
+    """An attempt failed, and another may succeed.
 
-    def __init__(self, reason: str, wait: float | None = None, limited: bool = False) -> None:
+    Attributes:
+        reason: Why it failed.
+        wait: Seconds that the server asks to wait; None where it does not say.
+        limited: Whether it is a rate limit.
+        unreachable: Whether there was no connection.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None, limited: bool = False, unreachable: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.wait, self.limited = reason, wait, limited
+        self.reason, self.wait, self.limited, self.unreachable = reason, wait, limited, unreachable
 
 
 @final
@@ -224,7 +232,7 @@ class Client:
                     else:
                         await running.sleep(wait)
                 else:
-                    running.answered_at = time.monotonic()
+                    running.answered, running.answered_at = True, time.monotonic()
                     self._count(answer)
                     return answer
 
@@ -238,7 +246,8 @@ class Client:
                 f"{self.address} {again.reason}, and asks to wait {again.wait or 0:.0f} s; run it again later"
                 " (with cache= nothing is asked twice), or set patience="
             ) from None
-        if (again.wait or 0.0) > self.patience or failures >= self.attempts:
+        never = again.unreachable and not running.answered
+        if (again.wait or 0.0) > self.patience or failures >= (min(self.attempts, _FIRST_CONTACT) if never else self.attempts):
             times = f"{failures} times" if failures > 1 else "once"
             raise ModelError(
                 f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts="
@@ -270,7 +279,7 @@ class Client:
         if isinstance(cause, _TooLarge):
             raise ModelError(f"{self.address} {cause}")
         if isinstance(failure, openai.APIConnectionError):
-            raise _Again(f"could not be reached ({self.quoted(cause)})")
+            raise _Again(f"could not be reached ({self.quoted(cause)})", unreachable=True)
         raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
@@ -415,12 +424,13 @@ class _Running:
     Attributes:
         pid: The process that it belongs to.
         resume_at: No request starts before this time (`time.monotonic`).
-        answered_at: When the last answer came, or the loop was started.
+        answered: Whether an answer has come.
+        answered_at: When the last one came, or the loop was started.
         stopping: Set where nothing may be repeated.
     """
 
     def __init__(self, client: Client) -> None:
-        self.pid, self.resume_at, self.answered_at = os.getpid(), 0.0, time.monotonic()
+        self.pid, self.resume_at, self.answered, self.answered_at = os.getpid(), 0.0, False, time.monotonic()
         self.loop, self.slots, self.stopping = asyncio.new_event_loop(), asyncio.Semaphore(client.concurrency), asyncio.Event()
         self.client: Any = client.connected()
         thread = threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True)

@@ -400,29 +400,31 @@ class Api(Model):
         share, outcomes, modes, sizes = (columns.last(outputs, i) for i in range(4))
         answered = outcomes == Outcome.ANSWERED
         mode, size = Mode(int(modes[0])), int(sizes[0])
-        notes.append(f"the scores are {_ENDINGS[mode].format(size=size)}")
+        notes.append(f"The scores are {_ENDINGS[mode].format(size=size)}.")
         if (modes != modes[0]).any() or (sizes != sizes[0]).any():
-            notes.append("answers in the cache were asked for in different ways; use mode= and another cache file")
+            notes.append("Answers in the cache were asked for in different ways; use mode= and another cache file.")
         if answered.any() and mode is not Mode.STATED:
             figures["label share"] = float(share[answered].mean())
             if figures["label share"] < _LOW_SHARE:
                 notes.append(
-                    f"only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
-                    " or add examples"
+                    f"Only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
+                    " or add examples."
                 )
         low, high = columns.part(outputs, 1)[answered], columns.part(outputs, 2)[answered]
         censored = (high > low * np.exp(_KNOWN)).any(axis=1)
         figures["censored"] = float(censored.mean()) if len(censored) else 0.0
         if censored.any():
-            notes.append(f"a label is not among the listed ones in {figures['censored']:.0%} of the queries: a bound is used")
+            notes.append(
+                f"In {figures['censored']:.0%} of the queries a label is not among the listed tokens; its score is a bound."
+            )
         spread = columns.part(outputs, 4)
         measured = spread[(spread >= 0.0).all(axis=1)]
         if len(measured):
             figures["noise"] = float(np.sqrt(measured.mean()))
-            notes.append(f"equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation)")
+            notes.append(f"Equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation).")
         figures |= {kind.title: float((outcomes == kind).mean()) for kind in Outcome if kind and (outcomes == kind).any()}
         if not answered.all():
-            notes.append(f"{(~answered).sum()} of {len(answered)} queries have no answer and no weight ({self._why(outputs)})")
+            notes.append(f"{(~answered).sum()} of {len(answered)} queries have no answer and no weight ({self._why(outputs)}).")
         return Report(figures, tuple(notes))
 
 
