@@ -22,7 +22,7 @@ from tests.smollm2 import loaded
 TEMPLATE = "Great film! -> positive\nBoring. -> negative\n{text} ->"
 LABELS = ["negative", "positive"]
 TEXT = "Fine, but too long."
-QUERIES, CHECK = 20, 6
+QUERIES, CHECK = 12, 4
 # llama.cpp computes with 8-bit activations, transformers in float32. Measured on 50 queries about seven reviews: log odds
 # differ by 0.06 on average and by 0.23 at most; their standard deviation is 1.15.
 QUANTISATION = 0.35
