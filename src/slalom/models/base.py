@@ -85,6 +85,18 @@ class Observed(NamedTuple):
     lower: Floats | None = None
     upper: Floats | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether all scores are known without noise."""
+        return self.variance is None and self.lower is None and self.upper is None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which scores (m,) are known, if with noise: those whose bounds are equal."""
+        if self.lower is None or self.upper is None:
+            return np.ones(len(self.scores), dtype=bool)
+        return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
+
     def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
         """Return some of the scores, and how well they are known."""
         return Observed(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
