@@ -2,7 +2,7 @@
 
 Run: python benchmarks/noise.py [--fits 100] [--queries 200]
 
-A known SLALOM over 20, 40 and 60 units answers (no link, log odds of about -2.5 to 2.5, 0.3 misfit on subsets of all sizes):
+A known SLALOM over 20, 40 and 60 units answers (no link, log odds of about -2.5 to 2.5, 0.1 of misfit):
 
     noise       16 draws of the label per query: log odds of (hits + 1/2) / (misses + 1/2), with their variance
     censoring   the 30% lowest scores are known only to be below a bound
@@ -22,6 +22,7 @@ from slalom.models import Observed
 from slalom.text import units
 
 DRAWS = 16
+MISFIT = 0.1
 
 
 def text_of(n):
@@ -44,9 +45,7 @@ def sampled(rng, scores, draws=DRAWS):
 
 def explained(method, text, plan, scores, observed, seed):
     whole = int(np.flatnonzero(plan.keep.all(axis=1))[0])
-    context = MethodContext(
-        None, None, text, plan, scores, scores[whole], 0, len(plan.keep), seed, None, True, observed
-    )
+    context = MethodContext(None, None, text, plan, scores, scores[whole], 0, len(plan.keep), seed, None, True, observed)
     return method.explain(context)
 
 
@@ -56,6 +55,7 @@ def one(seed, n, queries, name, case):
     truth = truth_of(rng, n)
     plan = method.plan(text, queries, np.random.default_rng(seed), True)
     exact = truth(plan.keep.astype(float))
+    exact += MISFIT * rng.normal(size=len(exact)) * ~plan.keep.all(axis=1)
     if case == "noise":
         scores, variance = sampled(rng, exact)
         observed = Observed(scores, variance)
@@ -85,7 +85,9 @@ def main():
     parser.add_argument("--units", default="20,40,60")
     options = parser.parse_args()
     print(f"{options.fits} fits of {options.queries} queries; with: variances or bounds used; without: not used")
-    print(f"{'case':<11}{'method':<8}{'units':<7}{'removal with':<14}{'without':<9}{'size':<8}{'held':<7}{'without':<9}{'far with':<10}without")
+    print(
+        f"{'case':<11}{'method':<8}{'units':<7}{'removal with':<14}{'without':<9}{'size':<8}{'held':<7}{'without':<9}{'far with':<10}without"
+    )
     for case in options.cases.split(","):
         for name in options.methods.split(","):
             for n in map(int, options.units.split(",")):

@@ -31,7 +31,7 @@ _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afte
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
 _SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of a row between bounds that ends the rounds
 _UNKNOWN = 1e-12  # weight of a row that is needed but tells nothing
-_KNOWN = 1e-6  # of the misfit: the least variance of the whole text, which the correction near it meets
+_KNOWN = 1e-2  # of the misfit: the least variance of the whole text, which the correction near it meets
 _FEW_FREE = 0.25  # least share of rows that parameters are taken to leave free, for fitters that do not say
 
 

@@ -29,7 +29,8 @@ from slalom.core.lengths import Lengths, fit_lengths
 _POWERS = (8, 2, 32)  # the strength of the first serves all
 _ROUNDS = 2  # alternations of changes and length offsets
 _LEAST_ROWS = 8
-_WIDE = 30.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
+_WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
+_CLEAR = 2.0  # squared standard errors by which alpha is shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 
 
@@ -192,8 +193,8 @@ class _Rows:
         else:
             fade = self.root * fade
             left, own = self.root * e[self.fitted], fade * self.own
-            both = [np.linalg.lstsq(np.column_stack([fade, x]), y, rcond=None)[0] for x, y in zip(own.T, left.T, strict=True)]
-            alpha = np.array([slopes[1] for slopes in both])
+            slopes = np.array([_clear_slope(fade, x, y) for x, y in zip(own.T, left.T, strict=True)])
+            alpha, alpha_error = slopes[:, 0], float(slopes[:, 1].max())
         target = left - alpha * own
         if strength is None:
             design = fade * self.design
@@ -208,9 +209,11 @@ class _Rows:
         slopes, errors, offset_error = line.slopes, line.errors, None
         if self.weights is not None:
             offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
-        changes = alpha * self.rho + slopes[self.types]
+        changes, errors = alpha * self.rho + slopes[self.types], errors[self.types]
+        if self.weights is not None:
+            errors = np.hypot(errors, alpha_error * np.sqrt((self.rho**2).mean(axis=1)))
         free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
-        fit = _Correction(power, offset, changes, errors[self.types], strength, line.evidence, free, offset_error)
+        fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error)
         weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
         noise = float((weights * e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
@@ -221,6 +224,18 @@ class _Rows:
     def correction(self, fit: _Correction) -> Floats:
         """Return x^p (r_0 + sum d) of all rows (m, K)."""
         return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
+
+
+def _clear_slope(fade: Floats, x: Floats, y: Floats) -> tuple[float, float]:
+    """Return the slope of y (m,) on x (m,) beside a column `fade` (m, 1), shrunk towards 0 by its noise, and its error."""
+    square = float((fade**2).sum())
+    across, along = (part - fade[:, 0] * float(fade[:, 0] @ part) / square for part in (x, y))
+    power = float(across @ across)
+    if not power > 1e-12 * float(x @ x):
+        return 0.0, 0.0
+    slope = float(across @ along) / power
+    noise = float(((along - slope * across) ** 2).sum()) / max(len(y) - 2, 1) / power
+    return slope * max(1.0 - _CLEAR * noise / max(slope**2, 1e-300), 0.0), float(noise**0.5)
 
 
 class _Line(NamedTuple):

@@ -27,7 +27,7 @@ from scipy.special import log_ndtr
 
 from slalom.core.checks import Floats
 
-_LEAST_WEIGHT = 0.02  # of a row between bounds; one that tells less is left out
+_LEAST_WEIGHT = 0.1  # of a row between bounds; one that tells less is left out
 _LEAST_MISFIT = 1e-3  # of the mean variance: tau^2 is not taken to be smaller
 _HALVINGS = 60
 _TAILS = 30.0  # standard deviations beyond which an interval is taken as a point at its nearer bound
