@@ -17,7 +17,8 @@ import argparse
 import numpy as np
 
 from slalom.core import Slalom
-from slalom.methods import MethodContext, method as find_method
+from slalom.methods import MethodContext
+from slalom.methods import method as find_method
 from slalom.models import Observed
 from slalom.text import units
 
