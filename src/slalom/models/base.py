@@ -21,6 +21,8 @@ from slalom.core.checks import Floats
 from slalom.errors import ModelError
 from slalom.models.head import Decision, Head
 
+PADDING = -1  # in the place of a token id
+
 
 @dataclass(frozen=True, eq=False)
 class InputGroup:
@@ -123,6 +125,8 @@ class Model(ABC):
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
+        batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
+            inputs of different lengths share batches: their ids (k, planes, length) are padded on the right with PADDING.
     """
 
     head: Head
@@ -130,6 +134,7 @@ class Model(ABC):
     tokenized: bool = False
     variant: str = ""
     costly_identity: bool = False
+    batch_overhead: int = 0
 
     @abstractmethod
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
@@ -233,6 +238,20 @@ class Model(ABC):
         Raises:
             ModelError: The computation failed.
         """
+
+    def wait(self, handles: Sequence[Any]) -> int:
+        """Return which of the submitted batches to collect next, after waiting for it.
+
+        Args:
+            handles: What `submit` returned for the batches in flight, the oldest first; at least one.
+
+        Returns:
+            Its position. Default: the oldest.
+        """
+        return 0
+
+    def drain(self) -> None:  # noqa: B027
+        """Try nothing again: after an error or an interruption, before what is in flight is collected."""
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
         """Return outputs as floats (n_inputs, n_columns).

@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.base import Model
+from slalom.models.base import PADDING, Model
 from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
@@ -35,6 +35,9 @@ Activation = Literal["softmax", "sigmoid", "none"]
 _CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # per batch, at most
 UNLIMITED = 10**9  # tokenizers without a limit have a larger one
+_NO_PADDING = -2  # a padding token that never occurs; PADDING marks places
+_HALF_SPEED, _FULL_SPEED = 4e14, 4e13  # operations per second of a large GPU; only their order of magnitude matters
+_LAUNCH = 6e-4  # seconds that one layer takes to launch
 _PADDED_LENGTHS = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # to try where a model cannot read a short input
 
 
@@ -93,6 +96,11 @@ class HuggingFace(Model):
     def _config(self) -> Any:
         """The transformers configuration, where there is one."""
         return self.base.config if isinstance(self.base, PreTrainedModel) else None
+
+    @property
+    def _text_config(self) -> Any:
+        """The part of the configuration that is about text, where there is one."""
+        return None if self._config is None else self._config.get_text_config()
 
     def _head(self, activation: Activation | None) -> Head:
         """Return what the outputs mean, from the logits of a short text and the configuration."""
@@ -240,8 +248,8 @@ class HuggingFace(Model):
     def session(self) -> Iterator[None]:
         """Switch to evaluation and inference mode, and back."""
         training = [module for module in self.model.modules() if module.training]
-        config: Any = None if self._config is None else self._config.get_text_config()
-        unpadded = config is not None and getattr(config, "pad_token_id", 0) is None
+        config = self._text_config
+        before = getattr(config, "pad_token_id", _NO_PADDING)  # some configurations have no such entry
         self.__dict__.pop("device", None)
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
@@ -253,12 +261,12 @@ class HuggingFace(Model):
             try:
                 for module in training:
                     module.training = False
-                if unpadded:
-                    config.pad_token_id = -1  # decoders refuse batches without one; -1 never occurs
+                if before is None:
+                    config.pad_token_id = _NO_PADDING  # decoders refuse batches without one
                 yield
             finally:
-                if unpadded:
-                    config.pad_token_id = None
+                if before != _NO_PADDING:
+                    config.pad_token_id = before
                 for module in training:
                     module.training = True
 
@@ -293,6 +301,8 @@ class HuggingFace(Model):
             MemoryError: The batch is too large for the device.
             ModelError: The forward pass fails or does not return logits.
         """
+        if PADDING in inputs[:, 0, -1]:
+            return self._padded_on_the_right(inputs)
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:
@@ -322,6 +332,56 @@ class HuggingFace(Model):
                 " (load it with AutoModelForSequenceClassification)"
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+    @cached_property
+    def batch_overhead(self) -> int:  # type: ignore[override]
+        """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
+        if self.device.type != "cuda" or not self._ignores_padding():
+            return 0
+        weights = sum(parameter.numel() for parameter in self.model.parameters())
+        half = self.precision is not None or next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        seconds_per_token = 2.0 * weights / (_HALF_SPEED if half else _FULL_SPEED)
+        launch = _LAUNCH * int(getattr(self._text_config, "num_hidden_layers", None) or 12)
+        return int(np.clip(launch / seconds_per_token, 64, 16_384))
+
+    def _ignores_padding(self) -> bool:
+        """Return whether what follows the last token of an input changes nothing, as in decoders.
+
+        Two inputs of one shape that differ in the padding only have equal logits then, bit by bit.
+        """
+        reading = self.read(self.probe_text, "cut", None)
+        inputs = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
+        config, unused = self._text_config, self._unused(inputs)
+        if inputs.shape[1] > 1 or self.min_length or not hasattr(config, "pad_token_id"):
+            return False
+        try:
+            with self.session():
+                plain = self.logits(inputs)
+                padded = []
+                for config.pad_token_id in (next(unused), next(unused)):
+                    filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
+                    padded.append(self.logits(np.concatenate([inputs, filler], axis=2)))
+        except (ModelError, StopIteration):
+            return False
+        near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
+        return bool(torch.equal(*padded) and float((padded[0] - plain).abs().max()) <= near)
+
+    def _padded_on_the_right(self, inputs: NDArray[np.int32]) -> torch.Tensor:
+        """Return the logits of ids with PADDING; a model without a padding token gets one that they do not contain."""
+        inputs = inputs[:, :, : int((inputs[:, 0] != PADDING).sum(axis=1).max())]
+        config = self._text_config
+        before = config.pad_token_id
+        token = next(self._unused(inputs)) if before == _NO_PADDING else before
+        try:
+            config.pad_token_id = token
+            return self.logits(np.where(inputs == PADDING, np.int32(token), inputs))
+        finally:
+            config.pad_token_id = before
+
+    def _unused(self, inputs: NDArray[np.int32]) -> Iterator[int]:
+        """Yield ids of the vocabulary that do not occur in inputs."""
+        used = set(np.unique(inputs).tolist())
+        return (i for i in range(int(self._text_config.vocab_size) - 1, -1, -1) if i not in used)
 
     def _failure(self, error: Exception, inputs: str) -> ModelError:
         """Return the error to raise for an error of the forward pass."""
