@@ -7,8 +7,8 @@ A known SLALOM over 20, 40 and 60 units answers (no link, log odds of about -2.5
     noise       16 draws of the label per query: log odds of (hits + 1/2) / (misses + 1/2), with their variance
     censoring   the 30% lowest scores are known only to be below a bound
 
-Printed: the error of `removal` (root mean square, in log odds, and in units of the spread of the truth) with the variances or bounds
-and without them (unweighted; the bound filled in), the share of 95% intervals of `removal` that hold the truth, and the error of
+Printed: the error of `removal` (root mean square, in log odds) with the variances or bounds and without them (unweighted; the
+bound filled in), the size of the true one, the share of 95% intervals of `removal` that hold the truth, and the error of
 predictions on new subsets.
 """
 
@@ -86,9 +86,9 @@ def main():
     parser.add_argument("--units", default="20,40,60")
     options = parser.parse_args()
     print(f"{options.fits} fits of {options.queries} queries; with: variances or bounds used; without: not used")
-    print(
-        f"{'case':<11}{'method':<8}{'units':<7}{'removal with':<14}{'without':<9}{'size':<8}{'held':<7}{'without':<9}{'far with':<10}without"
-    )
+    head = ("case", 11), ("method", 8), ("units", 7), ("removal with", 14), ("without", 9), ("size", 8)
+    tail = ("held", 7), ("without", 9), ("far with", 10), ("without", 0)
+    print("".join(f"{name:<{width}}" for name, width in (*head, *tail)))
     for case in options.cases.split(","):
         for name in options.methods.split(","):
             for n in map(int, options.units.split(",")):

@@ -32,9 +32,9 @@ from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.methods import Method, MethodContext, MethodResult
 from slalom.methods.base import named_failures
-from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
+from slalom.models import Answers, Decision, Engine, Model, Observed, Queries, Reading, Target
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
-from slalom.text import KINDS, Answered, QueryPlan, Units, held_out, query_keys, sentences, units, words
+from slalom.text import KINDS, Answered, QueryPlan, Units, query_keys, reserved, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
@@ -233,7 +233,7 @@ class Pipeline:
         with named_failures(options.method):
             plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
         check = options.held_out(budget)
-        near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
+        plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
         return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])
 
@@ -261,10 +261,12 @@ class Pipeline:
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
 
-        scores = self.model.observe(run.answers.outputs[: task.whole], target).scores
+        observed = self.model.observe(run.answers.outputs[: task.whole], target)
         rng = np.random.default_rng([options.seed, 2, run.rounds])
         with named_failures(options.method):
-            plan = options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, Answered(scores, is_new))
+            plan = options.method.extend(
+                task.plan, task.units, budget, rng, task.reading.empty, Answered(observed.scores, is_new, observed.certainty)
+            )
         run.task = task.extended(plan)
         return len(plan.keep) > task.whole
 
@@ -288,10 +290,13 @@ class Pipeline:
         )  # fmt: skip
         with named_failures(options.method):
             result = options.method.explain(context)
+        tests = np.ones(len(scores), dtype=bool)
         if further.queried:  # what the method has asked by itself does not test it
-            unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.queried for row in task.keep[m + 1 :])])
-            near = int(unseen[m + 1 : m + 1 + task.near].sum())
-            task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
+            tests[m + 1 :] = [row.tobytes() not in further.queried for row in task.keep[m + 1 :]]
+        tests[m + 1 :] &= observed.known[m + 1 :]
+        if not tests.all():
+            near = int(tests[m + 1 : m + 1 + task.near].sum())
+            task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
         inputs = {**answer.lengths, **further.lengths}
         report = self.model.report(answer.outputs)
         return Explanation(
@@ -302,7 +307,7 @@ class Pipeline:
             score=float(scores[m]) if scores.ndim == 1 else scores[m],
             target="all" if target == "all" else head.labels[target],
             labels=head.labels,
-            fidelity=self.test(task, result, scores),
+            fidelity=self.test(task, result, observed),
             fit_r2=_fit_r2(task, result, scores, further) if result.r2 is None else result.r2,
             unit=options.unit_kind,
             sizes=task.units.sizes,
@@ -318,7 +323,7 @@ class Pipeline:
             gradient_se=result.gradient_se,
             shapley_se=result.shapley_se,
             pairs_se=result.pairs_se,
-            spread=self._spread(task, result, scores) if options.method.signed else None,
+            spread=self._spread(task, result, observed) if options.method.signed else None,
             lengths=result.lengths,
             label=decision.label,
             probabilities=decision.probabilities,
@@ -334,20 +339,27 @@ class Pipeline:
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
-    def test(self, task: Task, result: MethodResult, scores: Floats) -> Fidelity:
-        """Compare predictions with the scores of the held-out rows; near the text both are changes from its score."""
-        observed = scores[task.whole :]
+    def test(self, task: Task, result: MethodResult, observed: Observed) -> Fidelity:
+        """Compare predictions with the scores of the held-out rows.
+
+        Near the text both are changes from its score, unless that is noisy or not known.
+        """
+        tested = observed.rows(slice(task.whole, None))
+        scores, noise = tested.scores, tested.variance
         predicted = result.predict(task.keep[task.whole :], task.units)
         near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
-        return Fidelity(
-            quality(predicted[near] - predicted[0], observed[near] - observed[0]), quality(predicted[far], observed[far])
-        )
+        if noise is None and tested.known[0]:
+            close = quality(predicted[near] - predicted[0], scores[near] - scores[0])
+        else:
+            close = quality(predicted[near], scores[near], None if noise is None else noise[near])
+        return Fidelity(close, quality(predicted[far], scores[far], None if noise is None else noise[far]))
 
-    def _spread(self, task: Task, result: MethodResult, scores: Floats) -> Spread | None:
+    def _spread(self, task: Task, result: MethodResult, observed: Observed) -> Spread | None:
         """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
-        rows = np.arange(len(task.keep))
-        residual = result.predict(task.keep, task.units) - scores
-        return spread_of((~task.keep) @ task.units.sizes, residual, rows > task.whole)
+        held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
+        if not (known := observed.known).all():
+            held_out, keep, scores = held_out[known], keep[known], scores[known]
+        return spread_of((~keep) @ task.units.sizes, result.predict(keep, task.units) - scores, held_out)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""

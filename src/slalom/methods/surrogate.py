@@ -215,8 +215,8 @@ def _corrected(
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)
     fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
     removal_se = (fade * near.changes_se.T).T
-    if near.offset_se is not None:  # removal is r_0 - fade (r_0 + d); errors of r_0 and d are of opposite sign
-        removal_se = removal_se + np.multiply.outer(1.0 - fade, near.offset_se)
+    if near.offset_se is not None:  # removal is r_0 (1 - fade) - fade d
+        removal_se = np.hypot(removal_se, np.multiply.outer(1.0 - fade, near.offset_se))
     corrected = result._replace(
         surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=near.changes_se
     )

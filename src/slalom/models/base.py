@@ -78,8 +78,9 @@ class Observed(NamedTuple):
     Attributes:
         scores: The scores (m,), or (m, n_classes) of all classes.
         variance: Variance of each score (m,): the noise of a model that answers differently each time. None: exact.
-        lower, upper: Bounds (m,) of scores that are known only to lie between them, infinite where there is none; equal to
-            the score where it is known. None: all are known.
+        lower, upper: Bounds of scores that are known only to lie between them, infinite where there is none; equal to the
+            score where it is known. Of the shape of the scores; with scores of all classes they may be (m,), and then say
+            only which rows are known: those with equal bounds. None: all are known.
     """
 
     scores: Floats
@@ -98,6 +99,17 @@ class Observed(NamedTuple):
         if self.lower is None or self.upper is None:
             return np.ones(len(self.scores), dtype=bool)
         return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
+
+    @property
+    def certainty(self) -> Floats | None:
+        """Weights (m,) of the scores by how well they are known, from 0 to 1; None where all are exact."""
+        if self.exact:
+            return None
+        known = self.known
+        if self.variance is None or not known.any():
+            return known.astype(np.float64)
+        typical = max(float(np.median(self.variance[known])), 1e-300)
+        return np.asarray(known * typical / (typical + self.variance))
 
     def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
         """Return some of the scores, and how well they are known."""

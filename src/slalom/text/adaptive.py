@@ -78,12 +78,19 @@ class Adaptive(Sampler):
         wide = self.base.extend(plan, types, len(plan.keep) + self.pool * needed, rng, empty, answered)
         pool = wide.keep[len(plan.keep) :]
         if len(pool) > needed:
-            chosen = _most_telling(plan, pool, types, answered.scores, needed, self.criterion)
+            chosen = _most_telling(_weighted(plan, answered), pool, types, answered.scores, needed, self.criterion)
             if chosen is None:
                 return self.base.extend(plan, types, budget, rng, empty, answered)
             pool = pool[np.sort(chosen)]
         rows = QueryPlan(pool, np.ones(len(pool)))
         return extended(plan, lambda _: rows, len(plan.keep) + len(pool), lambda keep: np.ones(len(keep), dtype=bool))
+
+
+def _weighted(plan: QueryPlan, answered: Answered) -> QueryPlan:
+    """Return a plan whose weights allow for how well the scores are known."""
+    if answered.certainty is None or not (plan.weights * answered.certainty).any():
+        return plan
+    return QueryPlan(plan.keep, plan.weights * answered.certainty)
 
 
 def _most_telling(

@@ -28,7 +28,7 @@ from scipy.special import log_ndtr
 from slalom.core.checks import Floats
 
 _LEAST_WEIGHT = 0.1  # of a row between bounds; one that tells less is left out
-_LEAST_MISFIT = 1e-3  # of the mean variance: tau^2 is not taken to be smaller
+_LEAST_MISFIT = 1e-3  # of the median variance: tau^2 is not taken to be smaller
 _HALVINGS = 60
 _TAILS = 30.0  # standard deviations beyond which an interval is taken as a point at its nearer bound
 
@@ -50,7 +50,7 @@ def misfit_variance(residual: Floats, variance: Floats, design: Floats, free: fl
         free: Share of the rows that the parameters of the fit leave free.
 
     Returns:
-        The variance, at least a thousandth of the mean noise.
+        The variance, at least a thousandth of the median noise.
 
     Example:
         >>> round(misfit_variance(np.array([3.0, -3.0]), np.array([5.0, 5.0]), np.ones(2), 1.0), 9)
@@ -58,7 +58,7 @@ def misfit_variance(residual: Floats, variance: Floats, design: Floats, free: fl
     """
     square = residual.reshape(len(residual), -1) ** 2
     square = square.mean(axis=1)
-    floor = _LEAST_MISFIT * float(variance.mean()) + 1e-12 * float(square.mean()) + 1e-300
+    floor = _LEAST_MISFIT * float(np.median(variance)) + 1e-12 * float(square.mean()) + 1e-300
     low, high = floor, floor + float((design * square).max()) / max(free, 1e-3)
 
     def excess(tau: float) -> float:

@@ -46,7 +46,6 @@ _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _HOPELESS = 20  # queries without any answer at the beginning
 _LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
-_IGNORED = 1e6  # variance of a score that is not known
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
@@ -319,9 +318,8 @@ class Api(Model):
         scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
         if target == "all":
-            if not known.all():
-                variance = np.where(known, 0.0 if variance is None else variance, _IGNORED)
-            return Observed(scores, variance)
+            nothing = np.where(known, 0.0, np.inf)
+            return Observed(scores, variance, *((None, None) if known.all() else (-nothing, nothing)))
         low, high = self._bounds(outputs, target)
         close = (high - low < _KNOWN) & known
         low, high = np.where(close, scores, low), np.where(close, scores, high)
