@@ -253,7 +253,9 @@ class _Uncertain:
         self.between = None
         if observed.lower is not None and observed.upper is not None and observed.lower.shape == observed.scores.shape:
             self.between = observed.lower, observed.upper
-        numbers, weights = observed.scores, self.known.astype(np.float64)
+        numbers, weights = observed.scores.copy(), self.known.astype(np.float64)
+        if self.known.any():
+            numbers[~self.known] = numbers[self.known].mean(axis=0)
         if self.between is not None:
             numbers = np.where(self.between[0] < self.between[1], finite_bound(*self.between), numbers)
             weights = np.where(np.isfinite(self.between[0]) | np.isfinite(self.between[1]), 1.0, 0.0)

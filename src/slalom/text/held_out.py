@@ -69,7 +69,7 @@ def reserved(
     subsets = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
     keys, planned = query_keys(subsets, names), query_keys(plan.keep, names)
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
-    wanted = min(check // 2, len(first) // _SHARE)
+    wanted = min(check // 2, (len(first) + 2) // _SHARE)
     if wanted < max(LEAST, min(len(near), len(far))):
         return plan, near, far
     order = rng.permutation(np.array(sorted(first.values()), dtype=np.int64))
