@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import ModelError
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Decision, Head
 
 PADDING = -1  # in the place of a token id
@@ -179,6 +180,19 @@ class Model(ABC):
             outputs: All outputs for the text, (m, n_columns).
         """
         return Report({})
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked so far, of a model that costs money; None: free, or not counted."""
+        return None
+
+    def tokens_of(self, text: str) -> tuple[int, int]:
+        """Return about how many tokens are read and written, at most, to answer one string; for models that read strings.
+
+        Args:
+            text: The input.
+        """
+        return about_tokens(len(text)), 0
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.
