@@ -189,7 +189,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             1,
             "tolerance is a goal of queries='auto'; got queries=90",
         ),
-        (["explain", "good", "--max-queries", "90"], 1, "max_queries is the limit of queries='auto'; got queries=None"),
+        (["explain", "a good film of a cat", "--max-queries", "20"], 1, r"needs \d+ queries.*and max_queries is 20; raise it"),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),

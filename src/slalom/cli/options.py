@@ -44,4 +44,7 @@ Tolerance = Annotated[
         " ± this number, in log odds."
     ),
 ]
-MaxQueries = Annotated[int | None, typer.Option(help="Largest budget of `--queries auto`.", show_default="5000")]
+MaxQueries = Annotated[
+    int | None,
+    typer.Option(help="Largest budget of `--queries auto` (default: 5000); else a limit of all queries about a text."),
+]

@@ -7,6 +7,7 @@ from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.api import Api
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
+from slalom.models.costs import Estimate, Prices, Usage, prices_of
 from slalom.models.engine import Answers, Engine, Queries, QueryCost
 from slalom.models.head import Decision, Head, Target, class_index, label_names
 from slalom.models.huggingface.adapters import EMBEDDED, EMBEDDED_NAME
@@ -22,6 +23,7 @@ __all__ = [
     "Api",
     "Decision",
     "Engine",
+    "Estimate",
     "Function",
     "Head",
     "InputGroup",
@@ -29,16 +31,19 @@ __all__ = [
     "ModelOptions",
     "Observed",
     "Output",
+    "Prices",
     "Queries",
     "QueryCost",
     "Reading",
     "Report",
     "StringReading",
     "Target",
+    "Usage",
     "adapters",
     "class_index",
     "instance_of",
     "label_names",
     "model_of",
+    "prices_of",
     "scikit_learn",
 ]

@@ -247,7 +247,11 @@ def quality(e: Explanation) -> str:
     parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]
     if parts:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    if any(tested.few for tested, _ in e.fidelity.known):
+        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; too few queries were left to test it; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
+    if e.all_asked and not e.merged_from:
+        return f"{e.fidelity_text}; {took}"
     why = e.fidelity_text if e.merged_from else "no query was left to test it"
     return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

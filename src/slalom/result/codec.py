@@ -49,7 +49,12 @@ class Row(NamedTuple):
 
 
 def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
-    return {name: None if q is None else q._asdict() for name, q in fidelity._asdict().items()}
+    return {name: None if q is None else _quality(q) for name, q in fidelity._asdict().items()}
+
+
+def _quality(quality: Quality) -> dict[str, Any]:
+    parts = quality._asdict()
+    return {name: part for name, part in parts.items() if name != "ceiling" or part is not None}
 
 
 def _read_fidelity(saved: Mapping[str, Any]) -> Fidelity:

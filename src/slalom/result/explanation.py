@@ -31,6 +31,9 @@ from slalom.views import view
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
 
+_ENUMERABLE = 12  # units of a text whose parts may all have been asked
+_EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
+
 
 class Pair(NamedTuple):
     """Two units that act together.
@@ -567,7 +570,15 @@ class Explanation(Document):
             return "not tested: scores without a sign predict nothing"
         if self.merged_from and not self.fidelity.known:
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
+        if not self.fidelity.known and self.all_asked:
+            exact = "; the surrogate is exact" if self.fit_r2 > _EXACT else f", R2 = {self.fit_r2:.3f}"
+            return f"not tested: all parts of this text ({self.queries}) were asked and fitted{exact}"
         return str(self.fidelity)
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether the model was asked about every part of the text that units make, but perhaps the empty one."""
+        return len(self) <= _ENUMERABLE and self.queries >= 2 ** len(self) - 1
 
     def unit_texts(self, chosen: Iterable[int] | None = None) -> list[str]:
         """Return the numbers of units as text, with 95% intervals where they are known.

@@ -1,7 +1,7 @@
 """Units of a text, and which parts of a text to query."""
 
 from slalom.text.adaptive import Adaptive
-from slalom.text.held_out import held_out, query_keys
+from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
@@ -28,6 +28,7 @@ __all__ = [
     "pieces",
     "printable",
     "query_keys",
+    "reserved",
     "sentences",
     "units",
     "words",

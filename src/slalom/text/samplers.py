@@ -45,10 +45,12 @@ class Answered(NamedTuple):
     Attributes:
         scores: Scores of its rows, (m,) or (m, n_classes).
         is_new: Function from rows (k, n) to which of them (k,) are new queries, neither asked nor held out.
+        certainty: Weights (m,) of the scores by how well they are known, from 0 to 1; None: exactly.
     """
 
     scores: NDArray[np.float64]
     is_new: Callable[[Keep], NDArray[np.bool_]]
+    certainty: NDArray[np.float64] | None = None
 
 
 class Sampler(ABC):

@@ -7,8 +7,9 @@ model.py     the `Model`
 """
 
 from slalom.models.api.answers import Mode, Outcome
-from slalom.models.api.client import Client, Refused, Usage
+from slalom.models.api.client import Client, Refused
 from slalom.models.api.model import Api
 from slalom.models.api.probe import Capabilities
+from slalom.models.costs import Usage
 
 __all__ = ["Api", "Capabilities", "Client", "Mode", "Outcome", "Refused", "Usage"]

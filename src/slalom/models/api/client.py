@@ -28,11 +28,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any, NoReturn, final
 from urllib.parse import urlsplit
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError, ModelError, one_line, require
+from slalom.models.costs import Usage
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
@@ -66,20 +67,6 @@ class Refused(ModelError):
     def __init__(self, message: str, status: int, reason: str, code: str) -> None:
         super().__init__(message)
         self.status, self.reason, self.code = status, reason, code
-
-
-class Usage(NamedTuple):
-    """What a client has asked so far.
-
-    Attributes:
-        requests: HTTP requests, with those that were repeated.
-        prompt_tokens: Tokens of the prompts of all answers, where the server counts them.
-        completion_tokens: Tokens that were generated for them.
-    """
-
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
 
 
 class _Again(Exception):

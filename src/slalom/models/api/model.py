@@ -35,16 +35,18 @@ from slalom.models.api.answers import (
     missing,
     repeated,
 )
-from slalom.models.api.client import Client, Refused, Usage
+from slalom.models.api.client import Client, Refused
 from slalom.models.api.probe import PATHS, Capabilities, Probe, prompt, with_instruction
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head
 from slalom.models.prompts import LabelSet, Message, Template, label_set
 
 ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
+_OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _HOPELESS = 20  # queries without any answer at the beginning
 _LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
 _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
@@ -182,6 +184,19 @@ class Api(Model):
     def usage(self) -> Usage:
         """What was asked so far: requests (with those of the probe) and tokens."""
         return self.client.usage
+
+    def tokens_of(self, text: str) -> tuple[int, int]:
+        """Return about how many tokens are read and written, at most, to answer one text.
+
+        Args:
+            text: The input.
+        """
+        given, found = self.template.content, self._found
+        fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
+        mode = self.mode if found is None else found.mode
+        times = self.samples if mode is Mode.SAMPLE else 1
+        read = about_tokens(fixed + len(text)) * (1 if found is not None and found.several else times)
+        return read, times * (_OUTPUT_TOKENS if found is None else found.tokens)
 
     def close(self) -> None:
         """Close the connections; a later query opens them again."""
