@@ -96,9 +96,14 @@ class Prompted(TorchModel):
         ModelError: The model does not answer a short prompt with logits.
 
     Example:
-        >>> prompted = Prompted(model, tokenizer, "Review: {text}\\nSentiment:", ["negative", "positive"])  # doctest: +SKIP
-        >>> slalom.Explainer(prompted)("A fine film.").figures["label share"]  # doctest: +SKIP
-        0.1
+        >>> from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+        >>> from slalom.models import EMBEDDED
+        >>> tokenizer = AutoTokenizer.from_pretrained(EMBEDDED)
+        >>> network = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1))
+        >>> prompted = Prompted(network, tokenizer, "Review: {text}\\nSentiment:", ["negative", "positive"])
+        >>> reading = prompted.read("A fine film.", "cut", None)
+        >>> reading.names, tokenizer.decode(reading.after[0])
+        (('A', 'fine', 'film', '.'), 'sentiment :')
     """
 
     loader = "AutoModelForCausalLM"
