@@ -143,7 +143,7 @@ class Prompted(TorchModel):
         self._beginnings = Beginnings(overhead, kept)
         self._keeps_past = self.lm.takes_past
         self._check(reuse)
-        self._reuses = reuse and self._keeps_past
+        self._reuses, self.lm.lends = reuse and self._keeps_past, self._keeps_past
         self._asked = self._computed = 0
 
     @property

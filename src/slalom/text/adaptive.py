@@ -94,6 +94,8 @@ def _most_telling(
     fitted = fit(_counts(plan.keep, types), scores, Joint(), weights=plan.weights).model
     if not isinstance(fitted, Slalom):
         return None
+    if fitted.background is None and not pool.any(axis=1).all():  # it says nothing of the empty text
+        return None
     with np.errstate(all="ignore"):
         residual = fitted(_counts(plan.keep, types)) - scores
         noise = float(np.average(residual**2, weights=plan.weights)) + _LEAST_NOISE * float(scores.var())
