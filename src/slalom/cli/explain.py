@@ -10,7 +10,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slalom.cli.inputs import texts_of_file, texts_of_standard_input
-from slalom.cli.language_models import ApiName, BaseUrl, Concurrency, Labels, Mode, TemplateOption, classifier
+from slalom.cli.language_models import (
+    ApiName,
+    BaseUrl,
+    Chat,
+    Concurrency,
+    Labels,
+    LanguageModel,
+    Mode,
+    Spellings,
+    TemplateOption,
+    classifier,
+)
 from slalom.cli.options import Column, Device, MaxQueries, Model, Queries, Target, Tolerance, UnitName
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, require
@@ -40,10 +51,13 @@ def explain(
     ] = None,
     column: Column = None,
     model: Model = None,
+    lm: LanguageModel = None,
     api: ApiName = None,
     base_url: BaseUrl = None,
     template: TemplateOption = None,
     labels: Labels = None,
+    spellings: Spellings = False,
+    chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
     method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
@@ -107,10 +121,13 @@ def explain(
     texts = _texts(text, file, column)
     _check_outputs(file, html, png, out)
     done = _resumed(out, texts) if out else []
-    asked = classifier(model, api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency)
+    asked = classifier(
+        model, lm=lm, spellings=spellings, chat=chat, device=device,
+        api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+    )  # fmt: skip
     explainer = Explainer(
         asked, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
-        device=device, cache=cache, prices=prices, max_cost=max_cost,
+        device=None if lm else device, cache=cache, prices=prices, max_cost=max_cost,
     )  # fmt: skip
     names = explainer.model.head.labels
     if flip and not explainer.options.method.signed:

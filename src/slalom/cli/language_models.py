@@ -1,4 +1,4 @@
-"""Language models on the command line: `--api`, with a template and labels."""
+"""Language models on the command line: `--lm` and `--api`, with a template and labels."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slalom.errors import InputError
+from slalom.errors import InputError, require
 from slalom.files import read_text
 
+LanguageModel = Annotated[
+    str | None,
+    typer.Option("--lm", help="Language model as a classifier: a folder, a GGUF file or a name on the hub.", metavar="MODEL"),
+]
+Spellings = Annotated[
+    bool, typer.Option("--spellings", help="With `--lm`: add labels without their space and with a capital letter.")
+]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="With `--lm`: send the template as a user's message, by the tokenizer's chat template.")
+]
 ApiName = Annotated[
     str | None,
     typer.Option("--api", help="Model behind an OpenAI-compatible API; the key is in OPENAI_API_KEY.", metavar="MODEL"),
@@ -40,6 +50,10 @@ Concurrency = Annotated[int, typer.Option(min=1, help="Requests of `--api` at th
 def classifier(
     model: str | None,
     *,
+    lm: str | None = None,
+    spellings: bool = False,
+    chat: bool = False,
+    device: str | None = None,
     api: str | None,
     base_url: str | None,
     template: str | None,
@@ -52,21 +66,47 @@ def classifier(
     Raises:
         BadParameter: Options do not fit together.
     """
-    if api is None:
-        given = {"--base-url": base_url, "--template": template, "--labels": labels}
+    named = [name for name, value in (("--model", model), ("--lm", lm), ("--api", api)) if value is not None]
+    if len(named) > 1:
+        raise typer.BadParameter(f"give one of --model, --lm and --api; got {' and '.join(named)}")
+    if lm is None and (spellings or chat):
+        raise typer.BadParameter(
+            f"{'--spellings' if spellings else '--chat'} is for a local language model; name one with --lm"
+        )
+    if api is None and base_url is not None:
+        raise typer.BadParameter("--base-url is for a model behind an API; name one with --api MODEL")
+    if api is None and lm is None:
+        given = {"--template": template, "--labels": labels}
         name = next((option for option, value in given.items() if value is not None), None)
         if name is not None:
-            raise typer.BadParameter(f"{name} is for a language model; name one with --api MODEL")
+            raise typer.BadParameter(f"{name} is for a language model; name one with --lm MODEL or --api MODEL")
         return model
-    if model is not None:
-        raise typer.BadParameter("give --model or --api; got both")
     if template is None or labels is None:
         raise typer.BadParameter(
-            "--api needs --template and --labels: --template '{text} Sentiment:' --labels negative,positive"
+            f"{named[0]} needs --template and --labels: --template '{{text}} Sentiment:' --labels negative,positive"
         )
+    if lm is not None:
+        return _prompted(lm, template_of(template), labels_of(labels), spellings, chat, device)
     from slalom.models import Api  # noqa: PLC0415
 
-    return Api(api, template_of(template), labels_of(labels), base_url, mode=mode, concurrency=concurrency)
+    return Api(str(api), template_of(template), labels_of(labels), base_url, mode=mode, concurrency=concurrency)
+
+
+def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
+    """Load a language model and return it as a classifier."""
+    from slalom.models import Template, label_set  # noqa: PLC0415
+
+    if chat and not isinstance(template, str):
+        raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")
+    made = Template([{"role": "user", "content": template}] if chat else template)
+    if isinstance(labels, dict):
+        labels = {name: made.lead + answer for name, answer in labels.items()}
+    label_set(labels)  # fails before the model is loaded
+    with require("--lm", "hf"):
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+        from slalom.models.prompted import Prompted  # noqa: PLC0415
+    network, tokenizer = load_language_model(path, device)
+    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
 
 
 def template_of(option: str) -> Any:

@@ -177,7 +177,7 @@ class Model(ABC):
         """Return what a reader must know of the answers about one text.
 
         Args:
-            outputs: All outputs for the text, (m, n_columns).
+            outputs: All outputs for the text, (m, n_columns); the first row is that of the whole text.
         """
         return Report({})
 
