@@ -139,6 +139,8 @@ class SurrogateMethod(Method):
             pairs_se=None if found is None else found.errors,
         )
         result, near = _with_errors(result, fitted, units), None
+        if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
+            result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
             reach, weights = self.sampler.reach(len(units)), None if certainty is None else certainty.near
             result, near = _corrected(result, model, plan.keep, scores, units, reach, found, weights)
@@ -217,8 +219,9 @@ def _corrected(
     removal_se = (fade * near.changes_se.T).T
     if near.offset_se is not None:  # removal is r_0 (1 - fade) - fade d
         removal_se = np.hypot(removal_se, np.multiply.outer(1.0 - fade, near.offset_se))
+    removal_se, gradient_se = _with_slope(removal_se, near.changes_se, near.lengths or result.lengths, units)
     corrected = result._replace(
-        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=near.changes_se
+        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=gradient_se
     )
     return corrected, near
 
@@ -340,14 +343,22 @@ def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResul
     types, length = units.type_of_unit, result.lengths
     errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
     linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)
-    if length is not None and length.slope_se is not None:  # b is a random walk over short distances
-        removal, gradient = (
-            None
-            if error is None
-            else np.hypot(error, (length.slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
-            for error, power in ((removal, 0.5), (gradient, 1.0))
-        )
+    removal, gradient = _with_slope(removal, gradient, length, units)
     return result._replace(linear_se=linear, gradient_se=gradient, removal_se=removal, shapley_se=shapley)
+
+
+def _with_slope(
+    removal: Floats | None, gradient: Floats | None, length: Lengths | None, units: Units
+) -> tuple[Floats | None, Floats | None]:
+    """Return the standard errors of removal and gradient with those of the effect of the length."""
+    slope_se = None if length is None else length.slope_se
+    if slope_se is None:
+        return removal, gradient
+    wide, long = (  # b is a random walk over short distances
+        None if error is None else np.hypot(error, (slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
+        for error, power in ((removal, 0.5), (gradient, 1.0))
+    )
+    return wide, long
 
 
 OURS = (

@@ -62,7 +62,10 @@ class NearFit(NamedTuple):
         offset_se = None if self.offset_se is None else times_power(np.asarray(self.offset_se), power)
         if not all_finite(*parts, offsets, offset_se):
             return None
-        lengths = None if offsets is None else Lengths(offsets)
+        slope_se = (
+            None if self.lengths is None or self.lengths.slope_se is None else float(np.ldexp(self.lengths.slope_se, power))
+        )
+        lengths = None if offsets is None else Lengths(offsets, slope_se)
         return NearFit(parts[0], parts[1], self.power, lengths, parts[2], offset_se, self.free)
 
 
@@ -129,7 +132,7 @@ def _fit(
             break
         lengths, best = offsets, rows.corrected(e - offsets(atoms), power, strength)
     if lengths is not None:
-        lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
+        lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0], lengths.slope_se)
     offset, changes = best.offset @ basis.T, best.changes @ basis.T
     errors = np.outer(best.errors, np.sqrt((basis**2).sum(axis=1)))
     offset_se = None if best.offset_error is None else best.offset_error * np.sqrt((basis**2).sum(axis=1))
@@ -189,7 +192,10 @@ class _Rows:
         if self.weights is None:
             left, own = e[self.fitted] - fade * offset, fade * self.own
             square = (own**2).sum(axis=0)
-            alpha = (own * left).sum(axis=0) / np.where(square > 0.0, square, np.inf)
+            square = np.where(square > 0.0, square, np.inf)
+            alpha = (own * left).sum(axis=0) / square
+            noise = ((left - alpha * own) ** 2).sum(axis=0) / max(len(left) - 1, 1)
+            alpha_error = float(np.sqrt(noise / square).max())
         else:
             fade = self.root * fade
             left, own = self.root * e[self.fitted], fade * self.own
@@ -209,9 +215,8 @@ class _Rows:
         slopes, errors, offset_error = line.slopes, line.errors, None
         if self.weights is not None:
             offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
-        changes, errors = alpha * self.rho + slopes[self.types], errors[self.types]
-        if self.weights is not None:
-            errors = np.hypot(errors, alpha_error * np.sqrt((self.rho**2).mean(axis=1)))
+        changes = alpha * self.rho + slopes[self.types]
+        errors = np.hypot(errors[self.types], alpha_error * np.sqrt((self.rho**2).mean(axis=1)))
         free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
         fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error)
         weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
