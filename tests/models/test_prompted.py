@@ -260,7 +260,7 @@ def test_the_label_share_is_the_mean_over_queries_and_a_low_one_is_said():
     report = prompted.report(outputs)
     assert report.figures["label share"] == pytest.approx(np.exp(outputs).sum() / 3)
     assert report.figures["label share of the whole text"] == pytest.approx(0.3)
-    assert "the labels get 40% of the probability on average (30% for the whole text)" in report.notes[0]
+    assert "The labels get 40% of the probability on average (30% for the whole text)" in report.notes[0]
     assert not prompted.report(np.log([[0.6, 0.3]])).notes
     assert len(reading.names) == len(e)
     assert any("of the probability" in note for note in e.notes)

@@ -289,9 +289,9 @@ class Prompted(TorchModel):
         return Report(
             figures,
             (
-                f"the labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
+                f"The labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
                 " would write something else, and the score compares answers that it rarely gives; add examples with their"
-                " labels to the template, or spellings of the labels",
+                " labels to the template, or spellings of the labels.",
             ),
         )
 
