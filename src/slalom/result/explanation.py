@@ -16,6 +16,7 @@ from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
 from slalom.core.checks import Floats, freeze, plain
 from slalom.errors import InputError
 from slalom.models import class_index
+from slalom.result.answer import Answer
 from slalom.result.codec import decode, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
@@ -65,7 +66,7 @@ class Explanation(Document):
         labels: Labels of all classes.
         fidelity: Quality of the predictions on queries that were not used in the fit.
         fit_r2: R2 on the queries that were used in the fit.
-        unit: Kind of the units: "token", "type", "word" or "sentence".
+        unit: Kind of the units: "token", "type", "word" or "sentence"; of sources also "paragraph", "document" or "turn".
         sizes: Number of tokens of each unit (n,).
         method: Name of the method.
         seed: Seed of all random choices.
@@ -85,7 +86,8 @@ class Explanation(Document):
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
         probabilities: Probabilities that the model gives the whole text (n_labels,); None where it gives none.
-        scale: What the score is: "log odds", or "decision value" or "output" where it does not represent a probability.
+        scale: What the score is: "log odds", "log probability" of an answer, or "decision value" or "output" where it does not
+            represent a probability.
         held_out: The queries that `fidelity` is computed from; None where there are none.
         cut: Number of tokens of the text that the model cannot see.
         diagnosis: What went wrong, in plain words; empty otherwise.
@@ -95,6 +97,7 @@ class Explanation(Document):
         versions: Versions of Python and of the packages.
         signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
         merged_from: Kind of the units that were merged into these; empty if none were.
+        answer: The question and the answer of a language model, where units are its sources; None elsewhere.
         figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
         notes: Sentences about the model's answers, which are among the remarks.
         stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
@@ -140,6 +143,7 @@ class Explanation(Document):
     stopped: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    answer: Answer | None = None
 
     def __post_init__(self) -> None:
         """Make all arrays read-only, and fill in the label where only probabilities are known."""
@@ -518,7 +522,7 @@ class Explanation(Document):
         """
         if unit not in KINDS[2:]:
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
-        if KINDS.index(unit) < KINDS.index(self.unit):
+        if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
         dropped: dict[str, Any] = {f.name: None for f in fields(self) if f.metadata == _OF_THESE_UNITS}
         merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
