@@ -298,7 +298,7 @@ class Pipeline:
             near = int(unseen[m + 1 : m + 1 + task.near].sum())
             task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
         inputs = {**answer.lengths, **further.lengths}
-        report = self.model.report(answer.outputs)
+        report = self.model.report(np.concatenate([answer.outputs[m : m + 1], np.delete(answer.outputs, m, axis=0)]))
         return Explanation(
             text=task.reading.text,
             units=task.units.names,

@@ -1,16 +1,25 @@
 """Models, the adapters that create them from user objects, and the query engine.
 
-`adapters()` lists the adapters, plugins included; `model_of` applies the one that matches.
+`adapters()` lists the adapters, plugins included; `model_of` applies the one that matches. Models that need torch are loaded
+on first use.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.engine import Answers, Engine, Queries, QueryCost
 from slalom.models.head import Decision, Head, Target, class_index, label_names
 from slalom.models.huggingface.adapters import EMBEDDED, EMBEDDED_NAME
+from slalom.models.prompts import LabelSet, Template, label_set
 from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
+
+if TYPE_CHECKING:
+    from slalom.models.prompted import Prompted, Reuse
 
 __all__ = [
     "EMBEDDED",
@@ -23,20 +32,36 @@ __all__ = [
     "Function",
     "Head",
     "InputGroup",
+    "LabelSet",
     "Model",
     "ModelOptions",
     "Observed",
     "Output",
+    "Prompted",
     "Queries",
     "QueryCost",
     "Reading",
     "Report",
+    "Reuse",
     "StringReading",
     "Target",
+    "Template",
     "adapters",
     "class_index",
     "instance_of",
     "label_names",
+    "label_set",
     "model_of",
     "scikit_learn",
 ]
+
+_LAZY = {"Prompted": ("prompted", "hf"), "Reuse": ("prompted", "hf")}  # module, and the extra that it needs
+
+
+def __getattr__(name: str) -> Any:
+    """Load a model that needs an optional dependency with the module that defines it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, extra = _LAZY[name]
+    with require(name, extra):
+        return getattr(import_module(f"{__name__}.{module}"), name)

@@ -21,6 +21,8 @@ from slalom.core.checks import Floats
 from slalom.errors import ModelError
 from slalom.models.head import Decision, Head
 
+PADDING = -1  # in the place of a token id
+
 
 @dataclass(frozen=True, eq=False)
 class InputGroup:
@@ -111,6 +113,8 @@ class Model(ABC):
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
+        batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
+            inputs of different lengths share batches: their ids (k, planes, length) are padded on the right with PADDING.
     """
 
     head: Head
@@ -118,6 +122,7 @@ class Model(ABC):
     tokenized: bool = False
     variant: str = ""
     costly_identity: bool = False
+    batch_overhead: int = 0
 
     @abstractmethod
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
@@ -159,7 +164,7 @@ class Model(ABC):
         """Return what a reader must know of the answers about one text.
 
         Args:
-            outputs: All outputs for the text, (m, n_columns).
+            outputs: All outputs for the text, (m, n_columns); the first row is that of the whole text.
         """
         return Report({})
 

@@ -1,9 +1,9 @@
 """The query engine: every query about every text goes through here, and equal inputs are computed once.
 
-Duplicates are removed, across texts too. Inputs are sorted by their exact length, so that nothing is padded, and packed into
-batches; while a GPU computes one, the next is built. Where memory runs out the batches are halved. Answers are cached in
-memory, and in an SQLite file (slalom.models.store) if one is given, batch by batch: an interruption loses at most the batches
-in flight.
+Duplicates are removed, across texts too. Inputs are sorted by their exact length and packed into batches, unpadded
+unless the model asks for it (`Model.batch_overhead`); while a GPU computes one, the next is built. Where memory runs out the
+batches are halved. Answers are cached in memory, and in an SQLite file (slalom.models.store) if one is given, batch by batch:
+an interruption loses at most the batches in flight.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.base import InputGroup, Model, Reading
+from slalom.models.base import PADDING, InputGroup, Model, Reading
 from slalom.models.store import AnswerStore
 
 _MAX_CACHED = 500_000  # answers in memory
@@ -78,18 +78,28 @@ class QueryCost(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Inputs of one length, their keys, and the rows of the table (n,) that their answers go to."""
+    """Inputs, padded to one length, their keys, the rows of the table (n,) that their answers go to, and their lengths (n,)."""
 
     inputs: Any
     keys: list[bytes]
     slots: NDArray[np.int64]
-    length: int
+    lengths: NDArray[np.int64]
+
+    @property
+    def length(self) -> int:
+        """The length of the longest input; the others are padded to it."""
+        return int(self.lengths.max())
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, without padding."""
+        return int(self.lengths.sum())
 
     def split(self, k: int) -> "tuple[_Batch, _Batch]":
         """Return the first k inputs, and the rest."""
         return (
-            _Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.length),
-            _Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.length),
+            _Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.lengths[:k]),
+            _Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.lengths[k:]),
         )
 
 
@@ -198,16 +208,18 @@ class Engine:
     def _new_batches(
         self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore
     ) -> Iterator[_Batch]:
-        """Build the inputs; yield those without an answer, one batch per length.
+        """Build the inputs; yield those without an answer, one batch per length, or per range of lengths where they are padded.
 
         The longest work comes first: while the last batch is computed there is nothing left to build, so it should be small.
         """
-        tokens = {length: length * sum(len(group.rows) for _, group in groups) for length, groups in plan.items()}
-        for length in sorted(plan, key=lambda length: (tokens[length], length), reverse=True):
+        rows_of = {length: sum(len(group.rows) for _, group in groups) for length, groups in plan.items()}
+        ranges = length_ranges(rows_of, self.model.batch_overhead)
+        for lengths in sorted(ranges, key=lambda r: (sum(rows_of[n] * n for n in r), r[-1]), reverse=True):
             parts: list[Any] = []
             names: list[bytes] = []
             slots: list[NDArray[np.int64]] = []
-            for number, group in plan[length]:
+            sizes: list[int] = []
+            for number, group in (item for length in lengths for item in plan[length]):
                 inputs, keys = group.build()
                 known, table = len(self._slots), self._slots
                 rows = np.array([table.setdefault(key, len(table)) for key in keys], dtype=np.int64)
@@ -217,22 +229,23 @@ class Engine:
                     fresh, at = fresh[fresh >= 0], at[fresh >= 0]
                     inputs = inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
                     keys = [keys[i] for i in at]
-                parts.append(inputs)
+                parts.append(inputs if group.length == lengths[-1] else _padded(inputs, lengths[-1]))
                 names += keys
+                sizes += [group.length] * len(keys)
                 slots.append(np.arange(known, len(table), dtype=np.int64))
             if not names:
                 continue
             if len(self._table) < len(self._slots):
                 more = np.full((max(len(self._slots), 1024), self._table.shape[1]), np.nan)  # grows by doubling
                 self._table = np.concatenate([self._table, more])
-            targets = np.concatenate(slots)
+            targets, each = np.concatenate(slots), np.array(sizes)
             joined = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [text for part in parts for text in part]
             if store.load(self._table, names, targets):
                 missing = np.flatnonzero(np.isnan(self._table[targets, 0]))
                 joined = joined[missing] if isinstance(joined, np.ndarray) else [joined[i] for i in missing]
-                names, targets = [names[i] for i in missing], targets[missing]
+                names, targets, each = [names[i] for i in missing], targets[missing], each[missing]
             if len(targets):
-                yield _Batch(joined, names, targets, length)
+                yield _Batch(joined, names, targets, each)
 
     def _run(
         self,
@@ -255,8 +268,8 @@ class Engine:
             self._table[batch.slots] = outputs
             store.save(batch.keys, outputs)
             self._inputs += len(batch.slots)
-            self._tokens += batch.length * len(batch.slots)
-            bar.update(batch.length * len(batch.slots))
+            self._tokens += batch.tokens
+            bar.update(batch.tokens)
 
         with ExitStack() as stack:
             bar = stack.enter_context(tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options))
@@ -344,8 +357,40 @@ def _built_together(batches: Iterator[_Batch]) -> Iterator[_Batch]:
     """Yield the next batch, or several small ones: building several in a row is faster than alternating with the model."""
     tokens = 0
     while tokens < _BUILD_TOKENS and (batch := next(batches, None)) is not None:
-        tokens += batch.length * len(batch.slots)
+        tokens += batch.tokens
         yield batch
+
+
+def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
+    """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
+
+    Args:
+        rows: Number of inputs of each length.
+        overhead: What a batch costs besides its inputs, in tokens; 0: every length is by itself.
+
+    Example:
+        >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
+        [[5, 6], [90]]
+    """
+    lengths = sorted(rows)
+    if not overhead:
+        return [[length] for length in lengths]
+    counted = np.concatenate([[0], np.cumsum([rows[length] for length in lengths])])
+    least, begin = np.zeros(len(lengths) + 1), np.zeros(len(lengths) + 1, dtype=int)
+    for end in range(1, len(lengths) + 1):  # least[end]: of the first `end` lengths, the last of which closes a batch
+        costs = least[:end] + (counted[end] - counted[:end]) * lengths[end - 1] + overhead
+        begin[end] = int(costs.argmin())
+        least[end] = costs[begin[end]]
+    ranges, end = list[list[int]](), len(lengths)
+    while end:
+        ranges.append(lengths[begin[end] : end])
+        end = int(begin[end])
+    return ranges[::-1]
+
+
+def _padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return ids (k, planes, n) padded on the right to a length."""
+    return np.pad(inputs, ((0, 0), (0, 0), (0, length - inputs.shape[2])), constant_values=PADDING)
 
 
 class _Pending(NamedTuple):

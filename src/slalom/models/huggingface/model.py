@@ -18,28 +18,25 @@ from typing import Any, Literal, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.base import Model
+from slalom.models.base import PADDING
 from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
+from slalom.models.huggingface.module import TorchModel
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
-from slalom.models.huggingface.saved import positions
 from slalom.models.huggingface.staging import Transfer, to_device, to_host
-from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
+from slalom.models.huggingface.wrappers import arguments, ids_by_keyword
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
-_CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
-_GPU_TOKENS = 262_144  # per batch, at most
-UNLIMITED = 10**9  # tokenizers without a limit have a larger one
+_NO_PADDING = -2  # a padding token that never occurs; PADDING marks places
 _PADDED_LENGTHS = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # to try where a model cannot read a short input
 
 
 @final
-class HuggingFace(Model):
+class HuggingFace(TorchModel):
     """A sequence classifier and its tokenizer.
 
     Args:
@@ -58,7 +55,7 @@ class HuggingFace(Model):
         ModelError: The model does not answer a short text with logits.
     """
 
-    tokenized = True
+    loader = "AutoModelForSequenceClassification"
 
     def __init__(
         self,
@@ -70,29 +67,13 @@ class HuggingFace(Model):
         max_length: int | None = None,
         activation: Activation | None = None,
     ) -> None:
-        if not isinstance(tokenizer, PreTrainedTokenizerBase):
-            raise InputError(
-                f"a Hugging Face model needs its tokenizer as the second argument; got {type(tokenizer).__name__}"
-                " (load it with AutoTokenizer.from_pretrained)"
-            )
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
-        self.model, self.base, self.tokenizer, self.precision = model, unwrapped(model), tokenizer, precision
-        self.name = name or type(self.base).__name__
-        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-            raise InputError(
-                f"the weights of {self.name} must be loaded, some are on the meta device;"
-                " load the model with from_pretrained, without offloading"
-            )
-        self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
+        super().__init__(model, tokenizer, name, max_length)
+        self.precision = precision
         self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
-
-    @property
-    def _config(self) -> Any:
-        """The transformers configuration, where there is one."""
-        return self.base.config if isinstance(self.base, PreTrainedModel) else None
 
     def _head(self, activation: Activation | None) -> Head:
         """Return what the outputs mean, from the logits of a short text and the configuration."""
@@ -141,24 +122,6 @@ class HuggingFace(Model):
             raise
 
     @cached_property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next((p.device for p in self.model.parameters()), torch.device("cpu"))
-
-    @property
-    def max_in_flight(self) -> int:
-        """How many batches may be submitted before the first is collected: many on a GPU, where launches are asynchronous."""
-        return 16 if self.device.type == "cuda" else 1
-
-    def _tokens_that_fit(self) -> int:
-        if self.device.type != "cuda":
-            return _CPU_TOKENS
-        config = getattr(self.base, "config", None)
-        width = int(getattr(config, "hidden_size", None) or getattr(config, "d_model", None) or 1024)
-        free, _ = torch.cuda.mem_get_info(self.device)
-        return int(min(max(0.3 * free / (width * 4 * 24), 2048), _GPU_TOKENS))
-
-    @cached_property
     def _template(self) -> tuple[int, int]:
         """Numbers of special tokens before and after a text."""
         special = self.tokenizer(self.probe_text, return_special_tokens_mask=True)["special_tokens_mask"]
@@ -181,12 +144,6 @@ class HuggingFace(Model):
         """The arguments of the forward pass."""
         return arguments(self.model)
 
-    @cached_property
-    def context_length(self) -> int | None:
-        """Number of tokens that fit into the model, including special tokens; None where there is no limit."""
-        stated = positions(self.model)
-        return min([limit for limit in (self.max_length, stated) if limit is not None and limit < UNLIMITED], default=None)
-
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         """Tokenize a text; `spans` are not used."""
         fast = self.tokenizer.is_fast
@@ -206,31 +163,10 @@ class HuggingFace(Model):
         tokens = ids[before:end]
         offsets = encoding["offset_mapping"][before:end] if fast else aligned_spans(text, tokens, self.tokenizer)
         places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-        room = None if self.context_length is None else self.context_length - before - after
-        n, cut, windows = end - before, 0, [(0, end - before)]
-        if room is not None and n > room:
-            if room < 1:
-                raise InputError(f"{self.name} has room for {self.context_length} tokens, which the special tokens fill")
-            if long == "window":
-                starts = [*range(0, n - room, max(room // 2, 1)), n - room]
-                windows = [(a, a + room) for a in starts]
-            else:
-                cut, n, windows = n - room, room, [(0, room)]
-                if self.tokenizer.truncation_side == "left":
-                    tokens, places, table = tokens[cut:], places[cut:], np.delete(table, np.s_[before : before + cut], axis=1)
-                    end -= cut
-        names = tuple(
-            text[a:b].strip() or self._token_name(token, text[a:b])
-            for (a, b), token in zip(places[:n].tolist(), tokens, strict=False)
-        )
-        body = table[:, before : before + n]
-        return TokenReading(text, names, places[:n], body, table[:, :before], table[:, end:], windows, cut, self.takes_empty)
+        return self._fitted(text, table, before, end, places, long)
 
-    def _token_name(self, token_id: int, covered: str) -> str:
-        """Return a name for a token that covers nothing of the text but white space."""
-        token = str(self.tokenizer.convert_ids_to_tokens(token_id))
-        plain = str(self.tokenizer.convert_tokens_to_string([token]))
-        return plain.strip() or covered or plain or token
+    def _takes_empty(self) -> bool:
+        return self.takes_empty
 
     def identity(self) -> str:
         """Return a fingerprint of configuration, settings, hooks and all weights of the model as it is now."""
@@ -239,49 +175,23 @@ class HuggingFace(Model):
     @contextmanager
     def session(self) -> Iterator[None]:
         """Switch to evaluation and inference mode, and back."""
-        training = [module for module in self.model.modules() if module.training]
-        config: Any = None if self._config is None else self._config.get_text_config()
-        unpadded = config is not None and getattr(config, "pad_token_id", 0) is None
-        self.__dict__.pop("device", None)
+        config = self._text_config
+        before = getattr(config, "pad_token_id", _NO_PADDING)  # some configurations have no such entry
         with ExitStack() as stack:
-            stack.enter_context(torch.inference_mode())
-            if self.device.type == "cuda":
-                # cuDNN's attention compiles a plan for every new shape, which takes longer than a whole explanation.
-                stack.enter_context(sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]))
+            stack.enter_context(super().session())
             if self.precision == "bfloat16":
                 stack.enter_context(torch.autocast(self.device.type, torch.bfloat16))
             try:
-                for module in training:
-                    module.training = False
-                if unpadded:
-                    config.pad_token_id = -1  # decoders refuse batches without one; -1 never occurs
+                if before is None:
+                    config.pad_token_id = _NO_PADDING  # decoders refuse batches without one
                 yield
             finally:
-                if unpadded:
-                    config.pad_token_id = None
-                for module in training:
-                    module.training = True
-
-    def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch."""
-        return max(self.batch_tokens // max(length, 1), 1)
-
-    def shrink(self) -> None:
-        """Halve the batches."""
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        self.batch_tokens = max(self.batch_tokens // 2, 1)
+                if before != _NO_PADDING:
+                    config.pad_token_id = before
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
         """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
         return to_host(self.logits(inputs))
-
-    def collect(self, handle: Transfer) -> NDArray[Any]:
-        """Wait for the logits."""
-        try:
-            return np.asarray(handle.wait().numpy())
-        except RuntimeError as error:  # a GPU reports some failures late
-            raise self._failure(error, "a batch") from error
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously.
@@ -293,6 +203,8 @@ class HuggingFace(Model):
             MemoryError: The batch is too large for the device.
             ModelError: The forward pass fails or does not return logits.
         """
+        if PADDING in inputs[:, 0, -1]:
+            return self._padded_on_the_right(inputs)
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:
@@ -323,18 +235,51 @@ class HuggingFace(Model):
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _failure(self, error: Exception, inputs: str) -> ModelError:
-        """Return the error to raise for an error of the forward pass."""
-        kind = type(error)
-        if isinstance(error, IndexError) or "device-side assert" in str(error):
-            advice = "give it the tokenizer that it was trained with"
-        elif isinstance(error, TypeError):
-            advice = "its forward must take input_ids, and nothing else that has no default but attention_mask"
-        elif kind.__module__.startswith(("torch._dynamo", "torch._inductor")):
-            advice = "give the model as it was before torch.compile"
-        else:
-            advice = "load it with AutoModelForSequenceClassification, or explain a callable around it, with output="
-        return ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}")
+    @cached_property
+    def batch_overhead(self) -> int:  # type: ignore[override]
+        """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
+        if self.device.type != "cuda" or not self._ignores_padding():
+            return 0
+        return self._launch_tokens(self.precision is not None)
+
+    def _ignores_padding(self) -> bool:
+        """Return whether what follows the last token of an input changes nothing, as in decoders.
+
+        Two inputs of one shape that differ in the padding only have equal logits then, bit by bit.
+        """
+        reading = self.read(self.probe_text, "cut", None)
+        inputs = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
+        config, unused = self._text_config, self._unused(inputs)
+        if inputs.shape[1] > 1 or self.min_length or not hasattr(config, "pad_token_id"):
+            return False
+        try:
+            with self.session():
+                plain = self.logits(inputs)
+                padded = []
+                for config.pad_token_id in (next(unused), next(unused)):
+                    filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
+                    padded.append(self.logits(np.concatenate([inputs, filler], axis=2)))
+        except (ModelError, StopIteration):
+            return False
+        near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
+        return bool(torch.equal(*padded) and float((padded[0] - plain).abs().max()) <= near)
+
+    def _padded_on_the_right(self, inputs: NDArray[np.int32]) -> torch.Tensor:
+        """Return the logits of ids with PADDING; a model without a padding token gets one that they do not contain."""
+        inputs = inputs[:, :, : int((inputs[:, 0] != PADDING).sum(axis=1).max())]
+        config = self._text_config
+        before = config.pad_token_id
+        token = next(self._unused(inputs)) if before == _NO_PADDING else before
+        try:
+            config.pad_token_id = token
+            return self.logits(np.where(inputs == PADDING, np.int32(token), inputs))
+        finally:
+            config.pad_token_id = before
+
+    def _unused(self, inputs: NDArray[np.int32]) -> Iterator[int]:
+        """Yield ids of the vocabulary that do not occur in inputs."""
+        used = set(np.unique(inputs).tolist())
+        return (i for i in range(int(self._text_config.vocab_size) - 1, -1, -1) if i not in used)
 
 
 def _default_activation(problem: str | None, n: int) -> Activation:
@@ -342,9 +287,3 @@ def _default_activation(problem: str | None, n: int) -> Activation:
     if problem == "regression":
         return "none"
     return "sigmoid" if n == 1 or problem == "multi_label_classification" else "softmax"
-
-
-def first_line(error: Exception) -> str:
-    """Return the kind of an error and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -18,7 +18,8 @@ import torch
 from transformers import TextClassificationPipeline
 
 from slalom.errors import InputError, ModelError
-from slalom.models.huggingface.model import UNLIMITED, Activation, HuggingFace, first_line
+from slalom.models.huggingface.model import Activation, HuggingFace
+from slalom.models.huggingface.module import UNLIMITED, first_line
 
 _METHODS = ("__call__", "preprocess", "forward", "_forward", "postprocess")
 _LENGTHS = ("truncation", "max_length")

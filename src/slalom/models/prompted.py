@@ -1,0 +1,454 @@
+"""`Prompted`: a causal language model with a template as a classifier.
+
+    prompt     Review: A fine film.\\nSentiment:
+    output     log p(" positive" | prompt), log p(" negative" | prompt)
+    score      their difference, the log odds of the labels
+
+The whole prompt is tokenised at once, as the model would read it. The template's tokens are in every query: they are the
+background of the explanation, and only tokens of the text are removed. A token that covers characters of both (" A", ".\\n")
+belongs to the text where the template's characters in it are spaces only, else to the template.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, SlalomError, one_line
+from slalom.models.base import PADDING, Report
+from slalom.models.head import Head
+from slalom.models.huggingface.beginnings import Beginnings, Call, Trunk, common
+from slalom.models.huggingface.causal import CausalLM, Past, chosen_log_probs
+from slalom.models.huggingface.continuations import Continuations, label_share
+from slalom.models.huggingface.fingerprint import identity_of
+from slalom.models.huggingface.module import TorchModel
+from slalom.models.huggingface.reading import TokenReading, aligned_spans
+from slalom.models.huggingface.staging import Transfer, to_device, to_host
+from slalom.models.prompts import PLACE, LabelSet, Message, Template, label_set
+
+_PROBE = "a good film, but not a great one"
+_MARKER = "TEXTGOESHERE"
+_LOW_SHARE = 0.5
+_CPU_OVERHEAD = 16  # cost of a call on a CPU, in tokens
+_KEPT_TOKENS = 16_384  # whose keys and values are kept, on a CPU
+
+
+class Reuse(NamedTuple):
+    """How many tokens went through the network.
+
+    Attributes:
+        asked: Tokens of all prompts that were asked.
+        computed: Tokens that were computed, those of multi-token labels and padding included.
+    """
+
+    asked: int
+    computed: int
+
+    @property
+    def share(self) -> float:
+        """Tokens computed over tokens asked; 1 before the first query."""
+        return self.computed / self.asked if self.asked else 1.0
+
+
+class _Prompt(NamedTuple):
+    """A prompt as a string, where the text is in it, and how many characters of the text were left out before that place."""
+
+    string: str
+    start: int
+    end: int
+    skipped: int
+
+
+@final
+class Prompted(TorchModel):
+    """A causal language model that classifies by what it would write after a prompt.
+
+    The outputs are log p(label | prompt), one column per label. Where one label begins with another ("good", "good enough"),
+    the answer is read as the longest that fits, so that the labels are exclusive.
+
+    Args:
+        model: A causal language model of transformers, or a wrapper around one. It stays on its device, in its dtype.
+        tokenizer: Its tokenizer.
+        template: A string with {text} where the text goes, or chat messages ``[{"role": "user", "content": "... {text}"}]``,
+            which the tokenizer's chat template formats. Where the last message is the assistant's, the model continues it.
+        labels: Names of the labels, which the model would write, or a mapping from names to one or several continuations.
+        spellings: Whether to add each label without its lead and with a capital letter; probabilities of spellings are added.
+        lead: What comes before a label in the continuation. Default: a space after a string that ends without one, nothing
+            after white space and in a chat.
+        bos: Whether the prompt begins with the tokenizer's bos token. Default: where the tokenizer adds it, or its chat
+            template does; in a chat, where the chat template does.
+        reuse: Whether beginnings that prompts share are computed once. Where the model does not support it, they are not.
+        batch_tokens: Tokens per batch. Default: chosen by device and memory.
+        name: What to call the model. Default: the name of its class.
+        max_length: Tokens per prompt at most. Default: the tokenizer's `model_max_length`. The model's own limit always holds.
+        chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
+
+    Raises:
+        InputError: An argument is wrong, or the template leaves no room for a text.
+        ModelError: The model does not answer a short prompt with logits.
+
+    Example:
+        >>> prompted = Prompted(model, tokenizer, "Review: {text}\\nSentiment:", ["negative", "positive"])  # doctest: +SKIP
+        >>> slalom.Explainer(prompted)("A fine film.").figures["label share"]  # doctest: +SKIP
+        0.1
+    """
+
+    loader = "AutoModelForCausalLM"
+    batch_overhead = 65_536  # batches are cut into calls here
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        template: str | Sequence[Message] | Template,
+        labels: Iterable[str] | Mapping[str, str | Iterable[str]] | LabelSet,
+        *,
+        spellings: bool = False,
+        lead: str | None = None,
+        bos: bool | None = None,
+        reuse: bool = True,
+        batch_tokens: int | None = None,
+        name: str | None = None,
+        max_length: int | None = None,
+        chat_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(
+                f"a prompted model must be a causal language model of transformers; got {type(model).__name__}"
+                " (load it with AutoModelForCausalLM.from_pretrained)"
+            )
+        super().__init__(model, tokenizer, name, max_length)
+        self.template, self.chat_options, self._bos = Template(template), dict(chat_options or {}), bos
+        self.labels = label_set(labels, self._lead if lead is None else lead, spellings)
+        self.lm = CausalLM(model, tokenizer)
+        self._asked = self._computed = 0
+        self.continuations = Continuations(self.labels, self._paths())
+        self.head = Head("classes", self.labels.names)
+        self.batch_tokens = batch_tokens or self._tokens_that_fit()
+        cpu = self.device.type == "cpu"
+        overhead, kept = (_CPU_OVERHEAD, _KEPT_TOKENS) if cpu else (self._launch_tokens(), self.batch_tokens // 4)
+        self._beginnings = Beginnings(overhead, kept)
+        self._keeps_past = self.lm.takes_past
+        self._check(reuse)
+        self._reuses = reuse and self._keeps_past
+        self._asked = self._computed = 0
+
+    @property
+    def _lead(self) -> str:
+        content = self.template.content
+        return " " if isinstance(content, str) and (content.endswith(PLACE) or content == content.rstrip()) else ""
+
+    @property
+    def reuse(self) -> Reuse:
+        """How many tokens were asked, and how many of them were computed, so far."""
+        return Reuse(self._asked, self._computed)
+
+    def _tokens_that_fit(self) -> int:
+        most = super()._tokens_that_fit()
+        if self.device.type == "cuda" and self.continuations.stems:  # keys and values of all layers are kept
+            layers, width = (getattr(self._text_config, name, None) or 0 for name in ("num_hidden_layers", "hidden_size"))
+            free, _ = torch.cuda.mem_get_info(self.device)
+            most = min(most, max(int(0.2 * free / max(layers * width * 4, 1)), 2048))
+        return most
+
+    # Reading
+
+    def _encode(self, string: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the tokens of a string and where they are in it, without special tokens around them."""
+        fast = self.tokenizer.is_fast
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                encoding = self.tokenizer(
+                    string, add_special_tokens=False, return_offsets_mapping=fast, truncation=False, verbose=False
+                )
+            except TypeError as error:
+                raise InputError(f"the tokenizer cannot read {string[:40]!r}; a text must be valid Unicode") from error
+        ids = list(encoding["input_ids"])
+        spans = encoding["offset_mapping"] if fast else aligned_spans(string, ids, self.tokenizer)
+        return ids, [(int(a), int(b)) for a, b in spans]
+
+    @cached_property
+    def _begins_with_bos(self) -> bool:
+        """Whether a prompt begins with the bos token, if its string does not already."""
+        token = self.tokenizer.bos_token_id
+        if self._bos is not None:
+            if self._bos and token is None:
+                raise InputError("bos=True needs a tokenizer with a bos token; set tokenizer.bos_token, or leave bos out")
+            return self._bos
+        if token is None or self.template.is_chat:
+            return False
+        if token in self.tokenizer("a")["input_ids"][:1] or getattr(self.tokenizer, "add_bos_token", False):
+            return True
+        chat = getattr(self.tokenizer, "chat_template", None)
+        return "bos_token" in str(chat if isinstance(chat, str) else chat or "")
+
+    def _prompt(self, text: str) -> _Prompt:
+        """Return the prompt of a text."""
+        content = self.template.content
+        if isinstance(content, str):
+            start = content.index(PLACE)
+            return _Prompt(content.replace(PLACE, text), start, start + len(text), 0)
+        before, after = self._chat_frame
+        string = self._rendered(text)
+        middle = string[len(before) : len(string) - len(after)]
+        fits = len(string) >= len(before) + len(after) and string.startswith(before) and string.endswith(after)
+        if not fits or (middle != text and middle.strip() != text.strip()):
+            raise InputError(
+                f"the tokenizer's chat template changes the text {text[:40]!r}; give the template as a string instead"
+            )
+        return _Prompt(string, len(before), len(before) + len(middle), text.index(middle) if middle in text else 0)
+
+    @cached_property
+    def _chat_frame(self) -> tuple[str, str]:
+        """What the chat template puts before and after a text."""
+        marker = _MARKER
+        while marker in str(self.template.content):
+            marker += "X"
+        before, found, after = self._rendered(marker).partition(marker)
+        if not found or marker in after:
+            raise InputError("the tokenizer's chat template must contain every message once; give a string as the template")
+        return before, after
+
+    def _rendered(self, text: str) -> str:
+        """Return the chat with a text in its place, as the tokenizer formats it."""
+        messages: Any = self.template.fill(text)
+        if getattr(self.tokenizer, "chat_template", None) is None:
+            raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
+        continued = messages[-1]["role"] == "assistant"
+        options: dict[str, Any] = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, **options, **self.chat_options))
+        except Exception as error:  # templates are programs
+            raise InputError(f"the tokenizer's chat template refuses these messages: {one_line(error)}") from error
+
+    def _tokenised(self, prompt: _Prompt) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the tokens of a prompt, with the bos token where there is one, and where they are in its string."""
+        ids, spans = self._encode(prompt.string)
+        if self._begins_with_bos and ids[:1] != [self.tokenizer.bos_token_id]:
+            ids, spans = [self.tokenizer.bos_token_id, *ids], [(0, 0), *spans]
+        return ids, spans
+
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
+        """Tokenize the prompt of a text; `spans` are not used."""
+        prompt = self._prompt(text)
+        ids, found = self._tokenised(prompt)
+        chosen = [i for i, span in enumerate(found) if _is_text(prompt, *span)]
+        first = chosen[0] if chosen else sum(b <= prompt.start for _, b in found)
+        end = chosen[-1] + 1 if chosen else first
+        table = np.array([ids], dtype=np.int32)
+        places = np.array(found, dtype=np.int64).reshape(-1, 2)[first:end]
+        places = np.clip(places - prompt.start, 0, prompt.end - prompt.start) + prompt.skipped
+        reading = self._fitted(
+            text, table, first, end, places, long, self.continuations.longest, "which the template and the labels fill"
+        )
+        self._beginnings.expect(reading.before[0])
+        a, b = reading.windows[0]
+        self._beginnings.expect(np.concatenate([reading.before[0], reading.planes[0, a:b], reading.after[0]]))
+        return reading
+
+    def _paths(self) -> dict[str, tuple[int, ...]]:
+        """Return the tokens of every continuation, as they follow the end of the prompt."""
+        anchors = [self._prompt("a").string, "\n", ":"]
+        encoded = [self._encode(anchor)[0] for anchor in anchors]
+        unknown = self.tokenizer.unk_token_id
+        paths = {}
+        for spelling in (spelling for spellings in self.labels.continuations for spelling in spellings):
+            for anchor, ids in zip(anchors, encoded, strict=True):
+                whole = self._encode(anchor + spelling)[0]
+                if whole[: len(ids)] == ids and len(whole) > len(ids):  # no token covers the border
+                    paths[spelling] = tuple(whole[len(ids) :])
+                    break
+            else:
+                paths[spelling] = tuple(self._encode(spelling)[0])
+            if not paths[spelling] or (unknown is not None and unknown in paths[spelling]):
+                raise InputError(f"the tokenizer has no tokens for the label {spelling!r}; name another one")
+        return paths
+
+    def identity(self) -> str:
+        """Return a fingerprint of the model as it is now, the template and the tokens of the labels."""
+        about = (self.template.content, self.chat_options, self._begins_with_bos, self.continuations.paths)
+        owners = self.continuations.owners.tolist()
+        return f"{identity_of(self.model)} {sha256(repr((about, owners)).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+    def report(self, outputs: Floats) -> Report:
+        """Return the share of probability that falls on the labels: mean over all queries, and for the whole text."""
+        shares = label_share(outputs)
+        mean, whole = float(shares.mean()), float(shares[0])
+        figures = {"label share": mean, "label share of the whole text": whole}
+        if mean >= _LOW_SHARE:
+            return Report(figures)
+        return Report(
+            figures,
+            (
+                f"the labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
+                " would write something else, and the score compares answers that it rarely gives; add examples with their"
+                " labels to the template, or spellings of the labels",
+            ),
+        )
+
+    # Computing
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Switch to evaluation and inference mode, and back; beginnings that prompts share are kept until then."""
+        with super().session():
+            try:
+                yield
+            finally:
+                self._beginnings.forget()
+
+    def shrink(self) -> None:
+        """Halve the batches, and drop what is kept."""
+        self._beginnings.forget()
+        self._beginnings.limit //= 2
+        super().shrink()
+
+    def submit(self, inputs: NDArray[np.int32]) -> Transfer:
+        """Launch the forward passes of ids (k, 1, length), padded on the right, and the copy of the outputs."""
+        ids = inputs[:, 0]
+        lengths = (ids != PADDING).sum(axis=1)
+        try:
+            return to_host(self._outputs(ids, lengths))
+        except (SlalomError, MemoryError):
+            raise
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
+        except Exception as error:
+            raise self._failure(error, f"prompts of {ids.shape[1]} tokens, ids up to {int(ids.max())}") from error
+
+    def _outputs(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> torch.Tensor:
+        """Return log p(label | prompt), (rows, labels), on the device."""
+        self._asked += int(lengths.sum())
+        window = self.lm.window
+        widest = 2 * int(lengths.max()) + self.continuations.longest  # keys of a trunk, new tokens, labels
+        keeps = self._keeps_past and (window is None or widest <= window)
+        calls = self._calls(ids, lengths) if keeps and self._reuses else self._beginnings.plain(lengths)
+        parts = [self._computed_call(ids[call.rows], lengths[call.rows], call, keeps) for call in calls]
+        order = np.argsort(np.concatenate([call.rows for call in calls]))
+        outputs = torch.cat(parts)
+        return outputs[to_device(torch.from_numpy(order), outputs.device)]
+
+    def _calls(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> list[Call]:
+        """Return how to compute a batch, after computing the trunks that pay."""
+        trunks, shared = self._beginnings.shared(ids, lengths)
+        for trunk in self._beginnings.due(trunks, shared):
+            trunk.past = self._trunk_past(trunk, [other for other in trunks if other.past is not None])
+        return self._beginnings.calls(lengths, trunks, shared)
+
+    def _trunk_past(self, trunk: Trunk, ready: list[Trunk]) -> Past:
+        """Return the keys and values of a trunk, which continues another one where it can."""
+        other, start = self._beginnings.known(trunk.ids, ready)
+        new = self._tensor(trunk.ids[None, start:])
+        sources = [(other.past, 1)] if other is not None and other.past is not None else []
+        seen = torch.ones((1, start), dtype=torch.bool, device=self.device) if sources else None
+        past = self.lm.forward(new, torch.zeros_like(new[:, :1]), sources, seen, keep=True).past
+        self._computed += new.numel()
+        assert past is not None
+        return past
+
+    def _computed_call(self, ids: NDArray[np.int32], lengths: NDArray[np.int64], call: Call, keeps: bool) -> torch.Tensor:
+        """Return the outputs of the rows of a call: the prompt first, then the stems of labels with several tokens."""
+        new_lengths = lengths - call.starts
+        n, longest = len(ids), int(new_lengths.max())
+        columns = call.starts[:, None] + np.arange(longest)
+        valid = np.arange(longest) < new_lengths[:, None]
+        new = np.where(valid, np.take_along_axis(ids, np.minimum(columns, ids.shape[1] - 1), axis=1), self.lm.filler)
+        sources = [(trunk.past, count) for trunk, count in call.trunks if trunk.past is not None]
+        block, ends = self._tensor(new), self._tensor(new_lengths)
+        seen = self._flags(np.arange(int(call.starts.max())) < call.starts[:, None]) if sources else None
+        stems = self.continuations.stems
+        answer = self.lm.forward(block, ends[:, None] - 1, sources, seen, ends, keep=keeps and bool(stems))
+        self._computed += block.numel()
+        tokens = self._tensor(np.array([self.continuations.tokens_after_prompt()]))
+        first = chosen_log_probs(answer.logits, tokens.to(answer.logits.device).expand(n, 1, -1))[:, 0]
+        found: list[list[torch.Tensor]] = []
+        if stems and answer.past is not None:
+            own = self._flags(valid)
+            known = own if seen is None else torch.cat([seen, own], dim=1)
+            at_once = max(self.batch_tokens // max(n * known.shape[1], 1), 1)
+            for start in range(0, len(stems), at_once):
+                found += self._stems(range(start, min(start + at_once, len(stems))), answer.past, known)
+        elif stems:
+            found = [self._stem_again(i, ids, lengths) for i in range(len(stems))]
+        return self.continuations.log_probabilities(first, found)
+
+    def _stems(self, numbers: range, past: Past, known: torch.Tensor) -> list[list[torch.Tensor]]:
+        """Return the log-probabilities at the places of some stems, continuing the prompts."""
+        stems = [self.continuations.stems[i] for i in numbers]
+        n, k, longest = len(known), len(stems), max(map(len, stems))
+        padded = np.array([[*stem, *[0] * (longest - len(stem))] for stem in stems])
+        ids = self._tensor(np.tile(padded, (n, 1)))
+        ends = self._tensor(np.tile([len(stem) for stem in stems], n))
+        places = torch.arange(longest, device=self.device).expand(n * k, -1)
+        logits = self.lm.forward(ids, places, [(past, k)], known.repeat_interleave(k, dim=0), ends).logits
+        self._computed += ids.numel()
+        return [self._at_stem(i, logits[j::k]) for j, i in enumerate(numbers)]
+
+    def _stem_again(self, number: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> list[torch.Tensor]:
+        """Return the log-probabilities at the places of a stem by a pass over prompt and stem."""
+        stem = np.array(self.continuations.stems[number])
+        whole = np.full((len(ids), ids.shape[1] + len(stem)), self.lm.filler)
+        whole[:, : ids.shape[1]] = np.where(ids == PADDING, self.lm.filler, ids)
+        places = lengths[:, None] + np.arange(len(stem))
+        np.put_along_axis(whole, places, np.broadcast_to(stem, places.shape), axis=1)
+        self._computed += whole.size
+        return self._at_stem(number, self.lm.forward(self._tensor(whole), self._tensor(places)).logits)
+
+    def _at_stem(self, number: int, logits: torch.Tensor) -> list[torch.Tensor]:
+        """Return the log-probabilities (rows, k) of the wanted tokens at each place, from logits (rows, places, vocabulary)."""
+        found = []
+        for place, tokens in enumerate(self.continuations.tokens_of_stems()[number]):
+            wanted = torch.tensor([tokens], device=logits.device).expand(len(logits), 1, -1)
+            found.append(chosen_log_probs(logits[:, place : place + 1], wanted)[:, 0])
+        return found
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)), self.device)
+
+    def _flags(self, array: NDArray[np.bool_]) -> torch.Tensor:
+        return to_device(torch.from_numpy(np.ascontiguousarray(array)), self.device)
+
+    def _check(self, reuse: bool) -> None:
+        """Ask about a short text, and find out whether keys and values can be reused: the answers must be the same."""
+        reading = self.read(_PROBE, "cut", None)
+        keep = np.ones((2, len(reading.names)), dtype=bool)
+        keep[1, len(reading.names) // 2 :: 2] = False
+        inputs = [group.build()[0][:, 0] for group in reading.groups(keep)]
+        ids = np.full((2, max(part.shape[1] for part in inputs)), -1, dtype=np.int32)
+        for row, part in enumerate(inputs[::-1]):
+            ids[row, : part.shape[1]] = part[0]
+        ids = ids[: sum(len(part) for part in inputs)]
+        with self.session():
+            self._reuses = self._keeps_past = False
+            plain = self.collect(self.submit(ids[:, None]))
+            if not (self.lm.takes_past and (reuse or self.continuations.stems)):
+                return
+            half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+            try:
+                trunk = Trunk(ids[0][: -(-ids.shape[1] * 3 // 4)])
+                trunk.past = self._trunk_past(trunk, [])
+                lengths = (ids != PADDING).sum(axis=1)
+                shared = np.minimum(common(ids, trunk.ids), lengths - 1)
+                call = Call(np.arange(len(ids)), shared, [(trunk, len(ids))])
+                again = self._computed_call(ids, lengths, call, keeps=True).cpu().numpy()
+                self._keeps_past = bool(np.allclose(plain, again, rtol=0.0, atol=0.5 if half else 2e-3))
+            except Exception:  # models fail in many ways on what they do not support; plain passes remain
+                self._keeps_past = False
+
+
+def _is_text(prompt: _Prompt, a: int, b: int) -> bool:
+    """Return whether a token that covers characters a to b of a prompt belongs to the text."""
+    if a >= b:
+        return prompt.start < a < prompt.end
+    if min(b, prompt.end) <= max(a, prompt.start):
+        return False
+    return not (prompt.string[a : max(a, prompt.start)] + prompt.string[min(b, prompt.end) : b]).strip(" ")
