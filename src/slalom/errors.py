@@ -16,6 +16,7 @@ _PACKAGES = {
     "hf": "torch and transformers",
     "pandas": "pandas",
     "plots": "matplotlib",
+    "api": "openai",
 }
 
 

@@ -239,6 +239,20 @@ class Model(ABC):
             ModelError: The computation failed.
         """
 
+    def wait(self, handles: Sequence[Any]) -> int:
+        """Return which of the submitted batches to collect next, after waiting for it.
+
+        Args:
+            handles: What `submit` returned for the batches in flight, the oldest first; at least one.
+
+        Returns:
+            Its position. Default: the oldest.
+        """
+        return 0
+
+    def drain(self) -> None:  # noqa: B027
+        """Try nothing again: after an error or an interruption, before what is in flight is collected."""
+
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
         """Return outputs as floats (n_inputs, n_columns).
 

@@ -262,8 +262,10 @@ class Engine:
         in_flight: deque[tuple[_Batch, Any]] = deque()
 
         def collect() -> None:
-            """Store the outputs of the oldest batch in flight."""
-            batch, handle = in_flight.popleft()
+            """Store the outputs of the batch in flight that is ready first."""
+            first = self.model.wait([handle for _, handle in in_flight])
+            batch, handle = in_flight[first]
+            del in_flight[first]
             outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
             self._table[batch.slots] = outputs
             store.save(batch.keys, outputs)
@@ -299,6 +301,8 @@ class Engine:
                         if in_flight:
                             collect()
             finally:  # after an error, keep what was in flight
+                if in_flight:
+                    self.model.drain()
                 while in_flight:
                     with suppress(ModelError):
                         collect()

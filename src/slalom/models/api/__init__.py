@@ -1,0 +1,14 @@
+"""Language models behind an OpenAI-compatible API: `Api`.
+
+client.py    requests, limits, retries
+probe.py     what a server can do
+answers.py   from an answer to numbers
+model.py     the `Model`
+"""
+
+from slalom.models.api.answers import Mode, Outcome
+from slalom.models.api.client import Client, Refused, Usage
+from slalom.models.api.model import Api
+from slalom.models.api.probe import Capabilities
+
+__all__ = ["Api", "Capabilities", "Client", "Mode", "Outcome", "Refused", "Usage"]

@@ -1,0 +1,423 @@
+"""From the answer of a server to numbers: a row per query, which says what is known of each label and how well.
+
+    log-probabilities   p(label) = sum over its spellings of the probability of the listed token; a label that is not listed
+                        is at most as probable as the least probable listed token, and as everything unlisted together
+    samples             p(label) = (count + 1) / (samples + labels)
+    stated              p(label) as the model says it, in JSON
+
+A refusal, an empty answer, a content filter, malformed JSON and an answer without any label are no answer: such a row is
+marked, and never read as a class.
+
+A label is recognised by its key: its first token, or as many tokens as tell it apart from the others. Tokens are followed
+along what the server generated, so that a blank before the label, or a beginning that labels share, is read through.
+"""
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from slalom.core.checks import Floats
+
+OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of some servers
+_SMALLEST = 1e-30  # probabilities are at least this
+_STATED = 0.005  # stated probabilities are rounded; below this one they are a bound
+
+
+class Unusable(Exception):
+    """An answer that no server should give."""
+
+
+class Outcome(IntEnum):
+    """What became of a query; all but ANSWERED are missing answers."""
+
+    ANSWERED = 0
+    REFUSED = 1
+    FILTERED = 2
+    EMPTY = 3
+    MALFORMED = 4
+    NO_LABEL = 5
+
+    @property
+    def title(self) -> str:
+        """Its name in reports."""
+        return self.name.lower().replace("_", " ")
+
+
+class Mode(IntEnum):
+    """How a server is asked."""
+
+    COMPLETIONS = 0
+    CHAT = 1
+    SAMPLE = 2
+    STATED = 3
+
+
+class Position(NamedTuple):
+    """One generated token.
+
+    Attributes:
+        token: The token.
+        listed: Log-probabilities of the listed tokens, with the generated one where it has a number.
+        least: The smallest that the server listed; what it did not list is not above it. The generated token may be.
+    """
+
+    token: str
+    listed: Mapping[str, float]
+    least: float
+
+
+@final
+@dataclass(frozen=True)
+class Keys:
+    """How the labels are recognised.
+
+    Attributes:
+        labels: From the beginning of an answer to the number of the label that it decides.
+        prefixes: Beginnings that several labels share, token by token.
+        count: Number of labels.
+    """
+
+    labels: Mapping[str, int]
+    prefixes: Collection[str]
+    count: int
+
+    def label(self, before: str, token: str) -> int | None:
+        """Return the label that the beginning of an answer decides; None where it decides none.
+
+        Args:
+            before: What was generated before; further blanks before a label mean nothing.
+            token: The next token.
+        """
+        answer, skip = before + token, bool(before) and not before.strip()
+        exact = self.labels.get(answer)
+        if exact is not None:
+            return exact
+        for key, label in self.labels.items():
+            name, said = (key.lstrip(), answer.lstrip()) if skip else (key, answer)
+            if said.startswith(name) and not said[len(name) : len(name) + 1].isalnum():  # or with what ends it: "yes\\n"
+                return label
+        return None
+
+    def undecided(self, answer: str) -> bool:
+        """Return whether the beginning of an answer decides nothing yet."""
+        return not answer.strip() or answer in self.prefixes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What is known of one query.
+
+    Attributes:
+        log_p: Log-probability of each label (C,); a bound where low and high differ.
+        low, high: Bounds of each probability (C,).
+        counts: Number of samples of each label (C,); zeros without samples.
+        share: Probability that falls on labels at all.
+        outcome: What became of the query.
+        spread: Variance of the log odds of each label over repeats (C,); -1 where the query was not repeated.
+    """
+
+    log_p: Floats
+    low: Floats
+    high: Floats
+    counts: Floats
+    share: float
+    outcome: Outcome = Outcome.ANSWERED
+    spread: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def exact(self) -> bool:
+        """Whether all probabilities are known."""
+        return bool((self.low == self.high).all())
+
+
+def missing(outcome: Outcome, n_labels: int) -> Row:
+    """Return the row of a query without an answer."""
+    nothing = np.zeros(n_labels)
+    return Row(np.full(n_labels, -math.log(n_labels)), nothing, np.ones(n_labels), nothing, 0.0, outcome)
+
+
+# --- the parts of an answer -------------------------------------------------------------------------------------------------
+
+
+def choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the choices of an answer.
+
+    Raises:
+        Unusable: There is none.
+    """
+    found = answer.get("choices")
+    if not isinstance(found, list) or not found or not all(isinstance(choice, dict) for choice in found):
+        raise Unusable("an answer without choices")
+    return found
+
+
+def content(choice: Mapping[str, Any]) -> tuple[str, Outcome]:
+    """Return the text of a choice, of completions or chat, and what became of it."""
+    message = choice.get("message")
+    chat = message if isinstance(message, dict) else {}
+    text = chat.get("content") if chat else choice.get("text")
+    if choice.get("finish_reason") == "content_filter":
+        return "", Outcome.FILTERED
+    if chat.get("refusal"):
+        return "", Outcome.REFUSED
+    if not isinstance(text, str) or not text.strip():
+        return "", Outcome.EMPTY
+    return text, Outcome.ANSWERED
+
+
+def positions(choice: Mapping[str, Any]) -> list[Position]:
+    """Return the tokens of a choice with their log-probabilities, in the shape of completions or of chat.
+
+    Returns:
+        One item per token; none where the server gave no log-probabilities.
+
+    Raises:
+        Unusable: A log-probability is not one.
+    """
+    given = choice.get("logprobs")
+    if not isinstance(given, dict):
+        return []
+    if isinstance(given.get("content"), list):
+        return [_chat_position(item) for item in given["content"]]
+    tokens, chosen, tops = (given.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
+    if not isinstance(tokens, list) or not isinstance(tops, list):
+        return []
+    own = chosen if isinstance(chosen, list) and len(chosen) == len(tokens) else [None] * len(tokens)
+    found: list[Position] = []
+    for token, number, top in zip(tokens, own, tops, strict=False):
+        if not isinstance(token, str) or not isinstance(top, dict):
+            return found
+        found.append(_position(token, number, [(str(name), value) for name, value in top.items()]))
+    return found
+
+
+def _chat_position(item: Any) -> Position:
+    if not isinstance(item, dict) or not isinstance(item.get("token"), str):
+        raise Unusable("log-probabilities without tokens")
+    top = item.get("top_logprobs") or []
+    if not isinstance(top, list) or not all(isinstance(part, dict) and isinstance(part.get("token"), str) for part in top):
+        raise Unusable("log-probabilities without tokens")
+    return _position(item["token"], item.get("logprob"), [(part["token"], part.get("logprob")) for part in top])
+
+
+def _position(token: str, own: Any, top: list[tuple[str, Any]]) -> Position:
+    listed: dict[str, float] = {}
+    for name, value in top:
+        number = _log_probability(value)
+        if number is not None:
+            listed[name] = float(np.logaddexp(listed[name], number)) if name in listed else number
+    least = min(listed.values(), default=0.0)
+    if own is not None and token not in listed:
+        number = _log_probability(own)
+        if number is not None:
+            listed[token] = number
+    total = sum(math.exp(value) for value in listed.values())
+    if total > 1.05:
+        raise Unusable(f"probabilities that add up to {total:.3g}")
+    return Position(token, listed, least)
+
+
+def _log_probability(value: Any) -> float | None:
+    """Return a log-probability; None where the number says that it is not known."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Unusable(f"a log-probability that is no number ({type(value).__name__})")
+    if not math.isfinite(value) or value > 1e-3:
+        raise Unusable(f"a log-probability of {float(value):.3g}")
+    return None if value < OUTSIDE else min(float(value), 0.0)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------------
+
+
+def from_log_probabilities(choice: Mapping[str, Any], keys: Keys) -> Row:
+    """Return the row of an answer with log-probabilities.
+
+    Args:
+        choice: The choice of the server.
+        keys: How the labels are recognised.
+
+    Raises:
+        Unusable: A log-probability is not one.
+    """
+    path = positions(choice)
+    text, outcome = content(choice)
+    if outcome in (Outcome.FILTERED, Outcome.REFUSED):
+        return missing(outcome, keys.count)
+    if not path or not path[0].listed:
+        return missing(Outcome.MALFORMED if text else Outcome.EMPTY, keys.count)
+    low, open_ = _masses(path, keys)
+    if not low.any():
+        return missing(Outcome.NO_LABEL, keys.count)
+    high = np.clip(low + open_, _SMALLEST, 1.0)
+    point = np.where(low > 0.0, low, high)
+    return Row(np.log(point), low, np.maximum(high, low), np.zeros(keys.count), min(float(low.sum()), 1.0))
+
+
+def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats]:
+    """Return the probability of each label that is listed (C,), and what may have to be added (C,)."""
+    low, open_ = np.zeros(keys.count), np.zeros(keys.count)
+    before, reach = "", 1.0  # what was generated so far without a decision, and its probability
+    for position in path:
+        found: set[str] = set()
+        for token, log_p in position.listed.items():
+            label = keys.label(before, token)
+            if label is not None:
+                low[label] += reach * math.exp(log_p)
+                found.add(before + token)
+            elif (before + token) in keys.prefixes and token != position.token:  # shared, and not followed
+                for owner in {owner for key, owner in keys.labels.items() if key.startswith(before + token)}:
+                    open_[owner] += reach * math.exp(log_p)
+        listed = list(position.listed.values())
+        rest = reach * max(1.0 - sum(map(math.exp, listed)), 0.0)
+        least = reach * math.exp(position.least)
+        unseen = np.zeros(keys.count)
+        for key, owner in keys.labels.items():
+            shared = any(key.startswith(before + token) for token in position.listed if (before + token) in keys.prefixes)
+            possible = not before.strip() or key.startswith(before)
+            unseen[owner] += possible and key not in found and not shared
+        open_ += np.minimum(rest, least * unseen)
+        step = position.listed.get(position.token)
+        if step is None or not keys.undecided(before + position.token):
+            return low, open_
+        before, reach = before + position.token, reach * math.exp(step)
+    for owner in {owner for key, owner in keys.labels.items() if not before.strip() or key.startswith(before)}:
+        open_[owner] += reach
+    return low, open_
+
+
+def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[Sequence[str]]) -> Row:
+    """Return the row of a query that was answered several times.
+
+    Args:
+        texts: The answers, with what became of each.
+        continuations: The spellings of each label.
+    """
+    n = len(continuations)
+    counts = np.zeros(n)
+    failures: list[Outcome] = []
+    for text, outcome in texts:
+        label = named_label(text, continuations) if outcome is Outcome.ANSWERED else None
+        if label is not None:
+            counts[label] += 1
+        else:
+            failures.append(Outcome.NO_LABEL if outcome is Outcome.ANSWERED else outcome)
+    if not counts.any():
+        return missing(max(set(failures), key=failures.count, default=Outcome.EMPTY), n)
+    p = (counts + 1.0) / (counts.sum() + n)
+    return Row(np.log(p), p, p, counts, float(counts.sum() / max(len(texts), 1)))
+
+
+def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None:
+    """Return the label that an answer begins with, whatever its case; None where it begins with none.
+
+    Args:
+        text: The answer.
+        continuations: The spellings of each label.
+
+    Example:
+        >>> named_label(" Positive.", [[" positive"], [" negative"]])
+        0
+        >>> named_label("positively awful", [[" positive"], [" negative"]]) is None
+        True
+    """
+    answer = text.lstrip(" \t\n\r\"'*`([{").casefold()
+    for label, spellings in enumerate(continuations):
+        for spelling in spellings:
+            name = spelling.strip().casefold()
+            if answer.startswith(name) and not answer[len(name) : len(name) + 1].isalnum():
+                return label
+    return None
+
+
+def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
+    """Return the row of an answer in JSON, with a probability for each label.
+
+    Args:
+        text: The answer.
+        outcome: What became of it.
+        names: The labels.
+    """
+    n = len(names)
+    if outcome is not Outcome.ANSWERED:
+        return missing(outcome, n)
+    try:
+        stated = json.loads(text)
+        numbers = [stated[name] for name in names]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return missing(Outcome.MALFORMED, n)
+    if not all(isinstance(p, (int, float)) and not isinstance(p, bool) and 0.0 <= p <= 1.0 for p in numbers):
+        return missing(Outcome.MALFORMED, n)
+    p = np.array(numbers, dtype=np.float64)
+    if not 0.9 < p.sum() < 1.1:
+        return missing(Outcome.MALFORMED, n)
+    p /= p.sum()
+    sure = p >= _STATED
+    point = np.where(sure, p, _STATED)
+    return Row(np.log(point), np.where(sure, p, 0.0), point, np.zeros(n), 1.0)
+
+
+def repeated(rows: Sequence[Row]) -> Row:
+    """Return one row for a query that was asked several times, with the variance of its log odds.
+
+    Args:
+        rows: Its rows; those without an answer are left out where others have one.
+    """
+    answered = [row for row in rows if row.outcome is Outcome.ANSWERED]
+    exact = [row for row in answered if row.exact]
+    if len(exact) < 2:
+        return answered[0] if answered else rows[0]
+    logs = np.array([row.log_p for row in exact])
+    mean = logs.mean(axis=0)
+    others = np.array([[np.logaddexp.reduce(np.delete(log_p, c)) for c in range(len(log_p))] for log_p in logs])
+    p = np.exp(mean)
+    share = float(np.mean([row.share for row in exact]))
+    return Row(mean, p, p, exact[0].counts, share, spread=np.var(logs - others, axis=0, ddof=1))
+
+
+# --- columns of the outputs -------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Columns:
+    """Where the parts of a row are among the outputs of a model.
+
+        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole
+
+    Attributes:
+        count: Number of labels C.
+    """
+
+    count: int
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return 5 * self.count + 5
+
+    def packed(self, row: Row, mode: Mode, size: int, whole: bool) -> Floats:
+        """Return a row as outputs (width,).
+
+        Args:
+            row: The row.
+            mode: How the server was asked.
+            size: Number of listed log-probabilities, or of samples.
+            whole: Whether the query is a whole text.
+        """
+        spread = row.spread if len(row.spread) else np.full(self.count, -1.0)
+        last = [row.share, float(row.outcome), float(mode), float(size), float(whole)]
+        return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, last])
+
+    def part(self, outputs: Floats, number: int) -> Floats:
+        """Return one of the parts (m, C): 0 log p, 1 low, 2 high, 3 counts, 4 spread."""
+        return outputs[:, number * self.count : (number + 1) * self.count]
+
+    def last(self, outputs: Floats, number: int) -> Floats:
+        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole."""
+        return outputs[:, 5 * self.count + number]

@@ -1,0 +1,531 @@
+"""Requests to an OpenAI-compatible server, on the `openai` client: limits, retries, and nothing that leaks a key.
+
+submit(path, body)  -> Future     of the answer, a JSON object; at most `concurrency` requests are in flight
+ask(path, body)     -> object     the same, waited for
+
+    answer                                          what follows
+    200 with a JSON object                          the answer
+    408, 409, 425, 5xx, connection lost, time out,
+    JSON that ends too early                        asked again after a wait that doubles, `attempts` times in all
+    429                                             all requests pause, as long as the server says; up to `patience` seconds
+    400, 401, 403, 404, ...                         Refused, with what to do
+    a redirect, more than 1 MB, NaN                 ModelError
+
+The requests run in one event loop in a thread of its own, so that the time limit of a request covers everything: name lookup,
+connection, headers and body.
+"""
+
+import asyncio
+import json
+import os
+import random
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple, NoReturn, final
+from urllib.parse import urlsplit
+
+from slalom.core.checks import whole_number
+from slalom.errors import InputError, ModelError, one_line, require
+
+DEFAULT_URL = "https://api.openai.com/v1"
+DEFAULT_KEY = "OPENAI_API_KEY"
+_MAX_BYTES = 1_000_000  # of one answer
+_CONNECT = 10.0  # seconds to connect
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
+_TRANSIENT = (408, 409, 425, 429)  # and all from 500
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_KEY_LIKE = re.compile(r"\b(?:sk|key|Bearer)[-_ ][^\s\"',;]{6,}")
+_ADVICE = {
+    401: "the server does not accept the key; put a valid one into the environment variable {variable}",
+    403: "the key in {variable} may not use this model",
+    404: "check base_url (most servers: .../v1) and the name of the model",
+    413: "the prompt is too long for the server; use a shorter text or template",
+}
+Answer = Mapping[str, Any]
+
+
+class Refused(ModelError):
+    """The server refused a request for good.
+
+    Attributes:
+        status: The HTTP status, such as 400.
+        reason: What the server says, in one line, without the key.
+    """
+
+    def __init__(self, message: str, status: int, reason: str) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+class Usage(NamedTuple):
+    """What a client has asked so far.
+
+    Attributes:
+        requests: HTTP requests, with those that were repeated.
+        prompt_tokens: Tokens of the prompts of all answers, where the server counts them.
+        completion_tokens: Tokens that were generated for them.
+    """
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class _Again(Exception):
+    """An attempt failed, and another may succeed: why, how long the server asks to wait, whether it is a rate limit."""
+
+    def __init__(self, reason: str, wait: float | None = None, limited: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.wait, self.limited = reason, wait, limited
+
+
+@final
+class Client:
+    """Asks one server. Thread-safe; copies and pickles connect anew.
+
+    Args:
+        base_url: The address, up to and with ``/v1``. Default: the environment variable OPENAI_BASE_URL, else OpenAI.
+        api_key_env: The environment variable that has the key. Default: OPENAI_API_KEY, which is sent over https or to this
+            machine only; over plain http to another machine a key is sent only where its variable is named. A server
+            without keys needs none.
+        concurrency: Largest number of requests in flight.
+        timeout: Seconds for one attempt, from the connection to the last byte.
+        attempts: Attempts per request, without those that met a rate limit.
+        patience: Seconds without any answer after which a rate limit is an error.
+
+    Raises:
+        InputError: An argument is wrong.
+        MissingExtra: The package openai is not installed.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key_env: str | None = None,
+        concurrency: int = 8,
+        timeout: float = 60.0,
+        attempts: int = 6,
+        patience: float = 600.0,
+    ) -> None:
+        with require("a model behind an API", "api"):
+            import openai  # noqa: F401, PLC0415
+        self.base_url, self.address = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+        self.api_key_env = api_key_env
+        self.concurrency = whole_number("concurrency", concurrency, 1)
+        self.attempts = whole_number("attempts", attempts, 1)
+        if not (0 < timeout < 1e6 and 0 <= patience < 1e6):
+            raise InputError(f"timeout and patience must be seconds below a million; got {timeout!r} and {patience!r}")
+        self.timeout, self.patience = float(timeout), float(patience)
+        self._secret()  # a malformed key is refused here
+        self._requests = self._prompt_tokens = self._completion_tokens = 0
+        self._running: _Running | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Return the address; never the key."""
+        return f"Client({self.base_url!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the connections and the lock; a key is never part of it."""
+        return {name: part for name, part in self.__dict__.items() if name not in ("_running", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore everything; connections are made when they are needed."""
+        self.__dict__.update(state, _running=None, _lock=threading.Lock())
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+        return Usage(self._requests, self._prompt_tokens, self._completion_tokens)
+
+    def submit(self, path: str, body: Mapping[str, Any]) -> "Future[Answer]":
+        """Start a request.
+
+        Args:
+            path: "completions" or "chat/completions".
+            body: The request as a JSON object; `model` and `prompt` or `messages` among it.
+
+        Returns:
+            A future of the answer, a JSON object whose content is not checked.
+        """
+        return self.run(lambda: self.post(path, body))
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Return the answer to a request; arguments as in `submit`.
+
+        Raises:
+            Refused: The server refuses the request.
+            ModelError: The server cannot be reached, or answers with something unusable.
+        """
+        return self.submit(path, body).result()
+
+    def run(self, start: Callable[[], Coroutine[Any, Any, Any]]) -> "Future[Any]":
+        """Run a coroutine in the thread of the requests.
+
+        Args:
+            start: Returns the coroutine, which may await `post` any number of times.
+        """
+        with self._lock:
+            if self._running is None or self._running.pid != os.getpid():  # threads do not survive a fork
+                self._running = _Running(self)
+            return asyncio.run_coroutine_threadsafe(start(), self._running.loop)
+
+    def drain(self) -> None:
+        """Let no request that is in flight be repeated: after an error or an interruption."""
+        running = self._running
+        if running is not None:
+            running.loop.call_soon_threadsafe(running.stopping.set)
+
+    def resume(self) -> None:
+        """Repeat requests again where it may help."""
+        running = self._running
+        if running is not None:
+            running.loop.call_soon_threadsafe(running.stopping.clear)
+
+    def close(self) -> None:
+        """Close the connections; a later request opens them again."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Return the answer to a request, inside the thread of the requests; arguments as in `submit`."""
+        running = self._running
+        if running is None:
+            raise ModelError(f"the connection to {self.address} was closed while a request was in flight")
+        async with running.slots:
+            failures = 0
+            while True:
+                await running.pause()
+                try:
+                    answer = await self._attempt(running, path, body)
+                except _Again as again:
+                    failures += not again.limited
+                    self._give_up(running, again, failures)
+                    wait = again.wait
+                    if wait is None:
+                        wait = min(_FIRST_WAIT * 2.0 ** max(failures - 1, 0), _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                    if again.limited or again.wait is not None:
+                        running.resume_at = max(running.resume_at, time.monotonic() + wait)
+                    else:
+                        await running.sleep(wait)
+                else:
+                    running.answered_at = time.monotonic()
+                    self._count(answer)
+                    return answer
+
+    def _give_up(self, running: "_Running", again: _Again, failures: int) -> None:
+        """Raise where another attempt makes no sense."""
+        if running.stopping.is_set():
+            raise ModelError(f"{self.address} {again.reason}; not asked again after an interruption") from None
+        silent = time.monotonic() - running.answered_at
+        if again.limited and ((again.wait or 0.0) > self.patience or silent > self.patience):
+            raise ModelError(
+                f"{self.address} {again.reason}, and asks to wait {again.wait or 0:.0f} s; run it again later"
+                " (with cache= nothing is asked twice), or set patience="
+            ) from None
+        if (again.wait or 0.0) > self.patience or failures >= self.attempts:
+            times = f"{failures} times" if failures > 1 else "once"
+            raise ModelError(
+                f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts="
+            ) from None
+
+    async def _attempt(self, running: "_Running", path: str, body: Mapping[str, Any]) -> Answer:
+        """Make one request; raise _Again where another may help."""
+        import openai  # noqa: PLC0415
+
+        self._requests += 1
+        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
+        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
+        rest = {name: value for name, value in body.items() if name not in named}
+        failure: Exception
+        try:
+            async with asyncio.timeout(self.timeout):
+                response = await kind.with_raw_response.create(**named, extra_body=rest)
+        except (openai.OpenAIError, TimeoutError, _TooLarge) as error:
+            failure = error
+        else:
+            running.note_limits(response.headers)
+            return self._decoded(response.content)
+        # Outside of the handler, so that nothing the server said about the key is in the chain of exceptions.
+        if isinstance(failure, openai.APIStatusError):
+            self._refuse(failure.status_code, failure.response.headers, failure.response.content)
+        if isinstance(failure, (openai.APITimeoutError, TimeoutError)):
+            raise _Again(f"did not answer within {self.timeout:g} s")
+        cause = failure.__cause__ or failure
+        if isinstance(cause, _TooLarge):
+            raise ModelError(f"{self.address} {cause}")
+        if isinstance(failure, openai.APIConnectionError):
+            raise _Again(f"could not be reached ({self.quoted(cause)})")
+        raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
+
+    def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
+        """Raise what an HTTP status means."""
+        reason, code = self._reason(content)
+        said = f" ({reason})" if reason and status != 401 else ""
+        if 300 <= status < 400:
+            host = urlsplit(headers.get("location", "")).hostname or "another path"
+            raise ModelError(
+                f"{self.address} redirects to {self.quoted(host)}, which is not followed; set base_url to the final address"
+            )
+        final = headers.get("x-should-retry", "").lower() == "false" or code == "insufficient_quota"
+        if not final and (status in _TRANSIENT or status >= 500):
+            limited = status == 429
+            raise _Again(f"answers with status {status}{said}", _wait(headers, limited), limited)
+        advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
+        if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
+            advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
+        raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason)
+
+    def _reason(self, content: bytes) -> tuple[str, str]:
+        """Return what a server says of an error, in one line, and its code."""
+        try:
+            error = json.loads(content)
+        except (ValueError, RecursionError):
+            return self.quoted(content[:2000].decode("utf-8", "replace")), ""
+        if isinstance(error, dict):
+            error = error.get("error", error)
+        if isinstance(error, dict):
+            return self.quoted(error.get("message", error.get("detail", ""))), str(error.get("code", error.get("type", "")))[
+                :100
+            ]
+        return self.quoted(error), ""
+
+    def _decoded(self, content: bytes) -> Answer:
+        """Return the JSON object of an answer."""
+        try:
+            answer = json.loads(content, parse_constant=_not_a_number)
+        except RecursionError:
+            raise ModelError(f"{self.address} answered with nested JSON, which no completion is") from None
+        except ValueError:
+            if not content.strip():
+                raise _Again("answered with nothing") from None
+            raise _Again(f"answered with malformed JSON ({self.quoted(content[:80].decode('utf-8', 'replace'))}...)") from None
+        except _NotANumber as error:
+            raise ModelError(f"{self.address} answered with {error} in place of a number; check its weights") from None
+        if not isinstance(answer, dict):
+            raise ModelError(f"{self.address} must answer with a JSON object; got {type(answer).__name__}")
+        if "error" in answer and "choices" not in answer:  # some gateways answer so with status 200
+            reason, _ = self._reason(content)
+            raise ModelError(f"{self.address} answered with an error: {reason}")
+        return answer
+
+    def _count(self, answer: Answer) -> None:
+        usage = answer.get("usage")
+        if isinstance(usage, dict):
+            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+            self._prompt_tokens += prompt if isinstance(prompt, int) and 0 <= prompt < 10**9 else 0
+            self._completion_tokens += completion if isinstance(completion, int) and 0 <= completion < 10**9 else 0
+
+    def quoted(self, said: object) -> str:
+        """Return what a server says as one short printable line, without the key.
+
+        Args:
+            said: Anything with a string.
+        """
+        text, secret = str(said), self._secret()
+        if secret:
+            text = text.replace(secret, "[key]")
+        text = _KEY_LIKE.sub("[key]", text)
+        return one_line("".join(c if c.isprintable() else " " for c in text), 200)
+
+    def _secret(self) -> str | None:
+        """Return the key, from the environment; it is stored nowhere else."""
+        name = self.api_key_env or DEFAULT_KEY
+        key = os.environ.get(name, "").strip()
+        if not key:
+            if self.api_key_env is not None:
+                raise InputError(f"api_key_env must name an environment variable with a key; {name} is not set")
+            return None
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise InputError(f"the key in {name} must be one line of plain characters; check the variable")
+        url = urlsplit(self.base_url)
+        if self.api_key_env is None and url.scheme == "http" and url.hostname not in _LOCAL:
+            return None
+        return key
+
+    def connected(self) -> Any:
+        """Return a client of openai; call it in the thread of the requests."""
+        import openai  # noqa: PLC0415
+
+        timeout = openai.Timeout(self.timeout, connect=min(_CONNECT, self.timeout))
+        bounded: Any = _bounded(openai.DefaultAsyncHttpxClient)
+        return openai.AsyncOpenAI(
+            api_key=self._secret() or "none",
+            base_url=self.base_url,
+            timeout=timeout,
+            max_retries=0,
+            default_headers={"Accept-Encoding": "identity"},
+            http_client=bounded(timeout=timeout, follow_redirects=False),
+        )
+
+
+class _TooLarge(Exception):
+    """An answer that is not read to its end."""
+
+
+class _NotANumber(Exception):
+    """NaN or Infinity in JSON."""
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise _NotANumber(name)
+
+
+def _bounded(http_client: Any) -> Any:
+    """Return a class of HTTP clients that read a limited number of bytes of an answer, and decompress nothing."""
+
+    class Bounded(http_client):  # type: ignore[misc]
+        async def send(self, request: Any, **options: Any) -> Any:
+            response = await super().send(request, **options | {"stream": True})
+            try:
+                if response.headers.get("content-encoding", "identity").lower() != "identity":
+                    raise _TooLarge("compresses its answers though it is asked not to; switch that off")
+                content = bytearray()
+                async for part in response.aiter_raw():
+                    content += part
+                    if len(content) > _MAX_BYTES:
+                        raise _TooLarge(f"answered with more than {_MAX_BYTES // 1_000_000} MB, which no completion is")
+            finally:
+                await response.aclose()
+            skipped = ("content-length", "transfer-encoding", "content-encoding")
+            headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in skipped]
+            return type(response)(response.status_code, headers=headers, content=bytes(content), request=request)
+
+    return Bounded
+
+
+class _Running:
+    """The event loop of a client, in a thread of its own, with what all its requests share.
+
+    Attributes:
+        pid: The process that it belongs to.
+        resume_at: No request starts before this time (`time.monotonic`).
+        answered_at: When the last answer came, or the loop was started.
+        stopping: Set where nothing may be repeated.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.pid, self.resume_at, self.answered_at = os.getpid(), 0.0, time.monotonic()
+        self.loop, self.slots, self.stopping = asyncio.new_event_loop(), asyncio.Semaphore(client.concurrency), asyncio.Event()
+        self.client: Any = client.connected()
+        threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True).start()
+        self._end = weakref.finalize(client, _end_loop, self.loop, self.client, self.pid)
+
+    async def pause(self) -> None:
+        """Wait while the server asks for it; not all requests start at the same moment afterwards."""
+        while (left := self.resume_at - time.monotonic()) > 0.0 and not self.stopping.is_set():
+            await self.sleep(left + random.uniform(0.0, min(1.0, 0.1 * left)))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, but no longer than until nothing may be repeated."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
+        except TimeoutError:
+            pass
+
+    def note_limits(self, headers: Mapping[str, str]) -> None:
+        """Pause where the server says that no request is left."""
+        for kind in ("requests", "tokens"):
+            wait = _seconds(headers.get(f"x-ratelimit-reset-{kind}", ""))
+            if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0" and wait is not None and wait <= 60.0:
+                self.resume_at = max(self.resume_at, time.monotonic() + wait)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._end()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
+    """Cancel what is in flight, close the connections and end the loop."""
+    if pid != os.getpid() or loop.is_closed():
+        return
+
+    async def end() -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await client.close()
+        finally:
+            loop.stop()
+
+    asyncio.run_coroutine_threadsafe(end(), loop)
+
+
+def _checked_url(url: str) -> tuple[str, str]:
+    """Return a base address, and what to call it in messages and caches: without a scheme."""
+    advice = "expected something like https://api.openai.com/v1 or http://localhost:8080/v1"
+    try:
+        parts = urlsplit(str(url))
+        port = parts.port
+    except ValueError:
+        raise InputError(f"base_url must be an address; {advice}") from None
+    if parts.username or parts.password or "@" in parts.netloc:
+        raise InputError(
+            "base_url must not contain a user or a password; put the key into an environment variable (api_key_env=)"
+        )
+    if parts.query or parts.fragment:
+        raise InputError(f"base_url must have no query or fragment (? or #); {advice}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
+        raise InputError(
+            f"base_url must begin with http:// or https:// and name a host; got {one_line(ascii(url), 80)}; {advice}"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    place = f"{host}:{port}" if port else host
+    path = parts.path.rstrip("/")
+    return f"{parts.scheme}://{place}{path}", f"{place}{path}"
+
+
+def _wait(headers: Mapping[str, str], limited: bool) -> float | None:
+    """Return how many seconds the server asks to wait; None where it does not say."""
+    milliseconds = _seconds(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000.0
+    said = headers.get("retry-after", "").strip()
+    seconds = _seconds(said)
+    if seconds is None and said:
+        try:
+            until = parsedate_to_datetime(said)
+            seconds = max((until - datetime.now(until.tzinfo or UTC).replace(tzinfo=until.tzinfo)).total_seconds(), 0.0)
+        except (ValueError, TypeError, OverflowError):
+            seconds = None
+    if seconds is not None or not limited:
+        return seconds
+    resets = [_seconds(headers.get(f"x-ratelimit-reset{kind}", "")) for kind in ("", "-requests", "-tokens")]
+    now = time.time()
+    known = [max(reset - now, 0.0) if reset > 1e9 else reset for reset in resets if reset is not None]  # or a date in seconds
+    return max(known) if known else None
+
+
+def _seconds(said: str) -> float | None:
+    """Return a duration such as "20", "1.5s", "6m0s" or "20ms" in seconds; None where it is none."""
+    said = said.strip().lower()
+    try:
+        plain = float(said)
+        return plain if 0.0 <= plain < 1e12 else None
+    except ValueError:
+        pass
+    match = _DURATION.fullmatch(said)
+    if not said or match is None:
+        return None
+    return sum(float(part) * unit for part, unit in zip(match.groups("0"), (3600.0, 60.0, 1.0, 0.001), strict=True))

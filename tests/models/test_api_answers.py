@@ -1,0 +1,295 @@
+"""Answers of servers become numbers: against a small language model whose probabilities are all known."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from slalom.errors import InputError, ModelError
+from slalom.models import Api
+from slalom.models.api.answers import (
+    Keys,
+    Outcome,
+    Unusable,
+    choices,
+    content,
+    from_log_probabilities,
+    from_samples,
+    from_stated,
+    named_label,
+    positions,
+    repeated,
+)
+from slalom.models.api.probe import keys_of
+
+# A language model over strings: the distribution of the next token after each beginning.
+LANGUAGE = {
+    "": {" yes": 0.30, " no": 0.25, " very": 0.20, " ": 0.15, " maybe": 0.06, " un": 0.04},
+    " very": {" yes": 0.6, " no": 0.3, " so": 0.1},
+    " ": {"yes": 0.2, "no": 0.5, "so": 0.3},
+}
+
+
+def generated(path, top, shape="chat", outside=()):
+    """The answer of a server that lists the most probable tokens along a path."""
+    items, before = [], ""
+    for token in path:
+        table = LANGUAGE[before]
+        listed = sorted(table, key=table.get, reverse=True)[:top]
+        items.append((token, math.log(table[token]), {t: -9999.0 if t in outside else math.log(table[t]) for t in listed}))
+        before += token
+    text = "".join(path)
+    if shape == "completions":
+        tokens, own, tops = zip(*items, strict=True)
+        return {"text": text, "logprobs": {"tokens": list(tokens), "token_logprobs": list(own), "top_logprobs": list(tops)}}
+    entries = [
+        {"token": t, "logprob": p, "top_logprobs": [{"token": name, "logprob": q} for name, q in tops.items()]}
+        for t, p, tops in items
+    ]
+    return {"message": {"content": text}, "logprobs": {"content": entries}}
+
+
+YES_NO = Keys({" yes": 0, " no": 1}, frozenset(), 2)
+
+
+@pytest.mark.parametrize("shape", ["chat", "completions"])
+def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels(shape):
+    row = from_log_probabilities(generated([" yes"], 6, shape), YES_NO)
+    assert row.low == pytest.approx([0.30, 0.25])
+    assert np.exp(row.log_p) == pytest.approx([0.30, 0.25])
+    assert row.exact
+    assert row.share == pytest.approx(0.55)
+
+
+def test_a_blank_before_the_label_is_read_through():
+    row = from_log_probabilities(generated([" ", "no"], 6), YES_NO)
+    assert row.low == pytest.approx([0.30 + 0.15 * 0.2, 0.25 + 0.15 * 0.5])
+    assert row.exact
+
+
+def test_a_blank_that_is_not_followed_is_a_bound():
+    """The answer ends after the blank, so its mass may belong to each label."""
+    row = from_log_probabilities(generated([" "], 6), YES_NO)
+    assert row.low == pytest.approx([0.30, 0.25])
+    assert row.high == pytest.approx([0.45, 0.40])
+
+
+def test_labels_that_begin_alike_are_told_apart_by_the_next_token():
+    keys = Keys({" very yes": 0, " very no": 1, " maybe": 2}, frozenset({" very"}), 3)
+    row = from_log_probabilities(generated([" very", " yes"], 6), keys)
+    assert row.low == pytest.approx([0.2 * 0.6, 0.2 * 0.3, 0.06])
+    off_the_path = from_log_probabilities(generated([" maybe"], 6), keys)
+    assert off_the_path.low == pytest.approx([0.0, 0.0, 0.06])
+    assert off_the_path.high == pytest.approx([0.2, 0.2, 0.06])
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("labels", list(itertools.combinations([" yes", " no", " maybe", " un"], 2)))
+def test_bounds_contain_the_truth_whatever_is_listed(top, labels):
+    keys = Keys({labels[0]: 0, labels[1]: 1}, frozenset(), 2)
+    row = from_log_probabilities(generated([" yes"], top), keys)
+    truth = np.array([LANGUAGE[""][label] for label in labels])
+    if row.outcome is Outcome.NO_LABEL:
+        assert not set(labels) & set(sorted(LANGUAGE[""], key=LANGUAGE[""].get)[-top:])
+        return
+    assert (row.low <= truth + 1e-12).all()
+    assert (truth <= row.high + 1e-12).all()
+    smallest = sorted(LANGUAGE[""].values())[-top]
+    rest = 1.0 - sum(sorted(LANGUAGE[""].values())[-top:])
+    assert row.high[row.low == 0.0] == pytest.approx(min(smallest, rest))
+
+
+def test_a_generated_token_outside_the_list_lowers_no_bound():
+    row = from_log_probabilities(generated([" maybe"], 1), YES_NO)
+    assert row.low == pytest.approx([0.30, 0.0])
+    assert row.high[1] == pytest.approx(0.30), "at most the least listed one, not the generated one (0.06)"
+
+
+def test_minus_9999_means_outside_and_is_never_a_number():
+    row = from_log_probabilities(generated([" yes"], 6, outside=[" no"]), YES_NO)
+    assert row.low == pytest.approx([0.30, 0.0])
+    assert row.high[1] == pytest.approx(0.04), "as unlikely as the least likely listed token"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 0.5, "low", None, True])
+def test_what_is_no_log_probability_is_refused(number):
+    choice = {"logprobs": {"content": [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": number}]}]}}
+    with pytest.raises(Unusable):
+        positions(choice)
+
+
+def test_probabilities_above_one_together_are_refused():
+    top = [{"token": t, "logprob": -0.1} for t in "abc"]
+    with pytest.raises(Unusable, match=r"add up to 2\.71"):
+        positions({"logprobs": {"content": [{"token": "a", "logprob": -0.1, "top_logprobs": top}]}})
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome"),
+    [
+        ({"message": {"content": None, "refusal": "I cannot."}}, Outcome.REFUSED),
+        ({"message": {"content": "po"}, "finish_reason": "content_filter"}, Outcome.FILTERED),
+        ({"message": {"content": ""}}, Outcome.EMPTY),
+        ({"text": "  "}, Outcome.EMPTY),
+        ({"message": {"content": "positive"}}, Outcome.MALFORMED),  # log-probabilities were asked for
+        ({"text": " so", "logprobs": {"tokens": [" so"], "top_logprobs": [{" so": -0.1, " un": -3.0}]}}, Outcome.NO_LABEL),
+    ],
+)
+def test_what_is_no_answer_is_kept_apart(choice, outcome):
+    row = from_log_probabilities(choice, YES_NO)
+    assert row.outcome is outcome
+    assert (row.low == 0.0).all()
+    assert (row.high == 1.0).all()
+
+
+@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": None}, {"choices": ["a"]}])
+def test_an_answer_without_choices_is_refused(answer):
+    with pytest.raises(Unusable):
+        choices(answer)
+
+
+def test_samples_are_counted_and_smoothed():
+    texts = [" Positive.", "positive", "**Negative**", "I cannot say", "positively"]
+    row = from_samples([content({"text": text}) for text in texts], [[" positive"], [" negative"]])
+    assert row.counts.tolist() == [2, 1]
+    assert np.exp(row.log_p) == pytest.approx([3 / 5, 2 / 5])
+    assert row.share == pytest.approx(3 / 5)
+    assert from_samples([("", Outcome.REFUSED)] * 3, [["a"], ["b"]]).outcome is Outcome.REFUSED
+    assert from_samples([("x", Outcome.ANSWERED)], [["a"], ["b"]]).outcome is Outcome.NO_LABEL
+    assert named_label("no", [["yes"], ["no"]]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"a": 0.5}', '{"a": 2, "b": 1}', '{"a": "x", "b": 1}', '{"a": 0.1, "b": 0.1}', "[" * 9999]
+)
+def test_malformed_json_is_counted_and_never_read(text):
+    assert from_stated(text, Outcome.ANSWERED, ["a", "b"]).outcome is Outcome.MALFORMED
+
+
+def test_stated_probabilities_are_scaled_and_zero_is_a_bound():
+    row = from_stated('{"a": 0.75, "b": 0.25}', Outcome.ANSWERED, ["a", "b"])
+    assert np.exp(row.log_p) == pytest.approx([0.75, 0.25])
+    assert row.exact
+    sure = from_stated('{"a": 1, "b": 0}', Outcome.ANSWERED, ["a", "b"])
+    assert (sure.low[1], sure.high[1]) == (0.0, 0.005)
+
+
+def test_repeats_give_the_mean_and_the_variance_of_the_log_odds():
+    p = np.array([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
+    rows = [
+        from_log_probabilities(
+            {"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [{"a": math.log(x), "b": math.log(y)}]}},
+            Keys({"a": 0, "b": 1}, frozenset(), 2),
+        )
+        for x, y in p
+    ]
+    row = repeated(rows)
+    odds = np.log(p[:, 0] / p[:, 1])
+    assert row.log_p[0] - row.log_p[1] == pytest.approx(odds.mean())
+    assert row.spread == pytest.approx([odds.var(ddof=1)] * 2)
+
+
+# --- the model, without a server -------------------------------------------------------------------------------------------
+
+
+def api(labels=("no", "yes"), **options):
+    return Api("m", "{text} ->", list(labels), "http://127.0.0.1:1/v1", **options)
+
+
+def outputs(model, *rows):
+    return np.stack([model._columns.packed(row, mode, 20, False) for row, mode in rows])
+
+
+def log_row(labels, top):
+    return from_log_probabilities(
+        generated([" yes"], top), Keys({f" {name}": i for i, name in enumerate(labels)}, (), len(labels))
+    )
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("maybe", "yes"), ("no", "yes", "un")])
+@pytest.mark.parametrize("top", [3, 6])
+def test_scores_are_log_odds_and_their_bounds_contain_the_truth(labels, top):
+    model = api(labels)
+    answers = outputs(model, *[(log_row(labels, n), 1) for n in (6, top)])
+    truth = np.array([LANGUAGE[""][f" {name}"] for name in labels])
+    for target in range(len(labels)):
+        observed = model.observe(answers, target)
+        expected = math.log(truth[target] / (truth.sum() - truth[target]))
+        assert observed.scores[0] == pytest.approx(expected)
+        if observed.lower is None:
+            assert observed.scores[1] == pytest.approx(expected)
+            continue
+        assert observed.lower[0] == observed.upper[0] == observed.scores[0], "what is known has equal bounds"
+        assert observed.lower[1] <= expected <= observed.upper[1]
+        assert observed.lower[1] < observed.upper[1]
+    everything = model.observe(answers[:1], "all")
+    assert everything.scores[0] == pytest.approx(np.log(truth) - np.log(truth).mean())
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.7])
+def test_the_variance_of_samples_is_that_of_the_smoothed_log_odds(p):
+    """Averaged over all counts of 16 samples, it is the variance that enumeration gives, within a quarter."""
+    model, k = api(), 16
+    rows = [
+        from_samples([("no", Outcome.ANSWERED)] * (k - n) + [("yes", Outcome.ANSWERED)] * n, [["no"], ["yes"]])
+        for n in range(k + 1)
+    ]
+    observed = model.observe(outputs(model, *[(row, 2) for row in rows]), 1)
+    n = np.arange(k + 1)
+    assert observed.scores == pytest.approx(np.log((n + 1) / (k - n + 1)))
+    weights = np.array([math.comb(k, i) * p**i * (1 - p) ** (k - i) for i in n])
+    mean = weights @ observed.scores
+    assert weights @ observed.variance == pytest.approx(weights @ (observed.scores - mean) ** 2, rel=0.25)
+
+
+def test_missing_answers_have_no_bounds_and_the_mean_of_the_others():
+    model = api()
+    good, bad = log_row(("no", "yes"), 6), from_log_probabilities({"text": ""}, YES_NO)
+    answers = outputs(model, *[(good, 1)] * 4, (bad, 1))
+    observed = model.observe(answers, 1)
+    assert observed.scores[4] == pytest.approx(observed.scores[:4].mean())
+    assert (observed.lower[4], observed.upper[4]) == (-np.inf, np.inf)
+    report = model.report(answers)
+    assert report.figures == {"label share": pytest.approx(0.55), "censored": 0.0, "empty": 0.2}
+    assert any("1 of 5 queries have no answer" in note for note in report.notes)
+    with pytest.raises(ModelError, match=r"no answer to 2 of 6 queries \(empty: 2\), more than max_missing=0\.2"):
+        model.observe(np.concatenate([answers, answers[-1:]]), 1)
+
+
+def test_a_whole_text_without_an_answer_is_an_error():
+    model = api()
+    good, bad = log_row(("no", "yes"), 6), from_log_probabilities({"text": ""}, YES_NO)
+    answers = outputs(model, *[(good, 1)] * 9, (bad, 1))
+    answers[-1, -1] = 1.0
+    with pytest.raises(ModelError, match=r"no answer about the whole text \(empty\)"):
+        model.observe(answers, 1)
+
+
+def test_noise_of_repeats_is_reported_and_is_the_variance_of_every_score():
+    model = api()
+    row = log_row(("no", "yes"), 6)
+    answers = outputs(model, (row, 1), (row, 1))
+    columns = model._columns
+    columns.part(answers, 4)[0] = 0.04
+    assert model.observe(answers, 1).variance.tolist() == [0.04, 0.04]
+    assert model.report(answers).figures["noise"] == pytest.approx(0.2)
+    assert model.observe(answers[1:], 1).variance is None
+
+
+def test_censored_queries_are_counted():
+    model = api(("maybe", "yes"))
+    answers = outputs(model, *[(log_row(("maybe", "yes"), top), 1) for top in (6, 6, 6, 2)])
+    assert model.report(answers).figures["censored"] == 0.25
+
+
+@pytest.mark.parametrize("labels", [["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}])
+def test_labels_that_cannot_be_told_apart_are_refused(labels):
+    with pytest.raises(InputError, match="is the beginning of"):
+        Api("m", "{text}", labels, "http://127.0.0.1:1/v1")
+
+
+def test_keys_are_the_first_tokens_that_differ():
+    keys, prefixes = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
+    assert keys == {"a": ["xy"], "b": ["xz", "w"], "c": ["v"]}
+    assert prefixes == {"x"}

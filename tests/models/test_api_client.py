@@ -1,0 +1,565 @@
+"""Requests to servers that are slow, limited, broken or hostile; and keys that never leak."""
+
+import json
+import logging
+import math
+import pickle
+import threading
+import time
+import traceback
+from email.utils import formatdate
+
+import numpy as np
+import pytest
+
+from slalom import Explainer
+from slalom.errors import InputError, ModelError
+from slalom.models import Api, Engine, Queries
+from slalom.models.api import Client, Refused
+from slalom.models.api.client import _seconds, _wait
+from slalom.models.api.probe import TEXT
+from tests.servers import Served
+
+TEMPLATE, LABELS = "{text} ->", ["bad", "good"]
+KEY = "sk-test-0123456789-SECRET"
+BODY = {"model": "m", "prompt": "a"}
+
+
+def odds(text):
+    """The log odds of "good" that the small servers of these tests give a text."""
+    return text.count("good") - 1.5 * text.count("bad") + 0.1 * len(text.split())
+
+
+def listed(text):
+    """Log-probabilities of three tokens: the labels have 80% together."""
+    p = 0.8 / (1.0 + math.exp(-odds(text)))
+    return {" good": math.log(p), " bad": math.log(0.8 - p), " so": math.log(0.2)}
+
+
+def text_of(body):
+    return (body["prompt"] if "prompt" in body else body["messages"][-1]["content"]).removesuffix(" ->")
+
+
+def completion(body):
+    """The answer of a server with completions and log-probabilities."""
+    top = listed(text_of(body))
+    best = max(top, key=top.get)
+    logprobs = {"tokens": [best], "token_logprobs": [top[best]], "top_logprobs": [top]}
+    return {"choices": [{"text": best, "logprobs": logprobs}], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+
+
+def works(handler, path, body):
+    handler.send(completion(body))
+
+
+def model(server, **options):
+    return Api("m", TEMPLATE, LABELS, server.url, **{"attempts": 3, "timeout": 5.0} | options)
+
+
+def scores(found, texts):
+    with found.session():
+        outputs = np.concatenate([found.collect(found.submit([text])) for text in texts])
+    return found.observe(outputs, 1).scores
+
+
+# --- limits and retries ----------------------------------------------------------------------------------------------------
+
+
+def test_eight_requests_are_in_flight_at_once():
+    everyone = threading.Barrier(8, timeout=20)
+
+    def answer(handler, path, body):
+        if text_of(body) != TEXT:
+            everyone.wait()  # answers only when eight are there
+        works(handler, path, body)
+
+    with Served(answer) as server:
+        found = model(server, concurrency=8)
+        reading = found.read("a b c d", "cut", np.array([[0, 1], [2, 3], [4, 5], [6, 7]]))
+        keep = np.array([[i >> j & 1 for j in range(4)] for i in range(16)], dtype=bool)
+        (answers,) = Engine(found)([Queries(reading, keep)])
+        found.close()
+    assert server.most == 8
+    texts = [" ".join(np.array(list("abcd"))[row]) for row in keep]
+    assert found.observe(answers.outputs, 1).scores == pytest.approx([odds(text) for text in texts])
+
+
+def test_a_slow_request_holds_up_no_other(tmp_path):
+    """The first query is answered last; the others are in the cache before it."""
+    release, done = threading.Event(), []
+
+    def answer(handler, path, body):
+        if text_of(body) == "a":
+            release.wait(20)
+        elif text_of(body) != TEXT:
+            done.append(text_of(body))
+        works(handler, path, body)
+
+    with Served(answer) as server:
+        found = model(server, concurrency=2)
+        engine = Engine(found, cache=tmp_path / "answers")
+        reading = found.read("a b c d", "cut", np.array([[0, 1], [2, 3], [4, 5], [6, 7]]))
+        runner = threading.Thread(target=engine, args=([Queries(reading, np.eye(4, dtype=bool))],))
+        runner.start()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and engine.cost.inputs < 3:
+            time.sleep(0.01)
+        assert engine.cost.inputs == 3
+        release.set()
+        runner.join()
+        found.close()
+    assert done == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "408", "reset", "truncated", "empty", "html"])
+def test_a_fault_is_repaired_by_asking_again(fault):
+    n = 0
+
+    def answer(handler, path, body):
+        nonlocal n
+        n += 1
+        if n != 2:
+            return works(handler, path, body)
+        if fault.isdigit():
+            return handler.send({"error": {"message": "oops"}}, int(fault))
+        if fault == "reset":
+            return handler.reset()
+        whole = json.dumps(completion(body)).encode()
+        return handler.send({"truncated": whole[:50], "empty": b"", "html": b"<html>"}[fault])
+
+    with Served(answer) as server:
+        client = Client(server.url, attempts=3)
+        assert client.ask("completions", BODY) == client.ask("completions", BODY)
+        assert client.usage.requests == 3
+        client.close()
+
+
+def test_after_some_attempts_the_error_says_what_happened():
+    with Served(lambda handler, path, body: handler.send({"error": {"message": "out of order"}}, 500)) as server:
+        client = Client(server.url, attempts=2)
+        with pytest.raises(
+            ModelError, match=r"answers with status 500 \(out of order\) \(2 times\); check that the server runs"
+        ):
+            client.ask("completions", BODY)
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_what_is_refused_for_good_is_asked_once(status):
+    with Served(lambda handler, path, body: handler.send({"error": {"message": "no such thing"}}, status)) as server:
+        client = Client(server.url)
+        with pytest.raises(Refused, match=f"refuses the request with status {status}.*; ") as error:
+            client.ask("completions", BODY)
+        assert len(server.asked) == 1
+        assert error.value.status == status
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry_After": "0.4"},
+        {"Retry_After": lambda: formatdate(time.time() + 2, usegmt=True)},  # whole seconds: 1 to 2 from now
+        {"retry_after_ms": "400"},
+        {"x_ratelimit_reset_requests": "400ms"},
+    ],
+    ids=["seconds", "date", "milliseconds", "reset"],
+)
+def test_all_requests_pause_as_long_as_a_limited_server_says(headers):
+    times, limited = [], []
+
+    def answer(handler, path, body):
+        times.append(time.monotonic())
+        if len(times) == 1:
+            limited.append(time.monotonic())
+            said = {name: value() if callable(value) else value for name, value in headers.items()}
+            return handler.send({"error": {"message": "slow down"}}, 429, **said)
+        return works(handler, path, body)
+
+    with Served(answer) as server:
+        client = Client(server.url, attempts=1, concurrency=4)
+        first = client.submit("completions", BODY)
+        while not limited:
+            time.sleep(0.005)
+        time.sleep(0.1)  # the client has read the answer
+        rest = [client.submit("completions", BODY) for _ in range(4)]
+        assert [future.result()["choices"] for future in [first, *rest]]
+        client.close()
+    assert len(times) == 6, "a rate limit is no failed attempt"
+    assert min(times[1:]) - limited[0] > 0.38
+
+
+def test_a_limit_that_lasts_longer_than_the_patience_is_an_error():
+    with Served(lambda handler, path, body: handler.send({}, 429, Retry_After="3600")) as server:
+        client = Client(server.url, patience=100)
+        with pytest.raises(ModelError, match="asks to wait 3600 s; run it again later"):
+            client.ask("completions", BODY)
+        assert len(server.asked) == 1
+
+
+def test_a_used_up_quota_is_not_asked_again():
+    error = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
+    with Served(lambda handler, path, body: handler.send(error, 429)) as server:
+        with pytest.raises(Refused, match="exceeded your quota"):
+            Client(server.url).ask("completions", BODY)
+        assert len(server.asked) == 1
+
+
+def test_an_announced_limit_is_waited_for():
+    times = []
+
+    def answer(handler, path, body):
+        times.append(time.monotonic())
+        handler.send(completion(body), x_ratelimit_remaining_requests="0", x_ratelimit_reset_requests="300ms")
+
+    with Served(answer) as server:
+        client = Client(server.url)
+        client.ask("completions", BODY)
+        client.ask("completions", BODY)
+        client.close()
+    assert times[1] - times[0] > 0.28
+
+
+def test_durations_and_dates():
+    said = ["20", "1.5s", "6m0s", "20ms", "1h2m", "", "soon", "nan", "-1", "1e99"]
+    assert [_seconds(part) for part in said] == [20.0, 1.5, 360.0, 0.02, 3720.0, None, None, None, None, None]
+    assert _wait({"retry-after": formatdate(time.time() - 9, usegmt=True)}, True) == 0.0
+    assert _wait({"x-ratelimit-reset": str(time.time() + 7)}, True) == pytest.approx(7.0, abs=0.5)
+    assert _wait({"retry-after": "tomorrow"}, True) is None
+
+
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_bytes_that_drip_end_at_the_time_limit(part):
+    def answer(handler, path, body):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n" + (b"\r\n" if part == "body" else b"X: "))
+        for _ in range(100):
+            handler.wfile.write(b"a")
+            time.sleep(0.05)
+
+    with Served(answer) as server:
+        client, began = Client(server.url, timeout=0.5, attempts=1), time.monotonic()
+        with pytest.raises(ModelError, match=r"did not answer within 0\.5 s"):
+            client.ask("completions", BODY)
+        assert time.monotonic() - began < 3.0
+        client.close()
+
+
+def test_after_an_error_nothing_in_flight_is_repeated():
+    """One query is refused for good; the others would be repeated for minutes."""
+
+    def answer(handler, path, body):
+        if text_of(body) == "b":
+            return handler.send({"error": {"message": "no"}}, 400)
+        return works(handler, path, body) if text_of(body) == TEXT else handler.send({}, 500)
+
+    with Served(answer) as server:
+        found = model(server, attempts=50)
+        reading = found.read("a b c", "cut", np.array([[0, 1], [2, 3], [4, 5]]))
+        began = time.monotonic()
+        with pytest.raises(Refused, match="status 400"):
+            Engine(found)([Queries(reading, np.eye(3, dtype=bool))])
+        assert time.monotonic() - began < 10.0
+        found.close()
+
+
+# --- hostile servers -------------------------------------------------------------------------------------------------------
+
+
+def endless(handler, path, body):
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+    while True:
+        handler.wfile.write(b" " * 65536)
+
+
+def with_number(number):
+    def answer(handler, path, body):
+        content = json.dumps(completion(body)).replace(str(math.log(0.2)), number)
+        assert number in content
+        handler.send(content.encode())
+
+    return answer
+
+
+HOSTILE = {
+    "10 MB": (lambda handler, path, body: handler.send(b" " * 10_000_000), "more than 1 MB"),
+    "endless": (endless, "more than 1 MB"),
+    "NaN": (with_number("NaN"), "answered with NaN"),
+    "-Infinity": (with_number("-Infinity"), "answered with -Infinity"),
+    "1e999": (with_number("1e999"), "log-probability of inf"),
+    "positive": (with_number("7.5"), "log-probability of 7.5"),
+    "no number": (with_number('"x"'), "no number"),
+    "redirect": (
+        lambda handler, path, body: handler.send(b"", 307, Location="http://elsewhere.invalid/v1"),
+        "redirects to elsewhere.invalid, which is not followed",
+    ),
+    "nested": (lambda handler, path, body: handler.send(b"[" * 200_000), "nested JSON"),
+    "a list": (lambda handler, path, body: handler.send([1]), "must answer with a JSON object; got list"),
+    "no choices": (lambda handler, path, body: handler.send({"choices": 7}), "without choices"),
+    "an error with status 200": (lambda handler, path, body: handler.send({"error": "\x1b[31mno\n"}), "with an error: "),
+    "compressed": (lambda handler, path, body: handler.send(b"\x1f\x8b", Content_Encoding="gzip"), "compresses"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_server_gets_an_error_of_one_line(kind):
+    answer, message = HOSTILE[kind]
+    with Served(answer) as server:
+        found = model(server, attempts=1)
+        with pytest.raises(ModelError) as error:
+            scores(found, ["a"])
+        assert message in str(error.value)
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 500
+        assert len(server.asked) == 1
+        found.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1",
+        "localhost:8080",
+        "http://",
+        "http://user:pass@host/v1",
+        "https://host/v1?key=abc",
+        "http://[/v1",
+        "http://h:99999",
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_its_secrets(url):
+    with pytest.raises(InputError, match="base_url must") as error:
+        Client(url)
+    assert "pass@" not in str(error.value)
+    assert "abc" not in str(error.value)
+
+
+# --- what servers cannot do ------------------------------------------------------------------------------------------------
+
+
+def test_a_server_without_completions_is_asked_by_chat():
+    def answer(handler, path, body):
+        if path == "/v1/completions":
+            return handler.send({"error": {"message": "unknown"}}, 404)
+        if body.get("top_logprobs", 0) > 5 or "seed" in body:
+            wrong = "top_logprobs is at most 5" if body["top_logprobs"] > 5 else "unknown option: seed"
+            return handler.send({"error": {"message": wrong}}, 400)
+        top = [{"token": t, "logprob": p} for t, p in listed(text_of(body)).items()]
+        entry = {**max(top, key=lambda part: part["logprob"]), "top_logprobs": top}
+        return handler.send({"choices": [{"message": {"content": entry["token"]}, "logprobs": {"content": [entry]}}]})
+
+    with Served(answer) as server:
+        found = model(server)
+        assert scores(found, ["good", "bad good"]) == pytest.approx([odds("good"), odds("bad good")])
+        assert str(found.capabilities) == (
+            "5 log-probabilities per token of chat; equal requests get equal answers (6 requests to find out)"
+        )
+        assert found.capabilities.options == {"temperature": 0.0}
+        found.close()
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_layer_that_ignores_logprobs_is_sampled(several):
+    """Half of the samples say good; one in four refuses."""
+    n = 0
+
+    def answer(handler, path, body):
+        nonlocal n
+        texts = []
+        for _ in range(body.get("n", 1) if several else 1):
+            n += 1
+            texts.append([" good", "Good!", "Bad.", "I am sorry"][n % 4])
+        handler.send({"choices": [{"message": {"content": text}} for text in texts]})
+
+    with Served(answer) as server:
+        found = Api("m", [{"role": "user", "content": "{text}"}], LABELS, server.url, samples=8, concurrency=1)
+        assert found.capabilities.several is several
+        before = found.usage.requests
+        outputs = found.collect(found.submit(["a"]))
+        assert found.usage.requests - before == (1 if several else 8)
+        observed = found.observe(outputs, 1)
+        assert observed.scores == pytest.approx([math.log(5 / 3)]), "4 good and 2 bad of 8"
+        assert observed.variance == pytest.approx([1 / 5 + 1 / 3])
+        assert found.report(outputs).figures["label share"] == 0.75
+        found.close()
+
+
+def test_stated_probabilities_are_asked_for_in_json():
+    def answer(handler, path, body):
+        if body.get("response_format", {}).get("type") == "json_schema":
+            return handler.send({"error": {"message": "response_format is not known"}}, 400)
+        assert body["response_format"] == {"type": "json_object"}
+        assert '{"bad": 0.5, "good": 0.5}' in body["messages"][-1]["content"]
+        return handler.send({"choices": [{"message": {"content": '{"bad": 0.2, "good": 0.8}'}}]})
+
+    with Served(answer) as server:
+        found = model(server, mode="stated")
+        assert scores(found, ["a"]) == pytest.approx([math.log(4)])
+        found.close()
+
+
+def test_a_mode_that_the_server_cannot_do_is_an_error():
+    with Served(lambda handler, path, body: handler.send({"choices": [{"text": " good"}]})) as server:
+        found = model(server, mode="completions")
+        with pytest.raises(ModelError, match=r'gives no log-probabilities for mode="completions" \(completions: it ignores'):
+            _ = found.capabilities
+        found.close()
+
+
+def test_noise_is_measured_where_equal_requests_get_different_answers():
+    shifts = iter(np.tile([0.1, -0.1], 100))
+
+    def answer(handler, path, body):
+        content = completion(body)
+        top = content["choices"][0]["logprobs"]["top_logprobs"][0]
+        shift = next(shifts)
+        p = 0.8 / (1.0 + math.exp(-odds(text_of(body)) - shift))
+        top |= {" good": math.log(p), " bad": math.log(0.8 - p)}
+        handler.send(content)
+
+    with Served(answer) as server:
+        found = model(server)
+        e = Explainer(found, queries=20)("a good day and a bad one")
+        assert found.capabilities.deterministic is False
+        asked = [text_of(body) for _, body in server.asked].count("a good day and a bad one")
+        assert asked == 4, "once, and three repeats"
+        assert e.figures["noise"] == pytest.approx(0.1, rel=0.6)
+        assert found.usage.requests == len(server.asked)
+        found.close()
+
+
+def test_a_label_that_is_not_listed_is_spelled_by_the_server():
+    """The label has two tokens, and only the first is ever listed."""
+
+    def answer(handler, path, body):
+        if body["prompt"].startswith("Answer:"):
+            tokens = [" ter", "rible", "\n"]
+            tops = [{token: -0.1} for token in tokens]
+            return handler.send({"choices": [{"text": "".join(tokens), "logprobs": {"tokens": tokens, "top_logprobs": tops}}]})
+        content = completion(body)
+        top = content["choices"][0]["logprobs"]["top_logprobs"][0]
+        top[" ter"] = top.pop(" bad")
+        return handler.send(content)
+
+    with Served(answer) as server:
+        found = Api("m", TEMPLATE, ["terrible", "good"], server.url)
+        with pytest.warns(UserWarning, match="'terrible' has several tokens; its probability is that of its beginning ' ter'"):
+            assert scores(found, ["good"]) == pytest.approx([odds("good")])
+        found.close()
+
+
+def test_a_server_that_answers_nothing_is_not_paid_for_long():
+    def answer(handler, path, body):
+        if text_of(body) == TEXT:
+            return works(handler, path, body)
+        return handler.send({"choices": [{"message": {"content": None, "refusal": "no"}}]})
+
+    with Served(answer) as server:
+        found = model(server)
+        with pytest.raises(ModelError, match="answered none of 20 queries; the model refuses"):
+            Explainer(found, queries=200)("one two three four five six seven eight nine ten eleven")
+        assert len(server.asked) < 40
+        found.close()
+
+
+# --- keys, identities, caches ----------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_sent_and_appears_nowhere(monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    bad = False
+
+    def answer(handler, path, body):
+        said = handler.headers["Authorization"]
+        return handler.send({"error": {"message": f"wrong key {said}"}}, 400) if bad else works(handler, path, body)
+
+    with Served(answer) as server:
+        found = model(server)
+        explainer = Explainer(found, queries=20, cache=tmp_path / "answers")
+        e = explainer("a good day and a bad one")
+        bad = True
+        with pytest.raises(Refused) as error:
+            explainer("another text")
+        found.close()
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    shown = [
+        repr(found), repr(found.client), str(found.__dict__), str(found.client.__dict__), found.identity(), e.to_json(),
+        str(error.value), "".join(traceback.format_exception(error.value)), caplog.text,
+    ]  # fmt: skip
+    assert "[key]" in str(error.value)
+    written = [part.read_bytes() for part in tmp_path.iterdir()]
+    assert written
+    for part in [*(text.encode() for text in shown), pickle.dumps(found.client), *written]:
+        assert KEY.encode() not in part
+        assert b"SECRET" not in part
+
+
+def test_the_default_key_is_not_sent_in_clear_text_to_another_machine(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert Client("http://127.0.0.1:1/v1")._secret() == KEY
+    assert Client("https://example.org/v1")._secret() == KEY
+    assert Client("http://example.org/v1")._secret() is None
+    assert Client("http://example.org/v1", api_key_env="OPENAI_API_KEY")._secret() == KEY
+
+
+def test_a_key_that_is_missing_or_malformed_is_an_error_without_it(monkeypatch):
+    with pytest.raises(InputError, match="NO_SUCH_KEY is not set"):
+        Client("http://127.0.0.1:1/v1", api_key_env="NO_SUCH_KEY")
+    monkeypatch.setenv("MY_KEY", "sk-a\nb SECRET")
+    with pytest.raises(InputError, match="one line of plain characters") as error:
+        Client("http://127.0.0.1:1/v1", api_key_env="MY_KEY")
+    assert "SECRET" not in str(error.value)
+
+
+def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_path):
+    with Served(works) as first, Served(works) as second:
+        for server in (first, second):
+            found = model(server)
+            explainer = Explainer(found, queries=20, cache=tmp_path / "answers")
+            assert not server.asked
+            explainer("a good day")
+            assert server.asked
+            found.close()
+        n = len(first.asked)
+        found = model(first)
+        Explainer(found, queries=20, cache=tmp_path / "answers")("a good day")
+        assert len(first.asked) == n, "everything is in the cache, and nothing is probed"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"mode": "completions"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}],
+    ids=lambda options: next(iter(options)),
+)
+def test_the_identity_changes_with_whatever_changes_answers(other):
+    def one(**options):
+        return Api("m", TEMPLATE, LABELS, "http://127.0.0.1:1/v1", **options).identity()
+
+    assert one() == one(concurrency=3, timeout=1.0)
+    assert one() != one(**other)
+
+
+def test_the_explanation_is_that_of_the_same_model_as_a_function():
+    with Served(works) as server:
+        found = model(server)
+        text = "a good day and a bad one, but good"
+        e = Explainer(found, queries=60)(text)
+        same = Explainer(lambda texts: [odds(part) for part in texts], output="log_odds", queries=60)(text)
+        found.close()
+    assert e.removal == pytest.approx(same.removal, abs=1e-6)
+    assert e.score == pytest.approx(same.score)
+    assert e.label == "good"
+    assert e.probabilities == pytest.approx([1 - 1 / (1 + math.exp(-odds(text))), 1 / (1 + math.exp(-odds(text)))])
+    assert e.figures["label share"] == pytest.approx(0.8)
+
+
+def test_a_model_survives_copies():
+    with Served(works) as server:
+        found = model(server)
+        first = scores(found, ["good"])
+        copy = pickle.loads(pickle.dumps(found))
+        assert scores(copy, ["good"]) == first
+        found.close()
+        assert scores(found, ["good"]) == first, "it connects again"
+        found.close()
+        copy.close()
