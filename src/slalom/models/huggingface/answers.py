@@ -54,14 +54,7 @@ class LocalLanguageModel(LanguageModel):
         ids = [self._prompt(prompt) for prompt in prompts]
         continuation = self._answer(answer, lead)[0]
         self._check_length(max(map(len, ids)) + len(continuation))
-        was_training = self.causal.model.training
-        self.causal.model.eval()
-        try:
-            return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
-        except torch.cuda.OutOfMemoryError as error:
-            raise MemoryError(one_line(error)) from error
-        finally:
-            self.causal.model.train(was_training)
+        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
 
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer; after a prompt that is a string, its first line."""
