@@ -20,6 +20,7 @@ from slalom.text import paragraphs, sentences
 UNITS = ("sentence", "paragraph", "document", "turn")
 _SEPARATOR = "\n\n"  # between documents, and between turns where they are shown
 _LEAST_QUERIES = 64
+_SAME_SHARE, _SAME_NATS, _SAME_MOST = 0.2, 0.5, 3  # interactions that are worth a sentence: of the whole effect, nats, pairs
 
 
 @final
@@ -127,6 +128,7 @@ class ContextExplainer:
         options["target"] = target
         e: Explanation = explainer(self.sources.text, **options)
         chosen, tokens = model.parts[target], model.parts[target].n_tokens
+        e = replace(e, notes=(*e.notes, *_replaceable(e)))
         return replace(
             e,
             answer=Answer(question, said, chosen.start, chosen.stop, generated, tokens),
@@ -352,6 +354,22 @@ def _joined(parts: list[str]) -> tuple[str, Any]:
     stripped = [part.strip() for part in parts]
     starts = np.cumsum([0, *(len(part) + len(_SEPARATOR) for part in stripped[:-1])])
     return _SEPARATOR.join(stripped), np.stack([starts, starts + [len(part) for part in stripped]], axis=1).astype(np.int64)
+
+
+def _replaceable(e: Explanation) -> list[str]:
+    """Return a sentence for each of the strongest pairs of sources that replace each other, as far as the surrogate tells."""
+    if not e.signed:
+        return []
+    least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS)
+    said = []
+    for (i, j), effect, _ in e.interactions(_SAME_MOST):
+        if float(np.max(effect)) <= -least:
+            one, other = (float(e.removal[k]) for k in (i, j))
+            said.append(
+                f"The {e.unit}s {i + 1} and {j + 1} can replace each other: without both the {e.scale} falls by"
+                f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
+            )
+    return said
 
 
 def _selected(model: Continuation, part: int | str | None, span: tuple[int, int] | None) -> str:

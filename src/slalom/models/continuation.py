@@ -111,7 +111,7 @@ class Continuation(Model):
         self.language_model, self.sources, self.template = language_model, sources, template
         self.question, self.answer = question, answer
         self.name, self.lead = language_model.name, "" if sources.turns else template.lead
-        self.spans = language_model.tokens(answer, self.lead)
+        self.spans = _at_least_one(language_model.tokens(answer, self.lead), len(answer))
         self.parts: dict[str, Part] = {}
         self.select(0, len(answer), ANSWER)
         content = (template.content, sources.system, question, answer)
@@ -193,3 +193,9 @@ class Continuation(Model):
         if logs.size and float(logs.max()) > 1e-3:
             raise ModelError(f"{self.name} answered with a log probability of {float(logs.max()):.3g}; it must not be above 0")
         return np.minimum(logs, 0.0)
+
+
+def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return spans (t, 2) that each have a character: a token of the lead, or of a part of a character, belongs to the next."""
+    starts = spans[:, 0].clip(0, n - 1)
+    return np.stack([starts, np.maximum(spans[:, 1], starts + 1)], axis=1)

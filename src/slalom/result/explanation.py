@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
+from slalom.core import Additive, Background, Lengths, Link, Surrogate, TwoScale
 from slalom.core.checks import Floats, freeze, plain
 from slalom.errors import InputError
 from slalom.models import class_index
@@ -30,6 +30,7 @@ from slalom.text import KINDS, units
 from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
+_COMBINED = 60  # units whose pairs are looked at
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
 
 
@@ -262,6 +263,39 @@ class Explanation(Document):
             for k, (i, j) in ((int(k), self.surrogate.pairs[k]) for k in np.argsort([-x for x in size], kind="stable"))
             if i != j
         )
+
+    def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
+        """Return pairs of units by how much less or more they do together, next to the whole text, strongest first.
+
+        The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
+        where two units say the same, so that one of them is enough. Other than `pairs`, it includes that units compete for
+        attention. Of a long text the 60 units with the strongest Shapley values are combined.
+
+        Args:
+            k: How many pairs; fewer where there are fewer.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such class.
+
+        Example:
+            >>> import slalom
+            >>> e = slalom.Explainer(lambda texts: [float("a" in t or "b" in t) for t in texts], output="log_odds")("a b")
+            >>> [(pair.units, round(pair.effect, 1)) for pair in e.interactions()]
+            [((0, 1), -1.0)]
+        """
+        column, n = self.column(target), len(self)
+        chosen = np.sort(np.argsort(-np.abs(self.scores("shapley", target)), kind="stable")[:_COMBINED])
+        first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
+        if not len(first) or (n == 2 and self.background is None and not isinstance(self.surrogate, Additive)):
+            return ()
+        keep = np.ones((1 + n + len(first), n), dtype=bool)
+        keep[1 + np.arange(n), np.arange(n)] = False
+        keep[1 + n + np.arange(len(first)), first] = keep[1 + n + np.arange(len(first)), second] = False
+        predicted = self.predict(keep) if column is None else self.predict(keep)[:, column]
+        effects = predicted[0] - predicted[1 + first] - predicted[1 + second] + predicted[1 + n :]
+        order = np.argsort(-np.abs(effects), kind="stable")[:k]
+        return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
 
     @property
     def additive(self) -> bool:
