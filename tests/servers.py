@@ -5,7 +5,6 @@ some answers on purpose.
 """
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,8 +12,8 @@ import sys
 import threading
 import time
 import urllib.request
-from contextlib import suppress
-from http.client import HTTPConnection
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -49,7 +48,7 @@ class Llama:
 
     def start(self):
         """Start it, on the same port as before."""
-        command = [sys.executable, "-c", _START, str(self.model), str(self.port), str(self.slots), str(os.cpu_count() or 1)]
+        command = [sys.executable, "-c", _START, str(self.model), str(self.port), str(self.slots), "1"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -172,11 +171,11 @@ class Proxy(Served):
         if fault == "reset":
             return handler.reset()
         try:
-            connection = HTTPConnection(self.target.hostname, self.target.port, timeout=60)
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            content, status = response.read(), response.status
-        except OSError:
+            with closing(HTTPConnection(self.target.hostname, self.target.port, timeout=60)) as connection:
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                content, status = response.read(), response.status
+        except (OSError, HTTPException):
             return handler.reset()
         if fault == "truncated":
             return handler.send(content[: len(content) // 2])

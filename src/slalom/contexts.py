@@ -280,7 +280,8 @@ def language_model_of(model: Any, tokenizer: Any = None, device: str | None = No
             raise InputError("tokenizer= and device= are for models of Hugging Face; leave them out")
         return model
     with require("a language model", "hf"):
-        from slalom.models.huggingface.answers import LocalLanguageModel, load_language_model  # noqa: PLC0415
+        from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
     if isinstance(model, (str, Path)):
         loaded, own = load_language_model(str(model), device)
         return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)

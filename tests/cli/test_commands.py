@@ -726,7 +726,7 @@ def test_the_source_of_an_answer(run, tmp_path):
     assert len(slalom.Explanation.from_dict(json.loads(out))) == 2, err
     for wrong, message in (
         (["--context", "none.txt"], "could not read 'none.txt'"),
-        (["--lm", "./none"], "there is no folder './none'"),
+        (["--lm", "./none"], "there is no folder or file './none'"),
         (["--part", "7"], "part must be one of 'answer', 'sentence 1', 'sentence 2'; got 7"),
         (["--template", "{question}"], "must contain {context} once"),
     ):

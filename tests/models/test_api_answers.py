@@ -223,8 +223,13 @@ def test_scores_are_log_odds_and_their_bounds_contain_the_truth(labels, top):
         assert observed.lower[0] == observed.upper[0] == observed.scores[0], "what is known has equal bounds"
         assert observed.lower[1] <= expected <= observed.upper[1]
         assert observed.lower[1] < observed.upper[1]
-    everything = model.observe(answers[:1], "all")
-    assert everything.scores[0] == pytest.approx(np.log(truth) - np.log(truth).mean())
+    everything, expected = model.observe(answers, "all"), np.log(truth) - np.log(truth).mean()
+    assert everything.scores[0] == pytest.approx(expected)
+    if everything.lower is not None:
+        assert everything.lower.shape == everything.scores.shape
+        assert (everything.lower[0] == everything.scores[0]).all()
+        assert (everything.lower[1] <= expected + 1e-12).all()
+        assert (expected <= everything.upper[1] + 1e-12).all()
 
 
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.7])

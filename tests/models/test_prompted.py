@@ -7,6 +7,7 @@ import torch
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries
+from slalom.models.huggingface.causal import CausalLM
 from slalom.models.prompted import Prompted
 from tests import smollm2
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
@@ -73,3 +74,278 @@ def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
     np.testing.assert_allclose(answers.outputs[::3], expected(prompted, reading, keep[::3]), atol=1e-4)
     assert prompted._keeps_past
     assert (prompted.reuse.share < 0.8) is reuse
+
+
+@pytest.mark.parametrize(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
+def test_models_without_a_usable_cache_are_computed_by_plain_passes(name, settings):
+    prompted = made(name, {"a": " negative", "b": [" positive film", " positive a"]}, settings=settings)
+    reading = prompted.read(TEXT, "cut", None)
+    keep = subsets(len(reading.names), 12)
+    (answers,) = Engine(prompted)([Queries(reading, keep)])
+    np.testing.assert_allclose(answers.outputs, expected(prompted, reading, keep), atol=1e-4)
+    assert prompted.reuse.computed >= prompted.reuse.asked
+
+
+def test_a_sliding_window_that_holds_the_prompt_is_no_reason_to_compute_twice():
+    prompted = made("mistral", settings={"sliding_window": 128})
+    reading = prompted.read(TEXT, "cut", None)
+    keep = subsets(len(reading.names), 30)
+    (answers,) = Engine(prompted)([Queries(reading, keep)])
+    np.testing.assert_allclose(answers.outputs, expected(prompted, reading, keep), atol=1e-4)
+    assert prompted.reuse.share < 0.8
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "chat", "merging"])
+@pytest.mark.parametrize("text", [TEXT, " two  blanks ", "naïve 👍🏽", "x", "film.\nSentiment"])
+def test_the_whole_prompt_is_tokenised_as_one_string(kind, text):
+    words = tokenizer(kind)
+    prompted = made("llama", kind=kind)
+    reading = prompted.read(text, "cut", None)
+    whole = words(TEMPLATE.replace("{text}", text))["input_ids"]
+    whole = [words.bos_token_id, *whole] if kind == "chat" else whole  # its chat template demands it
+    assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
+    assert all(0 <= a <= b <= len(text) for a, b in reading.spans)
+    assert all(
+        text[a:b].strip() in (name, "") or "�" in name for (a, b), name in zip(reading.spans, reading.names, strict=True)
+    )
+
+
+def test_a_token_across_the_border_belongs_to_the_text_where_the_template_has_only_spaces_in_it():
+    words, template = tokenizer("merging"), "Review: {text}\nSentiment:"
+    reading = made("llama", kind="merging", template=template).read("the plot was thin.", "cut", None)
+    assert words.decode(reading.after[0, :1]) == ".\nSen", "a token with the text's last character and a line of the template"
+    assert reading.names == ("the plot was thin",)
+    assert reading.spans.tolist() == [[0, 17]]
+    words = tokenizer("gpt2")
+    reading = made("llama", template=template).read("good film", "cut", None)
+    assert [words.decode([token]) for token in reading.planes[0]] == [" good", " film"], "the first has the template's space"
+    assert reading.names == ("good", "film")
+    assert reading.spans[0].tolist() == [0, 4]
+    assert words.decode(reading.before[0]) == "Review:"
+
+
+@pytest.mark.parametrize(
+    ("kind", "bos", "begins"), [("gpt2", None, False), ("gpt2", True, True), ("llama", None, True), ("llama", False, False),
+                                ("chat", None, True), ("chat", False, False)]
+)  # fmt: skip
+def test_the_bos_token_is_there_once_where_tokenizer_or_chat_template_want_it(kind, bos, begins):
+    words = tokenizer(kind)
+    for template in (TEMPLATE, words.bos_token + TEMPLATE):
+        ids = made("llama", kind=kind, bos=bos, template=template).read("x", "cut", None).before[0].tolist()
+        assert ids.count(words.bos_token_id) == int(begins or template != TEMPLATE)
+
+
+def test_chats_are_formatted_by_the_tokenizer():
+    words = tokenizer("chat")
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Review: {text}"}]
+    prompted = made("llama", kind="chat", template=messages)
+    for text in (TEXT, "x", "ends with blanks  \n"):
+        reading = prompted.read(text, "cut", None)
+        filled = [messages[0], {"role": "user", "content": f"Review: {text}"}]
+        whole = words.apply_chat_template(filled, add_generation_prompt=True, return_dict=False)
+        assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
+        assert reading.spans[-1, 1] <= len(text.rstrip())
+    assert prompted.labels.continuations == (("negative",), ("positive",)), "no space after the end of a turn"
+    begun = [*messages, {"role": "assistant", "content": "The sentiment is"}]
+    continued = made("llama", kind="chat", template=begun, lead=" ").read("x", "cut", None)
+    assert words.decode(continued.after[0]).endswith("The sentiment is")
+
+
+def test_templates_that_cannot_be_used_are_refused_in_one_line():
+    words = tokenizer("gpt2")
+    network = language_model("llama", len(words))
+    messages = [{"role": "user", "content": "{text}"}]
+    for template, labels, message in (
+        (messages, LABELS, "needs a tokenizer with a chat template"),
+        ("no place", LABELS, "must contain {text} once"),
+        (TEMPLATE, ["one"], "at least two different strings"),
+        (TEMPLATE, {"a": " x", "b": " x"}, "in common"),
+        ("word " * 300 + "{text}", LABELS, "has room for 256 tokens, which the template and the labels fill"),
+    ):
+        with pytest.raises(InputError, match=message) as refusal:
+            Prompted(network, words, template, labels)
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match="AutoModelForCausalLM"):
+        Prompted("a path", words, TEMPLATE, LABELS)
+    with pytest.raises(InputError, match="needs its tokenizer"):
+        Prompted(network, None, TEMPLATE, LABELS)
+    with pytest.raises(ModelError, match="AutoModelForCausalLM"):
+        Prompted(network.model, words, TEMPLATE, LABELS)
+
+
+def test_labels_that_begin_alike_are_exclusive_and_their_shares_add_up():
+    prompted = made("llama", {"a": [" positive", " positive film"], "b": " positive film with", "c": [" negative"]})
+    reading = prompted.read(TEXT, "cut", None)
+    ids = [*reading.before[0], *reading.planes[0], *reading.after[0]]
+    words = prompted.tokenizer
+    logs = {s: np.exp(direct(prompted.model, words, words.decode(ids), [s])[0]) for s in
+            (" positive", " positive film", " positive film with", " negative")}  # fmt: skip
+    (answers,) = Engine(prompted)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])
+    shares = np.exp(answers.outputs[0])
+    np.testing.assert_allclose(shares[1], logs[" positive film with"], rtol=1e-4)
+    np.testing.assert_allclose(shares[0], logs[" positive"] - logs[" positive film with"], rtol=1e-4)
+    np.testing.assert_allclose(shares.sum(), logs[" positive"] + logs[" negative"], rtol=1e-4)
+
+
+def test_spellings_add_probabilities():
+    prompted = made("gpt2", spellings=True)
+    reading = prompted.read(TEXT, "cut", None)
+    prompt = TEMPLATE.replace("{text}", TEXT)
+    (answers,) = Engine(prompted)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])
+    for column, label in enumerate(LABELS):
+        paths = [prompted.tokenizer(s)["input_ids"] for s in (f" {label}", label, f" {label.title()}", label.title())]
+        ids = prompted.tokenizer(prompt)["input_ids"]
+        share = sum(np.exp(plain(prompted.model, ids, path)) for path in paths)
+        assert answers.outputs[0, column] == pytest.approx(np.log(share), abs=1e-4)
+
+
+def test_the_label_share_is_the_mean_over_queries_and_a_low_one_is_said():
+    prompted = made("llama")
+    e = Explainer(prompted, queries=40, progress=False)(TEXT)
+    reading = prompted.read(TEXT, "cut", None)
+    whole = np.exp(
+        direct(prompted.model, prompted.tokenizer, TEMPLATE.replace("{text}", TEXT), [" negative", " positive"])
+    ).sum()
+    assert e.figures["label share of the whole text"] == pytest.approx(whole, rel=1e-3)
+    outputs = np.log([[0.2, 0.1], [0.5, 0.3], [0.1, 0.0001]])
+    report = prompted.report(outputs)
+    assert report.figures["label share"] == pytest.approx(np.exp(outputs).sum() / 3)
+    assert report.figures["label share of the whole text"] == pytest.approx(0.3)
+    assert "the labels get 40% of the probability on average (30% for the whole text)" in report.notes[0]
+    assert not prompted.report(np.log([[0.6, 0.3]])).notes
+    assert len(reading.names) == len(e)
+    assert any("of the probability" in note for note in e.notes)
+
+
+def test_long_texts_are_cut_or_read_in_windows_and_the_template_stays():
+    words, text = tokenizer("gpt2"), TEXT * 4
+    prompted = made("llama", [" positive film", "negative"], max_length=60)
+    whole = made("llama").read(text, "cut", None)
+    before, after = whole.before.shape[1], whole.after.shape[1]
+    room = 60 - before - after - prompted.continuations.longest
+    assert prompted.continuations.longest > 0
+    with pytest.warns(UserWarning, match="do not fit into LlamaForCausalLM and were cut"):
+        e = Explainer(prompted, queries=30, progress=False)(text)
+    assert (len(e), e.cut) == (room, len(whole.names) - room)
+    reading = prompted.read(text, "cut", None)
+    assert words.decode(reading.after[0]) == "\nSentiment:"
+    windows = prompted.read(text, "window", None)
+    assert windows.cut == 0
+    keep = np.ones((1, len(whole.names)), dtype=bool)
+    (answers,) = Engine(prompted)([Queries(windows, keep)])
+    each = [expected(prompted, _window(windows, a, b), keep[:, a:b])[0] for a, b in windows.windows]
+    np.testing.assert_allclose(answers.outputs[0], np.mean(each, axis=0), atol=1e-4)
+
+
+def _window(reading, a, b):
+    part = type("Window", (), {})()
+    part.before, part.planes, part.after = reading.before, reading.planes[:, a:b], reading.after
+    return part
+
+
+def test_padding_on_the_right_changes_nothing():
+    prompted = made("bloom", [" positive film", "negative"])
+    reading = prompted.read(TEXT, "cut", None)
+    keep = subsets(len(reading.names), 9, seed=1)
+    parts = [group.build()[0] for group in reading.groups(keep)]
+    longest = max(part.shape[2] for part in parts)
+    padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2])), constant_values=-1) for part in parts]
+    with prompted.session():
+        alone = np.concatenate([prompted.collect(prompted.submit(part)) for part in parts])
+        together = prompted.collect(prompted.submit(np.concatenate(padded)))
+    np.testing.assert_allclose(alone, together, atol=1e-4)
+
+
+def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(tmp_path):
+    prompted = made("gpt2")
+    network = prompted.model.train()
+    config, weights = network.config.to_dict(), {k: v.clone() for k, v in network.state_dict().items()}
+    identity = prompted.identity()
+    explainer = Explainer(prompted, queries=30, progress=False, cache=tmp_path / "answers")
+    e = explainer(TEXT)
+    assert all(module.training for module in network.modules())
+    assert network.config.to_dict() == config
+    assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
+    assert not [hook for module in network.modules() for hook in module._forward_pre_hooks.values()]
+    assert prompted.identity() == identity == made("gpt2").identity()
+    again = Explainer(made("gpt2"), queries=30, progress=False, cache=tmp_path / "answers")
+    assert again(TEXT).score == e.score
+    assert again.engine.cost.inputs == 0
+    others = [made("gpt2", spellings=True), made("gpt2", template="{text}\nSentiment:"), made("gpt2", ["negative", "good"])]
+    with torch.no_grad():
+        next(network.parameters()).view(-1)[0] += 0.5
+    assert len({identity, prompted.identity(), *(other.identity() for other in others)}) == 5
+
+
+def test_batches_are_halved_where_memory_runs_out():
+    prompted = made("llama")
+    reading = prompted.read(TEXT, "cut", None)
+    keep = subsets(len(reading.names), 30)
+    (expected_answers,) = Engine(prompted)([Queries(reading, keep)])
+
+    def full(_, arguments, keywords):
+        if keywords["input_ids"].shape[0] > 5 if "input_ids" in keywords else arguments[0].shape[0] > 5:
+            raise torch.OutOfMemoryError("out of memory")
+
+    hook = prompted.model.register_forward_pre_hook(full, with_kwargs=True)
+    (answers,) = Engine(prompted)([Queries(reading, keep)])
+    hook.remove()
+    np.testing.assert_allclose(answers.outputs, expected_answers.outputs, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [(n, {}) for n in ("llama", "gpt2", "bloom", "gemma2", "mamba")] + [("mistral", {"sliding_window": 5})],
+)
+def test_log_probabilities_of_continuations_in_batches_equal_those_one_by_one(name, settings):
+    words = tokenizer("gpt2")
+    lm = CausalLM(language_model(name, len(words), **settings), words)
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(1, len(words), n).tolist() for n in (1, 9, 4, 30, 2)]
+    answers = [rng.integers(1, len(words), n).tolist() for n in (3, 1, 0, 5, 12)]
+    for batch_tokens in (None, 1, 60):
+        found = lm.log_probs(prompts, answers, batch_tokens=batch_tokens)
+        assert [len(part) for part in found] == [3, 1, 0, 5, 12]
+        for prompt, answer, part in zip(prompts, answers, found, strict=True):
+            assert part.sum() == pytest.approx(plain(lm.model, prompt, answer) if answer else 0.0, abs=1e-4)
+    with pytest.raises(InputError, match="at least one token"):
+        lm.log_probs([[]], [[1]])
+
+
+def test_generation_is_greedy_and_stops_before_the_end_of_text():
+    words = tokenizer("gpt2")
+    network = language_model("llama", len(words))
+    lm, prompt = CausalLM(network, words), words("Review: a good")["input_ids"]
+    ids = list(prompt)
+    with torch.no_grad():
+        for _ in range(8):
+            ids.append(int(network(torch.tensor([ids])).logits[0, -1].argmax()))
+    network.generation_config.eos_token_id = None
+    assert lm.generate(prompt, 8).tolist() == ids[len(prompt) :]
+    stop = ids[len(prompt) + 3]
+    network.generation_config.eos_token_id = stop
+    assert lm.generate(prompt, 8).tolist() == ids[len(prompt) : len(prompt) + ids[len(prompt) :].index(stop)]
+
+
+def test_smollm2_answers_as_in_a_plain_pass_and_examples_raise_the_label_share():
+    network, words = smollm2.loaded()
+    shares = {}
+    for template in ("Review: {text}\nSentiment:", FEW_SHOT):
+        prompted = Prompted(network, words, template, LABELS)
+        reading = prompted.read("A charming film.", "cut", None)
+        keep = subsets(len(reading.names), 5)
+        (answers,) = Engine(prompted)([Queries(reading, keep)])
+        whole = direct(network, words, template.replace("{text}", reading.text), [" negative", " positive"])
+        np.testing.assert_allclose(answers.outputs[0], whole, atol=1e-4)
+        np.testing.assert_allclose(answers.outputs[3:4], expected(prompted, reading, keep[3:4]), atol=1e-4)
+        shares[template] = prompted.report(answers.outputs).figures["label share"], prompted.reuse.share
+    (low, _), (high, reused) = shares.values()
+    assert low < 0.3
+    assert high > 0.8
+    assert reused < 0.6
+
+
+FEW_SHOT = (
+    "Review: a waste of two hours, dull and badly acted.\nSentiment: negative\n\n"
+    "Review: a warm and funny film with a great cast.\nSentiment: positive\n\nReview: {text}\nSentiment:"
+)

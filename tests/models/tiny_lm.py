@@ -17,7 +17,10 @@ CHAT = (
 
 @functools.cache
 def tokenizer(kind):
-    """Return a tokenizer that splits like GPT-2's or Llama 2's, adds no bos token ("gpt2", "chat") or one ("llama")."""
+    """Return a tokenizer that splits like GPT-2's or Llama 2's, adds no bos token ("gpt2", "chat") or one ("llama").
+
+    "merging" has tokens across words and lines, and "chat" a chat template.
+    """
     if kind == "llama":
         made = Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -27,7 +30,7 @@ def tokenizer(kind):
         )
     else:
         made = Tokenizer(models.BPE())
-        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind != "merging")
         made.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=400,
@@ -41,7 +44,7 @@ def tokenizer(kind):
         made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=pieces)
         return hf.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
     made.post_processor = processors.ByteLevel(trim_offsets=False)
-    if kind == "gpt2":
+    if kind in ("gpt2", "merging"):
         return hf.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
     made.add_special_tokens([AddedToken(name, special=True) for name in ("<bos>", "<start>", "<end>")])
     words = hf.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<bos>", eos_token="<end>")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from slalom.cli.language_models import load_language_model
+from slalom.cli.language_models import BaseUrl, template_of
 from slalom.cli.options import Device, Queries
 from slalom.cli.printing import check_outputs, console
 from slalom.errors import InputError
@@ -14,11 +14,17 @@ from slalom.files import read_text
 
 
 def context(
-    lm: Annotated[str, typer.Option(help="Folder or hub name of a causal language model of Hugging Face.")],
     sources: Annotated[
         list[Path], typer.Option("--context", help="File with the context, as text; several files are documents. - reads one.")
     ],
     question: Annotated[str, typer.Option(help="The question.")],
+    lm: Annotated[
+        str | None, typer.Option("--lm", help="Language model: a folder, a GGUF file or a name on the hub.", metavar="MODEL")
+    ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="Model behind a server of vLLM or llama.cpp, in place of `--lm`.", metavar="MODEL")
+    ] = None,
+    base_url: BaseUrl = None,
     answer: Annotated[
         str | None, typer.Option(help="The answer to explain.", show_default="the most probable one, by the model")
     ] = None,
@@ -31,7 +37,10 @@ def context(
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option(help="The prompt, with {context} and {question}.", show_default="by the chat template of the model"),
+        typer.Option(
+            help="The prompt, with {context} and {question} (\\n is a new line); chat messages as JSON; or @FILE.",
+            show_default="by the chat template of the model",
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
     queries: Queries = None,
@@ -48,14 +57,20 @@ def context(
     The score is the log probability of the answer. Every source gets the change of it that its removal makes.
     """
     from slalom import ContextExplainer, Explanations  # noqa: PLC0415
+    from slalom.models import AnswerServer  # noqa: PLC0415
     from slalom.render.terminal import show  # noqa: PLC0415
 
     check_outputs(None, html)
     texts = [_text(path) for path in sources]
-    model, tokenizer = load_language_model(lm, device)
+    if (lm is None) == (api is None):
+        raise typer.BadParameter(f"give --lm MODEL or --api MODEL; got {'both' if lm else 'neither'}")
+    if api is None and base_url is not None:
+        raise typer.BadParameter("--base-url is for a model behind a server; name one with --api MODEL")
     explainer = ContextExplainer(
-        model, tokenizer, texts[0] if len(texts) == 1 and unit != "document" else texts, unit=unit, template=template,
-        method=method, queries=queries, max_answer_tokens=max_answer_tokens, seed=seed, cache=cache,
+        lm if api is None else AnswerServer(api, base_url),
+        context=texts[0] if len(texts) == 1 and unit != "document" else texts,
+        unit=unit, template=None if template is None else template_of(template), method=method, queries=queries,
+        max_answer_tokens=max_answer_tokens, device=device, seed=seed, cache=cache,
     )  # fmt: skip
     screen = console()
     e = explainer(question, answer, part=part)

@@ -10,6 +10,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slalom.cli.inputs import texts_of_file, texts_of_standard_input
+from slalom.cli.language_models import (
+    ApiName,
+    BaseUrl,
+    Chat,
+    Concurrency,
+    Labels,
+    LanguageModel,
+    Mode,
+    Spellings,
+    TemplateOption,
+    classifier,
+)
 from slalom.cli.options import Column, Device, MaxQueries, Model, Queries, Target, Tolerance, UnitName
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, require
@@ -30,6 +42,15 @@ def explain(
     ] = None,
     column: Column = None,
     model: Model = None,
+    lm: LanguageModel = None,
+    api: ApiName = None,
+    base_url: BaseUrl = None,
+    template: TemplateOption = None,
+    labels: Labels = None,
+    spellings: Spellings = False,
+    chat: Chat = False,
+    mode: Mode = "auto",
+    concurrency: Concurrency = 8,
     method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
     queries: Queries = None,
     tolerance: Tolerance = None,
@@ -81,14 +102,18 @@ def explain(
     texts = _texts(text, file, column)
     _check_outputs(file, html, png, out)
     done = _resumed(out, texts) if out else []
-    explainer = Explainer(
-        model, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
-        device=device, cache=cache,
+    asked = classifier(
+        model, lm=lm, spellings=spellings, chat=chat, device=device,
+        api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
     )  # fmt: skip
-    labels = explainer.model.head.labels
+    explainer = Explainer(
+        asked, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
+        device=None if lm else device, cache=cache,
+    )  # fmt: skip
+    names = explainer.model.head.labels
     if flip and not explainer.options.method.signed:
         raise InputError(f"--flip needs scores with a sign, which {method} does not give; use a method such as joint")
-    chosen = int(target) if target is not None and target.isdecimal() and target not in labels else target
+    chosen = int(target) if target is not None and target.isdecimal() and target not in names else target
     screen = console()
     explanations: list[Explanation] = []
     failures: list[Failure] = []

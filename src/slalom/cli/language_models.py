@@ -1,17 +1,146 @@
-"""Language models by their folder, for the commands that ask one."""
+"""Language models on the command line: `--lm` and `--api`, with a template and labels."""
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from slalom.errors import InputError, require
+from slalom.files import read_text
+
+LanguageModel = Annotated[
+    str | None,
+    typer.Option("--lm", help="Language model as a classifier: a folder, a GGUF file or a name on the hub.", metavar="MODEL"),
+]
+Spellings = Annotated[
+    bool, typer.Option("--spellings", help="With `--lm`: add labels without their space and with a capital letter.")
+]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="With `--lm`: send the template as a user's message, by the tokenizer's chat template.")
+]
+ApiName = Annotated[
+    str | None,
+    typer.Option("--api", help="Model behind an OpenAI-compatible API; the key is in OPENAI_API_KEY.", metavar="MODEL"),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="Address of the server of `--api`, with /v1.", show_default="OPENAI_BASE_URL, else OpenAI"),
+]
+TemplateOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Prompt of a language model, with {text} where the text goes (\\n is a new line); chat messages as JSON; or @FILE."
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Labels of a language model, with commas: negative,positive; or label=answer: spam=A,ham=B."),
+]
+Mode = Annotated[
+    Literal["auto", "completions", "chat", "sample", "stated"],
+    typer.Option(
+        metavar="<mode>",
+        help="How `--api` is asked: completions or chat (log-probabilities), sample, stated; auto: what the server can do.",
+    ),
+]
+Concurrency = Annotated[int, typer.Option(min=1, help="Requests of `--api` at the same time.")]
 
 
-def load_language_model(folder: str, device: str | None = None) -> tuple[Any, Any]:
-    """Return a causal language model and its tokenizer.
+def classifier(
+    model: str | None,
+    *,
+    lm: str | None = None,
+    spellings: bool = False,
+    chat: bool = False,
+    device: str | None = None,
+    api: str | None,
+    base_url: str | None,
+    template: str | None,
+    labels: str | None,
+    mode: Literal["auto", "completions", "chat", "sample", "stated"],
+    concurrency: int,
+) -> Any:
+    """Return the model that the options name: what `--model` says, or a language model.
+
+    Raises:
+        BadParameter: Options do not fit together.
+    """
+    named = [name for name, value in (("--model", model), ("--lm", lm), ("--api", api)) if value is not None]
+    if len(named) > 1:
+        raise typer.BadParameter(f"give one of --model, --lm and --api; got {' and '.join(named)}")
+    if lm is None and (spellings or chat):
+        raise typer.BadParameter(
+            f"{'--spellings' if spellings else '--chat'} is for a local language model; name one with --lm"
+        )
+    if api is None and base_url is not None:
+        raise typer.BadParameter("--base-url is for a model behind an API; name one with --api MODEL")
+    if api is None and lm is None:
+        given = {"--template": template, "--labels": labels}
+        name = next((option for option, value in given.items() if value is not None), None)
+        if name is not None:
+            raise typer.BadParameter(f"{name} is for a language model; name one with --lm MODEL or --api MODEL")
+        return model
+    if template is None or labels is None:
+        raise typer.BadParameter(
+            f"{named[0]} needs --template and --labels: --template '{{text}} Sentiment:' --labels negative,positive"
+        )
+    if lm is not None:
+        return _prompted(lm, template_of(template), labels_of(labels), spellings, chat, device)
+    from slalom.models import Api  # noqa: PLC0415
+
+    return Api(str(api), template_of(template), labels_of(labels), base_url, mode=mode, concurrency=concurrency)
+
+
+def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
+    """Load a language model and return it as a classifier."""
+    from slalom.models import Template, label_set  # noqa: PLC0415
+
+    if chat and not isinstance(template, str):
+        raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")
+    made = Template([{"role": "user", "content": template}] if chat else template)
+    if isinstance(labels, dict):
+        labels = {name: made.lead + answer for name, answer in labels.items()}
+    label_set(labels)  # fails before the model is loaded
+    with require("--lm", "hf"):
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+        from slalom.models.prompted import Prompted  # noqa: PLC0415
+    network, tokenizer = load_language_model(path, device)
+    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
+
+
+def template_of(option: str) -> Any:
+    """Return a template: a string, chat messages, or the content of a file.
 
     Args:
-        folder: Its folder, or its name on the hub.
-        device: The device to load it to. Default: a GPU if there is one.
-    """
-    from slalom.errors import require  # noqa: PLC0415
+        option: What the user wrote.
 
-    with require("a language model", "hf"):
-        from slalom.models.huggingface import answers  # noqa: PLC0415
-    return answers.load_language_model(folder, device)
+    Example:
+        >>> template_of("Review: {text}\\\\nSentiment:")
+        'Review: {text}\\nSentiment:'
+        >>> template_of('[{"role": "user", "content": "{text}"}]')
+        [{'role': 'user', 'content': '{text}'}]
+    """
+    content = read_text(Path(option[1:])) if option.startswith("@") else option
+    if not content.lstrip().startswith("[{"):
+        return content if option.startswith("@") else content.replace("\\n", "\n")
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise InputError(f"a template that begins with [{{ must be chat messages as JSON; {error}") from error
+
+
+def labels_of(option: str) -> list[str] | dict[str, str]:
+    """Return labels, or a mapping from labels to answers.
+
+    Args:
+        option: What the user wrote.
+
+    Example:
+        >>> labels_of("bad, good"), labels_of("spam=A,ham=B")
+        (['bad', 'good'], {'spam': 'A', 'ham': 'B'})
+    """
+    parts = [part.strip() for part in option.split(",") if part.strip()]
+    if parts and all("=" in part for part in parts):
+        return {name.strip(): answer for name, _, answer in (part.partition("=") for part in parts)}
+    return parts

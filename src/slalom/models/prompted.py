@@ -127,7 +127,7 @@ class Prompted(TorchModel):
             )
         super().__init__(model, tokenizer, name, max_length)
         self.template, self.chat_options, self._bos = Template(template), dict(chat_options or {}), bos
-        self.labels = label_set(labels, self._lead if lead is None else lead, spellings)
+        self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
         self.lm = CausalLM(model, tokenizer)
         self._asked = self._computed = 0
         self.continuations = Continuations(self.labels, self._paths())
@@ -140,11 +140,6 @@ class Prompted(TorchModel):
         self._check(reuse)
         self._reuses = reuse and self._keeps_past
         self._asked = self._computed = 0
-
-    @property
-    def _lead(self) -> str:
-        content = self.template.content
-        return " " if isinstance(content, str) and (content.endswith(PLACE) or content == content.rstrip()) else ""
 
     @property
     def reuse(self) -> Reuse:

@@ -48,6 +48,16 @@ class Template:
         """Whether it consists of chat messages."""
         return not isinstance(self.content, str)
 
+    @property
+    def lead(self) -> str:
+        """What comes before a label: a space after a string that ends without one, nothing after white space and in a chat.
+
+        Example:
+            >>> Template("{text} is").lead, Template("{text}\\n").lead, Template([("user", "{text}")]).lead
+            (' ', '', '')
+        """
+        return " " if isinstance(self.content, str) and self.content == self.content.rstrip() else ""
+
     def fill(self, text: str) -> str | list[dict[str, str]]:
         """Return the prompt, or the messages, with a text in its place.
 

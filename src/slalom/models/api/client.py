@@ -25,6 +25,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, NoReturn, final
@@ -37,6 +38,7 @@ DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
 _MAX_BYTES = 1_000_000  # of one answer
 _CONNECT = 10.0  # seconds to connect
+_CLOSE = 2.0  # seconds to close all connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
 _TRANSIENT = (408, 409, 425, 429)  # and all from 500
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -426,8 +428,9 @@ class _Running:
         self.pid, self.resume_at, self.answered_at = os.getpid(), 0.0, time.monotonic()
         self.loop, self.slots, self.stopping = asyncio.new_event_loop(), asyncio.Semaphore(client.concurrency), asyncio.Event()
         self.client: Any = client.connected()
-        threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True).start()
-        self._end = weakref.finalize(client, _end_loop, self.loop, self.client, self.pid)
+        thread = threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True)
+        thread.start()
+        self._end = weakref.finalize(client, _end_loop, self.loop, self.client, self.pid, thread)
 
     async def pause(self) -> None:
         """Wait while the server asks for it; not all requests start at the same moment afterwards."""
@@ -436,11 +439,9 @@ class _Running:
 
     async def sleep(self, seconds: float) -> None:
         """Wait, but no longer than until nothing may be repeated."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()
-        except TimeoutError:
-            pass
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
         """Pause where the server says that no request is left."""
@@ -462,7 +463,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int, thread: threading.Thread) -> None:
     """Cancel what is in flight, close the connections and end the loop."""
     if pid != os.getpid() or loop.is_closed():
         return
@@ -472,12 +473,15 @@ def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        try:
+        with suppress(Exception):  # a connection that is broken already
             await client.close()
-        finally:
-            loop.stop()
+        for _ in range(3):  # sockets are closed by callbacks
+            await asyncio.sleep(0)
+        loop.stop()
 
     asyncio.run_coroutine_threadsafe(end(), loop)
+    if thread is not threading.current_thread():
+        thread.join(_CLOSE)
 
 
 def _checked_url(url: str) -> tuple[str, str]:

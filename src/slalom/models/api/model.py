@@ -46,7 +46,6 @@ _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _HOPELESS = 20  # queries without any answer at the beginning
 _LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
-_IGNORED = 1e6  # variance of a score that is not known
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
@@ -318,23 +317,25 @@ class Api(Model):
         scores = self.head.scores(log_p, target)
         scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
-        if target == "all":
-            if not known.all():
-                variance = np.where(known, 0.0 if variance is None else variance, _IGNORED)
-            return Observed(scores, variance)
         low, high = self._bounds(outputs, target)
-        close = (high - low < _KNOWN) & known
+        close = high - low < _KNOWN
         low, high = np.where(close, scores, low), np.where(close, scores, high)
         return Observed(scores, variance, *((None, None) if close.all() else (low, high)))
 
-    def _bounds(self, outputs: Floats, target: int) -> tuple[Floats, Floats]:
-        """Return the least and the largest log odds (m,) that the bounds of the probabilities allow."""
-        others = [i for i in range(len(self.labels.names)) if i != target]
-        low, high = self._columns.part(outputs, 1), self._columns.part(outputs, 2)
+    def _bounds(self, outputs: Floats, target: int | Literal["all"]) -> tuple[Floats, Floats]:
+        """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
+        low, high, n = self._columns.part(outputs, 1), self._columns.part(outputs, 2), len(self.labels.names)
         missing = self._columns.last(outputs, 1) != Outcome.ANSWERED
         with np.errstate(divide="ignore"):
-            least = np.log(low[:, target]) - np.log(high[:, others].sum(axis=1))
-            most = np.log(high[:, target]) - np.log(low[:, others].sum(axis=1))
+            if target == "all":
+                logs = np.log(low), np.log(high)
+                others = [np.stack([np.delete(part, c, axis=1).sum(axis=1) for c in range(n)], axis=1) for part in logs]
+                least, most = (((n - 1) * logs[i] - others[1 - i]) / n for i in (0, 1))
+                missing = missing[:, None]
+            else:
+                rest = [i for i in range(n) if i != target]
+                least = np.log(low[:, target]) - np.log(high[:, rest].sum(axis=1))
+                most = np.log(high[:, target]) - np.log(low[:, rest].sum(axis=1))
         return np.where(missing, -np.inf, least), np.where(missing, np.inf, most)
 
     def _variance(self, counts: Floats, spread: Floats, target: int | Literal["all"]) -> Floats | None:

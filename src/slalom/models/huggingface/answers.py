@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
@@ -104,30 +103,3 @@ class LocalLanguageModel(LanguageModel):
             raise InputError(
                 f"prompt and answer have {n} tokens, and {self.name} reads {self._longest}; give fewer or shorter sources"
             )
-
-
-def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]:
-    """Load a causal language model and its tokenizer.
-
-    Args:
-        path: A folder, or a name on the hub.
-        device: The device to load it to. Default: a GPU if there is one.
-
-    Raises:
-        InputError: There is no such folder, or no language model in it.
-    """
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
-
-    if not Path(path).exists() and (path.startswith((".", "/", "~")) or path.count("/") > 1):
-        raise InputError(f"there is no folder {path!r}; name the folder of a language model, or one on the hub")
-    try:
-        with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(path)
-            model = AutoModelForCausalLM.from_pretrained(path, dtype="auto")
-    except ImportError:
-        raise
-    except Exception as error:  # broken files may raise anything
-        raise InputError(f"no causal language model could be loaded from {path!r}: {one_line(error)}") from error
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    moved: Any = model.to(torch.device(chosen))  # type: ignore[arg-type]
-    return moved.eval(), tokenizer

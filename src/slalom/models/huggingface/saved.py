@@ -1,4 +1,4 @@
-"""Classifiers saved by transformers: a folder, or a name on the hub."""
+"""Classifiers and language models saved by transformers: a folder, or a name on the hub; language models also as GGUF files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, one_line, require
 from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
 from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
@@ -44,6 +44,52 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
         reason = one_line(error)
         raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
     return model, tokenizer, sorted(missing)
+
+
+def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]:
+    """Load a causal language model: in float32 on a CPU, in the dtype of its files elsewhere.
+
+    Args:
+        path: A folder, a GGUF file, or a name on the hub.
+        device: The device to put it on; a quantised model stays where it is loaded to. Default: a GPU if there is one.
+
+    Returns:
+        The model and its tokenizer.
+
+    Raises:
+        InputError: There is no such folder or file, no language model in it, or no such device.
+    """
+    place = Path(path).expanduser()
+    if not place.exists() and (path.startswith((".", "/", "~")) or path.count("/") > 1 or place.suffix.lower() == ".gguf"):
+        raise InputError(f"there is no folder or file {path!r}; name a language model's folder, GGUF file, or name on the hub")
+    if place.is_file() and place.suffix.lower() != ".gguf":
+        raise InputError(f"a language model is a folder or a .gguf file; {path!r} is another file")
+    if place.is_file():
+        with require("a GGUF file", "gguf", "gguf"):
+            import gguf  # noqa: F401, PLC0415
+    source = str(place.parent) if place.is_file() else path
+    options: dict[str, Any] = {"gguf_file": place.name} if place.is_file() else {}
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype: Any = torch.float32 if chosen.startswith("cpu") else "auto"
+    try:
+        with quietly():
+            tokenizer: Any = AutoTokenizer.from_pretrained(source, **options)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True, **options)
+    except ImportError:
+        raise
+    except Exception as error:  # broken files may raise anything
+        reason = one_line(error)
+        raise InputError(f"no language model with its tokenizer could be loaded from {path!r}: {reason}") from error
+    model, loading = loaded
+    missing = sorted(loading["missing_keys"])
+    if missing:
+        raise InputError(f"{path!r} holds no causal language model, {missing[0]} is missing")
+    try:
+        if options or not getattr(model, "is_quantized", False):  # weights of GGUF files are plain once they are loaded
+            model = model.to(chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"the model could not be put on device {chosen!r}: {one_line(error)}; try device 'cpu'") from error
+    return model, tokenizer
 
 
 def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:

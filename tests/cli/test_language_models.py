@@ -1,0 +1,104 @@
+"""`slalom explain --lm` and `--api`: with a small model and against a small server, as a user types it."""
+
+import json
+
+import pytest
+
+from slalom import Explainer
+from slalom.models import Prompted
+from tests.cli.test_commands import run  # noqa: F401
+from tests.models.test_api_client import odds, works
+from tests.models.tiny_lm import language_model, tokenizer
+from tests.servers import Served
+
+TEXT = "a good day and a bad one"
+
+
+def test_a_text_is_explained_by_a_model_behind_an_api_and_resumed_from_the_cache(run, tmp_path):  # noqa: F811
+    with Served(works) as server:
+        asked = ["explain", TEXT, "--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels", "bad,good"]
+        code, out, err = run(*asked, "--queries", 60, "--cache", "answers", "--json")
+        assert code == 0, err
+        explanation = json.loads(out)
+        same = Explainer(lambda texts: [odds(text) for text in texts], output="log_odds", queries=60)(TEXT)
+        assert explanation["score"] == pytest.approx(same.score)
+        assert explanation["figures"]["label share"] == pytest.approx(0.8)
+        n = len(server.asked)
+        code, again, _ = run(*asked, "--queries", 60, "--cache", "answers", "--json")
+        assert code == 0
+        assert len(server.asked) == n, "nothing is asked twice"
+        assert {**json.loads(again), "seconds": 0} == {**explanation, "seconds": 0}
+        code, out, _ = run(*asked, "--queries", 60, "--cache", "answers", "--concurrency", 2)
+        assert "the scores are log-probabilities of completions" in out
+
+
+def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(run, tmp_path):  # noqa: F811
+    (tmp_path / "prompt.json").write_text(json.dumps([{"role": "user", "content": "{text} ->"}]), encoding="utf-8")
+
+    def answer(handler, path, body):
+        assert path == "/v1/chat/completions"
+        assert body["messages"][0]["content"].endswith(" ->")
+        handler.send({"choices": [{"message": {"content": "A"}} for _ in range(body.get("n", 1))]})
+
+    with Served(answer) as server:
+        asked = ["--api", "m", "--base-url", server.url, "--labels", "spam=A,ham=B", "--queries", 10, "--json"]
+        code, out, err = run("explain", "one two", "--template", "@prompt.json", *asked)
+        assert code == 0, err
+        assert json.loads(out)["label"] == "spam"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--api", "m"], "--api needs --template and --labels"),
+        (["--labels", "a,b"], "--labels is for a language model; name one with --lm MODEL or --api MODEL"),
+        (["--api", "m", "--model", "x"], "give one of --model, --lm and --api; got --model and --api"),
+        (["--lm", "m", "--api", "m"], "give one of --model, --lm and --api; got --lm and --api"),
+        (["--lm", "m"], "--lm needs --template and --labels"),
+        (["--spellings"], "--spellings is for a local language model; name one with --lm"),
+        (["--lm", "./none", "--template", "{text}", "--labels", "a,b"], "there is no folder or file './none'"),
+        (["--lm", "none.gguf", "--template", "{text}", "--labels", "a,b"], "there is no folder or file 'none.gguf'"),
+        (["--lm", __file__, "--template", "{text}", "--labels", "a,b"], "a language model is a folder or a .gguf file"),
+        (["--lm", "./none", "--template", "text", "--labels", "a,b"], "must contain {text} once"),
+        (["--lm", "./none", "--template", "{text}", "--labels", "a"], "labels must be at least two"),
+        (["--lm", "./none", "--template", '[{"role": "user", "content": "{text}"}]', "--labels", "a,b", "--chat"], "already"),
+        (["--base-url", "http://x"], "--base-url is for a model behind an API"),
+        (["--api", "m", "--template", "x", "--labels", "a,b"], "must contain {text} once"),
+        (["--api", "m", "--template", "{text}", "--labels", "a"], "labels must be at least two"),
+        (["--api", "m", "--template", "[{", "--labels", "a,b"], "must be chat messages as JSON"),
+        (["--api", "m", "--template", "{text}", "--labels", "a,b", "--base-url", "x"], "base_url must begin with http"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_an_error_of_one_line(run, options, message):  # noqa: F811
+    code, _, err = run("explain", "a text", *options)
+    assert code in (1, 2)
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_text_is_explained_by_a_language_model_in_a_folder(run, tmp_path):  # noqa: F811
+    words = tokenizer("chat")
+    network = language_model("llama", len(words))
+    network.save_pretrained(tmp_path / "lm")
+    words.save_pretrained(tmp_path / "lm")
+    (tmp_path / "prompt.txt").write_text("Review: {text}\nSentiment:", encoding="utf-8")
+    asked = ["explain", TEXT, "--lm", "lm", "--labels", "negative,positive", "--queries", 30, "--json", "--device", "cpu"]
+    code, out, err = run(*asked, "--template", "Review: {text}\\nSentiment:")
+    assert code == 0, err
+    same = Explainer(Prompted(network, words, "Review: {text}\nSentiment:", ["negative", "positive"]), queries=30)(TEXT)
+    assert json.loads(out)["score"] == pytest.approx(same.score, abs=1e-5)
+    assert json.loads(out)["model"] == "lm"
+    assert json.loads(run(*asked, "--template", "@prompt.txt")[1])["score"] == pytest.approx(same.score, abs=1e-5)
+    code, out, err = run(*asked, "--template", "Review: {text}", "--chat", "--spellings")
+    assert code == 0, err
+    chat = [{"role": "user", "content": "Review: {text}"}]
+    same = Explainer(Prompted(network, words, chat, ["negative", "positive"], spellings=True), queries=30)(TEXT)
+    assert json.loads(out)["score"] == pytest.approx(same.score, abs=1e-5)
+
+
+def test_a_folder_without_a_language_model_is_an_error_of_one_line(run, tmp_path):  # noqa: F811
+    (tmp_path / "lm").mkdir()
+    code, _, err = run("explain", "a", "--lm", "./lm", "--template", "{text}", "--labels", "a,b")
+    assert code == 1
+    assert "no language model with its tokenizer could be loaded from './lm'" in err
+    assert err.count("\n") == 1
