@@ -12,6 +12,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, require
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
+from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel
 from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate, messages
 from slalom.result import Answer, Explanation, Flip
@@ -36,7 +37,7 @@ class ContextExplainer:
             sentences of a text.
         template: The prompt: a string with {context} and {question}, or chat messages. Default: one message of a user where
             the tokenizer has a chat template, else "{context}\\n\\nQuestion: {question}\\nAnswer:". A chat has none.
-        method: As in `Explainer`.
+        method: As in `Explainer`. With at most 12 sources `joint` fits its deletions like all other subsets.
         queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
         max_answer_tokens: Most tokens of an answer that the model writes.
         device: Device for a model given by its folder.
@@ -85,7 +86,7 @@ class ContextExplainer:
         unknown = sorted(options.keys() - (CallOptions.__annotations__.keys() - {"unit", "target", "long"}))
         if unknown:
             raise TypeError(f"ContextExplainer has no option {unknown[0]!r}")
-        self._options = {"method": method, "queries": queries, "cache": cache, "progress": progress, **options}
+        self._options = {"method": self._method(method), "queries": queries, "cache": cache, "progress": progress, **options}
         self._explainers: dict[tuple[str, str], Explainer] = {}
         self._generated: dict[str, str] = {}
 
@@ -126,6 +127,8 @@ class ContextExplainer:
         explainer, model = self._explainer(question, said)
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
+        if "method" in options:
+            options["method"] = self._method(options["method"])
         e: Explanation = explainer(self.sources.text, **options)
         chosen, tokens = model.parts[target], model.parts[target].n_tokens
         e = replace(e, notes=(*e.notes, *_replaceable(e)))
@@ -184,6 +187,10 @@ class ContextExplainer:
             InputError: It explains something else.
         """
         return self._explainer_of(explanation).flip(explanation, threshold=threshold, max_queries=max_queries)
+
+    def _method(self, method: str | Method) -> str | Method:
+        """Return the method, and for "joint" the one that suits few units."""
+        return JOINT_OF_FEW if method == "joint" and len(self.sources.spans) <= FEW_UNITS else method
 
     def _question(self, question: str) -> str:
         """Check a question."""

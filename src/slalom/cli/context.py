@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from slalom.cli.language_models import BaseUrl, template_of
-from slalom.cli.options import Device, Queries
+from slalom.cli.options import Device, budget
 from slalom.cli.printing import check_outputs, console
 from slalom.errors import InputError
 from slalom.files import read_text
@@ -15,7 +15,10 @@ from slalom.files import read_text
 
 def context(
     sources: Annotated[
-        list[Path], typer.Option("--context", help="File with the context, as text; several files are documents. - reads one.")
+        list[Path],
+        typer.Option(
+            "--context", metavar="FILE", help="Text file with the context, - for standard input; several are documents."
+        ),
     ],
     question: Annotated[str, typer.Option(help="The question.")],
     lm: Annotated[
@@ -43,7 +46,15 @@ def context(
         ),
     ] = None,
     method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
-    queries: Queries = None,
+    queries: Annotated[
+        Any,
+        typer.Option(
+            parser=budget,
+            metavar="<int|auto>",
+            help="Budget of queries; `auto`: rounds until the error on held-out queries no longer falls.",
+            show_default="eight per source, between 64 and 1000",
+        ),
+    ] = None,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer that the model writes.")] = 64,
     device: Device = None,
     seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
