@@ -280,9 +280,9 @@ class Explanation(Document):
 
         Example:
             >>> import slalom
-            >>> e = slalom.Explainer(lambda texts: [float("a" in t or "b" in t) for t in texts], output="log_odds")("a b")
-            >>> [(pair.units, round(pair.effect, 1)) for pair in e.interactions()]
-            [((0, 1), -1.0)]
+            >>> explainer = slalom.Explainer(lambda texts: [float("red" in t or "pink" in t) for t in texts], output="log_odds")
+            >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
+            [((1, 3), -1.0)]
         """
         column, n = self.column(target), len(self)
         chosen = np.sort(np.argsort(-np.abs(self.scores("shapley", target)), kind="stable")[:_COMBINED])
