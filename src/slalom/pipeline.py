@@ -35,7 +35,7 @@ from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Estimate, Model, Observed, Queries, Reading, Target
 from slalom.models.costs import money
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
-from slalom.text import KINDS, Answered, QueryPlan, Units, query_keys, reserved, sentences, units, words
+from slalom.text import GIVEN, KINDS, Answered, QueryPlan, Units, query_keys, reserved, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
@@ -83,7 +83,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every option."""
-        if self.unit_kind not in KINDS:
+        if self.unit_kind not in (*KINDS, *GIVEN):
             raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {self.unit_kind!r}")
         if self.long not in ("cut", "window"):
             raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
@@ -227,8 +227,13 @@ class Pipeline:
 
     def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units of a kind."""
+        given = self.model.given_units(text, kind)
+        if given is None and kind in GIVEN:
+            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {kind}s are units of slalom.context")
         if self.model.tokenized:
             reading = self.model.read(text, long, None)
+        elif given is not None:
+            reading, kind = self.model.read(text, long, given), "token"
         else:
             reading = self.model.read(text, long, sentences(text) if kind == "sentence" else words(text))
             kind = "type" if kind == "type" else "token"

@@ -9,7 +9,7 @@ Scores that are noisy or known only between bounds are fitted in a few rounds (`
 by how well their scores are known, given the misfit and the predictions of the round before.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -375,6 +375,8 @@ OURS = (
         summary="the paper's SLALOM-fidel: up to 5 tokens removed",
     ),
 )
+# joint for few units: there a deletion is no small change, and its score tells of the whole surrogate.
+FEW_UNITS, JOINT_OF_FEW = 12, replace(OURS[0], sampler=TwoScales(near_weight=1.0))
 RIDGE = (
     SurrogateMethod("ridge", Deletions(), Linear(), summary="ridge regression on 1 to 10 units removed"),
     SurrogateMethod("ridge-scales", Scales(), Linear(), summary="ridge regression on subsets of every size"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
-from slalom.models.api import Api
+from slalom.models.api import AnswerServer, Api
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.costs import Estimate, Prices, Usage, prices_of
@@ -28,6 +28,7 @@ __all__ = [
     "EMBEDDED_NAME",
     "Adapter",
     "AdapterTable",
+    "AnswerServer",
     "Answers",
     "Api",
     "Decision",

@@ -159,6 +159,18 @@ class Model(ABC):
             spans: Spans of the units, (n, 2), for a model that reads strings; None for a tokenized model.
         """
 
+    def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
+        """Return the spans (n, 2) of the units of a text that the model knows itself; None: they follow from text and kind.
+
+        Args:
+            text: The text.
+            kind: Kind of the units.
+
+        Raises:
+            InputError: The model has no such units.
+        """
+        return None
+
     @property
     def n_columns(self) -> int:
         """Number of columns of the outputs: those of the head, and after them what `observe` and `report` need besides."""

@@ -65,7 +65,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     if isinstance(flip, Flip):
         for i in flip.units:
             text.stylize(_REMOVED, *e.spans[i].tolist())
-    parts = [line, Text(), text, Text()]
+    parts = [*_answer(e), line, Text(), text, Text()]
     found = [Text(no_single_unit(e), "bold")] if saturated else []
     if flip is not None:
         found.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
@@ -81,6 +81,18 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     for remark in e.remarks:
         if not (saturated and remark == no_single_unit(e)):
             screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+
+
+def _answer(e: Explanation) -> list[Text]:
+    """Return the question and the answer of a language model, with the part that is explained underlined."""
+    if e.answer is None:
+        return []
+    said = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
+    if not e.answer.is_whole:
+        first = len("answer:   ")
+        said.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
+    asked = [Text("question: ", "dim").append(_harmless(e.answer.question), "default not dim")] if e.answer.question else []
+    return [*asked, said]
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:

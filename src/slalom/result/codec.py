@@ -15,6 +15,7 @@ from slalom.core import Lengths, Surrogate
 from slalom.core.checks import plain
 from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
+from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 from slalom.result.spread import Spread
 
@@ -128,6 +129,7 @@ FIELDS = (
     Row("stopped", fact=("Stopped", str)),
     Row("figures", dict, fact=("Answers", _figures)),
     Row("notes", list, tuple),
+    Row("answer", _optional(lambda answer: answer._asdict()), _optional(lambda part: Answer(**part))),
 )
 
 

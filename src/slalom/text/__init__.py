@@ -5,10 +5,11 @@ from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
-from slalom.text.segment import sentences, words
-from slalom.text.units import KINDS, Unit, Units, units
+from slalom.text.segment import paragraphs, sentences, words
+from slalom.text.units import GIVEN, KINDS, Unit, Units, units
 
 __all__ = [
+    "GIVEN",
     "KINDS",
     "Adaptive",
     "Answered",
@@ -25,6 +26,7 @@ __all__ = [
     "as_texts",
     "extended",
     "held_out",
+    "paragraphs",
     "pieces",
     "printable",
     "query_keys",

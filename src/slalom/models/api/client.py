@@ -148,7 +148,7 @@ class Client:
         """Start a request.
 
         Args:
-            path: "completions" or "chat/completions".
+            path: "completions", "chat/completions", or "tokenize" of llama.cpp.
             body: The request as a JSON object; `model` and `prompt` or `messages` among it.
 
         Returns:
@@ -245,13 +245,10 @@ class Client:
         import openai  # noqa: PLC0415
 
         self._requests += 1
-        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
-        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
-        rest = {name: value for name, value in body.items() if name not in named}
         failure: Exception
         try:
             async with asyncio.timeout(self.timeout):
-                response = await kind.with_raw_response.create(**named, extra_body=rest)
+                response = await self._sent(running, path, body)
         except (openai.OpenAIError, TimeoutError, _TooLarge) as error:
             failure = error
         else:
@@ -268,6 +265,17 @@ class Client:
         if isinstance(failure, openai.APIConnectionError):
             raise _Again(f"could not be reached ({self.quoted(cause)})", unreachable=True)
         raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
+
+    async def _sent(self, running: "_Running", path: str, body: Mapping[str, Any]) -> Any:
+        """Return the response to one request; the route of llama.cpp for tokens is beside /v1."""
+        if path == "tokenize":
+            address = f"{self.base_url.removesuffix('/v1')}/tokenize"
+            raw = {"headers": {"X-Stainless-Raw-Response": "true"}}  # as with_raw_response does for routes of OpenAI
+            return await running.client.post(address, cast_to=object, body=dict(body), options=raw)
+        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
+        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
+        rest = {name: value for name, value in body.items() if name not in named}
+        return await kind.with_raw_response.create(**named, extra_body=rest)
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
         """Raise what an HTTP status means."""
