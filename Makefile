@@ -58,8 +58,8 @@ bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch
 	.venv/bin/python benchmarks/explain.py memory
-	.venv/bin/python benchmarks/coverage.py planted
-	.venv/bin/python benchmarks/coverage.py real
+	.venv/bin/python benchmarks/interval_coverage.py planted
+	.venv/bin/python benchmarks/interval_coverage.py real
 	.venv/bin/python benchmarks/campaign.py
 
 $(READY): pyproject.toml constraints.txt

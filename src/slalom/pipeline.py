@@ -30,11 +30,12 @@ from slalom.budget import AUTO, CHECK, Goal
 from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError, one_line
-from slalom.methods import Method, MethodContext, MethodResult
+from slalom.methods import Method, MethodContext, MethodResult, SurrogateMethod, WhiteBoxMethod
 from slalom.methods.base import named_failures
-from slalom.models import Answers, Decision, Engine, Model, Queries, Reading, Target
+from slalom.models import Answers, Decision, Engine, Estimate, Model, Observed, Queries, Reading, Target
+from slalom.models.costs import money
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
-from slalom.text import KINDS, Answered, QueryPlan, Units, held_out, query_keys, sentences, units, words
+from slalom.text import GIVEN, KINDS, Answered, QueryPlan, Units, query_keys, reserved, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
@@ -61,7 +62,8 @@ class Options:
         errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
         pairs: Whether to look for pairs of units that act together.
         tolerance: Goal of "auto"; None: until the held-out error no longer falls.
-        max_queries: Largest budget of "auto"; None: `slalom.budget.MAX_QUERIES`.
+        max_queries: Largest budget of "auto"; None: `slalom.budget.MAX_QUERIES`. Of a fixed budget, a limit of all queries
+            about a text, those that test it included: what needs more is an error before any is asked.
 
     Raises:
         InputError: If an option is out of range.
@@ -81,7 +83,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every option."""
-        if self.unit_kind not in KINDS:
+        if self.unit_kind not in (*KINDS, *GIVEN):
             raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {self.unit_kind!r}")
         if self.long not in ("cut", "window"):
             raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
@@ -95,8 +97,6 @@ class Options:
             whole_number("check", self.check, 0)
         whole_number("seed", self.seed, 0)
         Goal(self.tolerance, self.max_queries)
-        if not self.auto and self.max_queries is not None:
-            raise InputError(f"max_queries is the limit of queries='auto'; got queries={self.queries!r}")
         if self.tolerance is not None and self.queries not in (None, AUTO):
             raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}")
         if self.auto and self.tolerance is None and self.check is not None and self.check < _LEAST_CHECK:
@@ -120,6 +120,11 @@ class Options:
         if self.goal is not None:
             return self.goal.first(n)
         return self.queries if isinstance(self.queries, (int, np.integer)) else min(max(5 * n, 200), 1000)
+
+    @property
+    def limit(self) -> int | None:
+        """Largest number of all queries about a text; None where the budget grows or there is none."""
+        return None if self.auto else self.max_queries
 
     def held_out(self, budget: int) -> int:
         """Return the number of held-out queries."""
@@ -189,6 +194,7 @@ class Pipeline:
 
     def __init__(self, model: Model, engine: Engine) -> None:
         self.model, self.engine = model, engine
+        self._committed = 0.0  # cost of the rows that the next round asks
 
     def run(self, texts: Sequence[Any], options: Options) -> Iterator[Explanation | Failure]:
         """Explain texts in order, as many at a time as fit into memory.
@@ -203,10 +209,31 @@ class Pipeline:
         for tasks in self._planned(texts, options):
             yield from self._explained(tasks, options)
 
+    def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
+        """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""
+
+        def queries() -> Iterator[Queries]:
+            for number, text in enumerate(texts):
+                try:
+                    task = self.plan(text, options, number, "" if len(texts) == 1 else f" (text {number})")
+                except SlalomError:
+                    if options.errors == "raise":
+                        raise
+                    continue
+                yield Queries(task.reading, task.units.atoms(task.keep))
+
+        chooses = not isinstance(options.method, (SurrogateMethod, WhiteBoxMethod))
+        return self.engine.estimate(queries())._replace(at_least=options.goal is not None or chooses)
+
     def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units of a kind."""
+        given = self.model.given_units(text, kind)
+        if given is None and kind in GIVEN:
+            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {kind}s are units of slalom.context")
         if self.model.tokenized:
             reading = self.model.read(text, long, None)
+        elif given is not None:
+            reading, kind = self.model.read(text, long, given), "token"
         else:
             reading = self.model.read(text, long, sentences(text) if kind == "sentence" else words(text))
             kind = "type" if kind == "type" else "token"
@@ -233,13 +260,18 @@ class Pipeline:
         with named_failures(options.method):
             plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
         check = options.held_out(budget)
-        near, far = held_out(plan.keep, text_units.names, check, np.random.default_rng([options.seed, 1]))
+        plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
         keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
+        if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
+            raise InputError(
+                f"this text needs {number_of} queries with those that test the explanation, and max_queries is"
+                f" {options.limit}; raise it, or lower queries or check{where}"
+            )
         return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])
 
     def ask(self, runs: "Sequence[_Run]", description: str) -> None:
         """Query the model for the new rows of all texts at once; in the first round, also for its decisions."""
-        began = perf_counter()
+        began, self._committed = perf_counter(), 0.0
         new = [run.new_rows for run in runs]
         queries = [Queries(run.task.reading, run.task.units.atoms(rows)) for run, rows in zip(runs, new, strict=True)]
         answers = self.engine(queries, description)
@@ -261,10 +293,12 @@ class Pipeline:
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
 
-        scores = self.model.observe(run.answers.outputs[: task.whole], target).scores
+        observed = self.model.observe(run.answers.outputs[: task.whole], target)
         rng = np.random.default_rng([options.seed, 2, run.rounds])
         with named_failures(options.method):
-            plan = options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, Answered(scores, is_new))
+            plan = options.method.extend(
+                task.plan, task.units, budget, rng, task.reading.empty, Answered(observed.scores, is_new, observed.certainty)
+            )
         run.task = task.extended(plan)
         return len(plan.keep) > task.whole
 
@@ -281,17 +315,20 @@ class Pipeline:
                 f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
                 " check what it returns, or divide it by a constant"
             )
-        further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target))
+        further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target), options.limit)
         context = MethodContext(
             self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
             int(options.seed), further, options.pairs, observed.rows(slice(m)),
         )  # fmt: skip
         with named_failures(options.method):
             result = options.method.explain(context)
+        tests = np.ones(len(scores), dtype=bool)
         if further.queried:  # what the method has asked by itself does not test it
-            unseen = np.array([*[True] * (m + 1), *(row.tobytes() not in further.queried for row in task.keep[m + 1 :])])
-            near = int(unseen[m + 1 : m + 1 + task.near].sum())
-            task, scores = task._replace(keep=task.keep[unseen], near=near), scores[unseen]
+            tests[m + 1 :] = [row.tobytes() not in further.queried for row in task.keep[m + 1 :]]
+        tests[m + 1 :] &= observed.known[m + 1 :]
+        if not tests.all():
+            near = int(tests[m + 1 : m + 1 + task.near].sum())
+            task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
         inputs = {**answer.lengths, **further.lengths}
         report = self.model.report(np.concatenate([answer.outputs[m : m + 1], np.delete(answer.outputs, m, axis=0)]))
         return Explanation(
@@ -302,7 +339,7 @@ class Pipeline:
             score=float(scores[m]) if scores.ndim == 1 else scores[m],
             target="all" if target == "all" else head.labels[target],
             labels=head.labels,
-            fidelity=self.test(task, result, scores),
+            fidelity=self.test(task, result, observed),
             fit_r2=_fit_r2(task, result, scores, further) if result.r2 is None else result.r2,
             unit=options.unit_kind,
             sizes=task.units.sizes,
@@ -318,7 +355,7 @@ class Pipeline:
             gradient_se=result.gradient_se,
             shapley_se=result.shapley_se,
             pairs_se=result.pairs_se,
-            spread=self._spread(task, result, scores) if options.method.signed else None,
+            spread=self._spread(task, result, observed) if options.method.signed else None,
             lengths=result.lengths,
             label=decision.label,
             probabilities=decision.probabilities,
@@ -334,20 +371,27 @@ class Pipeline:
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
-    def test(self, task: Task, result: MethodResult, scores: Floats) -> Fidelity:
-        """Compare predictions with the scores of the held-out rows; near the text both are changes from its score."""
-        observed = scores[task.whole :]
+    def test(self, task: Task, result: MethodResult, observed: Observed) -> Fidelity:
+        """Compare predictions with the scores of the held-out rows.
+
+        Near the text both are changes from its score, unless that is noisy or not known.
+        """
+        tested = observed.rows(slice(task.whole, None))
+        scores, noise = tested.scores, tested.variance
         predicted = result.predict(task.keep[task.whole :], task.units)
         near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
-        return Fidelity(
-            quality(predicted[near] - predicted[0], observed[near] - observed[0]), quality(predicted[far], observed[far])
-        )
+        if noise is None and tested.known[0]:
+            close = quality(predicted[near] - predicted[0], scores[near] - scores[0])
+        else:
+            close = quality(predicted[near], scores[near], None if noise is None else noise[near])
+        return Fidelity(close, quality(predicted[far], scores[far], None if noise is None else noise[far]))
 
-    def _spread(self, task: Task, result: MethodResult, scores: Floats) -> Spread | None:
+    def _spread(self, task: Task, result: MethodResult, observed: Observed) -> Spread | None:
         """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
-        rows = np.arange(len(task.keep))
-        residual = result.predict(task.keep, task.units) - scores
-        return spread_of((~task.keep) @ task.units.sizes, residual, rows > task.whole)
+        held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
+        if not (known := observed.known).all():
+            held_out, keep, scores = held_out[known], keep[known], scores[known]
+        return spread_of((~keep) @ task.units.sizes, result.predict(keep, task.units) - scores, held_out)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""
@@ -421,11 +465,28 @@ class Pipeline:
         if not reason:
             budget = goal.after(run.task.budget, run.further.asked)
             if budget > run.task.budget:
+                before_round = run.task
                 run.task = run.task._replace(budget=budget)
                 self.extend(run, budget, options)
-                return None
-            reason = goal.exhausted(after)
+                if self._pays(run):
+                    return None
+                run.task = before_round
+                reason = f"another round costs more than is left of max_cost, {money(self.engine.spending.max_cost or 0.0)}"
+            else:
+                reason = goal.exhausted(after)
         return replace(after, stopped=f"{reason} (round {run.rounds})")
+
+    def _pays(self, run: "_Run") -> bool:
+        """Return whether the new rows of a text can be paid, after those of other texts in the same round."""
+        spending = self.engine.spending
+        if spending.max_cost is None:
+            return True
+        queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
+        cost = self.engine.estimate([queries]).cost or 0.0
+        if not spending.allows(self._committed + cost):
+            return False
+        self._committed += cost
+        return True
 
     def _target(self, wanted: Target, decision: Decision, outputs: Floats) -> int | Literal["all"]:
         """Return the class to explain. The predicted class need not be the one with the highest score."""
@@ -455,9 +516,15 @@ class _FurtherQueries:
         self.asked, self.lengths = 0, dict[bytes, int]()
         self.known, self.queried = dict[bytes, Any](), dict[bytes, Any]()
 
-    def begin(self, task: Task, scores: Floats, ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]]) -> None:
-        """Begin a round: `scores` are those of the rows of the task."""
-        self.task, self.scores, self.ask, self.loaded, self.queried = task, scores, ask, False, {}
+    def begin(
+        self,
+        task: Task,
+        scores: Floats,
+        ask: Callable[[NDArray[np.bool_]], tuple[Floats, Answers]],
+        limit: int | None,
+    ) -> None:
+        """Begin a round: `scores` are those of the rows of the task; `limit` is the largest number of all queries."""
+        self.task, self.scores, self.ask, self.loaded, self.queried, self.limit = task, scores, ask, False, {}, limit
 
     def __call__(self, keep: ArrayLike) -> Floats:
         if not self.loaded:  # most methods need no further queries
@@ -467,6 +534,11 @@ class _FurtherQueries:
         keys = [row.tobytes() for row in rows]
         fresh = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
         if fresh:
+            needed = len(self.task.keep) + self.asked + len(fresh)
+            if self.limit is not None and needed > self.limit:
+                raise InputError(
+                    f"the method asks for {needed} queries, and max_queries is {self.limit}; raise it, or lower queries"
+                )
             scores, answer = self.ask(rows[fresh])
             self.known.update(zip([keys[i] for i in fresh], scores.tolist(), strict=True))
             self.lengths |= answer.lengths

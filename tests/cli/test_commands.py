@@ -189,7 +189,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             1,
             "tolerance is a goal of queries='auto'; got queries=90",
         ),
-        (["explain", "good", "--max-queries", "90"], 1, "max_queries is the limit of queries='auto'; got queries=None"),
+        (["explain", "a good film of a cat", "--max-queries", "20"], 1, r"needs \d+ queries.*and max_queries is 20; raise it"),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
@@ -691,3 +691,46 @@ def test_compare_prints_95_percent_intervals():
     mean, half_width = map(float, cell.split(" ± "))
     assert mean == pytest.approx(summary.mean, abs=5e-4)
     assert half_width == pytest.approx(NORMAL_95 * summary.se, abs=5e-4) != pytest.approx(summary.se, abs=5e-4)
+
+
+def test_the_source_of_an_answer(run, tmp_path):
+    from tests.models.tiny_lm import language_model, tokenizer  # noqa: PLC0415
+
+    words = tokenizer("gpt2")
+    language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
+    words.save_pretrained(tmp_path / "lm")
+    (tmp_path / "a.txt").write_text("A good film. The plot was thin.\n\nNobody liked it.")
+    (tmp_path / "b.txt").write_text("The cast was fine.")
+    base = [
+        "context",
+        "--lm",
+        "lm",
+        "--context",
+        "a.txt",
+        "--question",
+        "Was it good?",
+        "--answer",
+        "it was good. it was thin.",
+    ]
+    code, out, err = run(*base, "--html", "page.html")
+    assert code == 0, err
+    assert out.startswith("question: Was it good?\nanswer:   it was good. it was thin.\nlog probability of answer: -")
+    assert "Nobody liked it." in out
+    assert "written: page.html" in out
+    assert "Was it good?" in Path("page.html").read_text()
+    code, out, err = run(*base, "--context", "b.txt", "--json", "--part", "2")
+    assert code == 0, err
+    e = slalom.Explanation.from_dict(json.loads(out))
+    assert (e.unit, len(e), e.target) == ("document", 2, "sentence 2")
+    code, out, err = run(*base, "--unit", "paragraph", "--json", "--method", "leave-one-out")
+    assert len(slalom.Explanation.from_dict(json.loads(out))) == 2, err
+    for wrong, message in (
+        (["--context", "none.txt"], "could not read 'none.txt'"),
+        (["--lm", "./none"], "there is no folder or file './none'"),
+        (["--part", "7"], "part must be one of 'answer', 'sentence 1', 'sentence 2'; got 7"),
+        (["--template", "{question}"], "must contain {context} once"),
+    ):
+        code, out, err = run(*base, *wrong)
+        assert code == 1
+        assert message in err
+        assert len(err.strip().splitlines()) == 1

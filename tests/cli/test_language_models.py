@@ -1,11 +1,16 @@
 """`slalom explain --lm` and `--api`: with a small model and against a small server, as a user types it."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 from slalom import Explainer
 from slalom.models import Prompted
+from slalom.models.api.probe import TEXT as PROBE
 from tests.cli.test_commands import run  # noqa: F401
 from tests.models.test_api_client import odds, works
 from tests.models.tiny_lm import language_model, tokenizer
@@ -29,7 +34,32 @@ def test_a_text_is_explained_by_a_model_behind_an_api_and_resumed_from_the_cache
         assert len(server.asked) == n, "nothing is asked twice"
         assert {**json.loads(again), "seconds": 0} == {**explanation, "seconds": 0}
         code, out, _ = run(*asked, "--queries", 60, "--cache", "answers", "--concurrency", 2)
-        assert "the scores are log-probabilities of completions" in out
+        assert "The scores are log-probabilities of completions" in out
+
+
+def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
+    def slow(handler, path, body):
+        time.sleep(0.05)
+        works(handler, path, body)
+
+    with Served(slow) as server:
+        options = ["--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels", "bad,good", "--json"]
+        command = [sys.executable, "-m", "slalom", "explain", TEXT, *options, "--queries", "100", "--cache", "answers"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+        first = subprocess.Popen([*command, "--concurrency", "2"], **pipes)
+        deadline = time.monotonic() + 60
+        while len(server.asked) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first.send_signal(signal.SIGINT)
+        _, err = first.communicate(timeout=60)
+        assert first.returncode == 130
+        assert err.strip().endswith("interrupted after 0 of 1 texts; use --out FILE to keep results")
+        before = [body["prompt"] for _, body in server.asked]
+        assert len(before) < 60, "it stopped in the middle"
+        second = subprocess.run(command, check=True, timeout=100, **pipes)
+        after = [body["prompt"] for _, body in server.asked[len(before) :] if PROBE not in body["prompt"]]
+        assert json.loads(second.stdout)["queries"] == len(set(before + after) - {f"{PROBE} ->"})
+        assert not set(before) & set(after), "what was in flight at Ctrl-C is kept too"
 
 
 def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(run, tmp_path):  # noqa: F811

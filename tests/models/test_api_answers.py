@@ -150,7 +150,7 @@ def test_an_answer_without_choices_is_refused(answer):
 
 
 def test_samples_are_counted_and_smoothed():
-    texts = [" Positive.", "positive", "**Negative**", "I cannot say", "positively"]
+    texts = [" Positive.", "<think>negative?</think>\npositive", "**Negative**", "I cannot say", "positively"]
     row = from_samples([content({"text": text}) for text in texts], [[" positive"], [" negative"]])
     assert row.counts.tolist() == [2, 1]
     assert np.exp(row.log_p) == pytest.approx([3 / 5, 2 / 5])

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from slalom import Explainer
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, MissingExtra, ModelError
 from slalom.models import Api, Engine, Queries
 from slalom.models.api import Client, Refused
 from slalom.models.api.client import _seconds, _wait
@@ -144,6 +145,15 @@ def test_after_some_attempts_the_error_says_what_happened():
         assert len(server.asked) == 2
 
 
+def test_a_server_that_does_not_run_is_an_error_soon():
+    with Served(works) as server:
+        pass
+    began = time.monotonic()
+    with pytest.raises(ModelError, match=r"could not be reached \(.*\) \(2 times\); check that the server runs"):
+        Client(server.url, attempts=10).ask("completions", BODY)
+    assert time.monotonic() - began < 5.0
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_what_is_refused_for_good_is_asked_once(status):
     with Served(lambda handler, path, body: handler.send({"error": {"message": "no such thing"}}, status)) as server:
@@ -245,7 +255,7 @@ def test_bytes_that_drip_end_at_the_time_limit(part):
 
 
 def test_after_an_error_nothing_in_flight_is_repeated():
-    """One query is refused for good; the others would be repeated for minutes."""
+    """One query is refused for good; others would be repeated for minutes, and those that wait are never asked."""
 
     def answer(handler, path, body):
         if text_of(body) == "b":
@@ -253,12 +263,16 @@ def test_after_an_error_nothing_in_flight_is_repeated():
         return works(handler, path, body) if text_of(body) == TEXT else handler.send({}, 500)
 
     with Served(answer) as server:
-        found = model(server, attempts=50)
-        reading = found.read("a b c", "cut", np.array([[0, 1], [2, 3], [4, 5]]))
+        found = model(server, attempts=50, concurrency=3)
+        reading = found.read("a b c d e f", "cut", np.array([[2 * i, 2 * i + 1] for i in range(6)]))
         began = time.monotonic()
         with pytest.raises(Refused, match="status 400"):
-            Engine(found)([Queries(reading, np.eye(3, dtype=bool))])
+            Engine(found)([Queries(reading, np.eye(6, dtype=bool))])
         assert time.monotonic() - began < 10.0
+        asked = {text_of(body) for _, body in server.asked} - {TEXT}
+        assert {"a", "b", "c"} <= asked < {"a", "b", "c", "d", "e", "f"}, (
+            "at most one or two were sent before the error was seen"
+        )
         found.close()
 
 
@@ -447,6 +461,26 @@ def test_a_label_that_is_not_listed_is_spelled_by_the_server():
         found.close()
 
 
+def test_a_content_filter_that_is_an_error_is_a_missing_answer():
+    def answer(handler, path, body):
+        if "bad" in text_of(body):
+            return handler.send({"error": {"message": "filtered", "code": "content_filter"}}, 400)
+        return works(handler, path, body)
+
+    with Served(answer) as server:
+        found = model(server, max_missing=0.4)
+        assert scores(found, ["good", "good", "bad"]) == pytest.approx([odds("good")] * 3), "the mean of the others"
+        outputs = np.concatenate([found.collect(found.submit([text])) for text in ("good", "bad")])
+        assert found.report(outputs).figures["filtered"] == 0.5
+        found.close()
+
+
+def test_without_the_package_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=r"needs openai; install it with: pip install 'slalom-xai\[api\]'"):
+        Client("http://127.0.0.1:1/v1")
+
+
 def test_a_server_that_answers_nothing_is_not_paid_for_long():
     def answer(handler, path, body):
         if text_of(body) == TEXT:
@@ -528,7 +562,7 @@ def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_pa
 
 @pytest.mark.parametrize(
     "other",
-    [{"mode": "completions"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}],
+    [{"mode": "completions"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}, {"tokens": 99}],
     ids=lambda options: next(iter(options)),
 )
 def test_the_identity_changes_with_whatever_changes_answers(other):

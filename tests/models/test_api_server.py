@@ -22,15 +22,15 @@ from tests.smollm2 import loaded
 TEMPLATE = "Great film! -> positive\nBoring. -> negative\n{text} ->"
 LABELS = ["negative", "positive"]
 TEXT = "Fine, but too long."
-QUERIES, CHECK = 20, 6
-# llama.cpp computes with 8-bit activations, transformers in float32: measured on 60 queries, log odds differ by 0.05 on
-# average and by 0.18 at most.
-QUANTISATION = 0.3
+QUERIES, CHECK = 12, 4
+# llama.cpp computes with 8-bit activations, transformers in float32. Measured on 50 queries about seven reviews: log odds
+# differ by 0.06 on average and by 0.23 at most; their standard deviation is 1.15.
+QUANTISATION = 0.35
 
 
 @pytest.fixture(scope="module")
 def llama():
-    """A server with one slot: with several, equal requests get slightly different answers."""
+    """The server; its answers do not depend on the order of requests."""
     with Llama() as server:
         yield server
 
@@ -149,7 +149,7 @@ def test_kill_9_of_client_and_server_loses_at_most_what_is_in_flight(llama, undi
         assert comparable(e) == comparable(undisturbed)
         counts = Counter(body for body in proxy.answered if PROBE not in body)
         twice = [body for body, n in counts.items() if n > 1]
-        assert len(twice) <= 2, "those in flight when the client died"
+        assert len(twice) <= 4, "two in flight when the client died, and two that it had not written yet"
         assert all(body in proxy.answered[:before] for body in twice)
         assert before > 6
 

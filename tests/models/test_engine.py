@@ -144,6 +144,40 @@ def test_so_many_batches_are_submitted_before_the_first_is_collected(limit, monk
     assert (open_, most) == (0, min(limit, len(model.batches)))
 
 
+def test_whichever_batch_is_ready_first_is_collected_first(monkeypatch):
+    model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
+    monkeypatch.setattr(Summing, "max_in_flight", 4)
+    collected = []
+    collect = model.collect
+    model.wait = lambda handles: len(handles) - 1  # the newest is always the first to be ready
+    model.collect = lambda handle: collected.append(handle) or collect(handle)
+    found = Engine(model)([Queries(reading, keep)])
+    assert (found[0].outputs == expected(reading, keep)).all()
+    order = [next(i for i, batch in enumerate(model.batches) if batch is handle) for handle in collected]
+    assert sorted(order) == list(range(len(model.batches)))
+    assert order[:4] == [3, 4, 5, 6], "three stay in flight while newer ones come and go"
+    assert order[-3:] == [2, 1, 0]
+
+
+def test_after_an_error_the_model_is_told_to_try_nothing_again(monkeypatch):
+    model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
+    monkeypatch.setattr(Summing, "max_in_flight", 4)
+    told, collect = [], model.collect
+
+    def fails(handle):
+        if "drain" not in told and len(model.batches) == 6:
+            raise ModelError("no")
+        told.append("collected")
+        return collect(handle)
+
+    model.collect = fails
+    model.drain = lambda: told.append("drain")
+    engine = Engine(model)
+    with pytest.raises(ModelError, match="no"):
+        engine([Queries(reading, keep)])
+    assert told[-4:] == ["drain", "collected", "collected", "collected"]
+
+
 def test_how_many_batches_are_begun_is_asked_when_the_model_is_ready(monkeypatch):
     """A model may have been moved to another device since it was asked last."""
     model, ready = Summing(budget=24), []

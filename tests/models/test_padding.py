@@ -42,6 +42,8 @@ def test_padded_batches_give_the_answers_of_batches_of_one_length(name, own):
     np.testing.assert_allclose(padded.outputs, plain.outputs, atol=2e-6)
     assert padded.tokens == plain.tokens
     assert network.config.pad_token_id == own
+    model._without_packing = True
+    np.testing.assert_allclose(_answers(model, 200)[0].outputs, plain.outputs, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "xlnet"])

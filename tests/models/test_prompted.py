@@ -1,5 +1,7 @@
 """Language models with a template as classifiers: every answer equals that of a plain pass over the whole prompt."""
 
+from itertools import combinations, pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries
+from slalom.models.huggingface.beginnings import partition
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.prompted import Prompted
 from tests import smollm2
@@ -74,6 +77,52 @@ def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
     np.testing.assert_allclose(answers.outputs[::3], expected(prompted, reading, keep[::3]), atol=1e-4)
     assert prompted._keeps_past
     assert (prompted.reuse.share < 0.8) is reuse
+
+
+def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batches():
+    prompted = made("llama", [" positive film", "negative"])
+    texts = [TEXT, "A very good cast, but the plot was thin.", "a bad film"]
+    readings = [prompted.read(text, "cut", None) for text in texts]
+    keeps = [subsets(len(reading.names), 40, seed) for seed, reading in enumerate(readings)]
+    computed = []
+    hook = prompted.model.register_forward_pre_hook(
+        lambda _, inputs, named: computed.append((named.get("input_ids") if "input_ids" in named else inputs[0]).numel()),
+        with_kwargs=True,
+    )
+    engine = Engine(prompted)
+    answers = engine([Queries(reading, keep) for reading, keep in zip(readings, keeps, strict=True)])
+    hook.remove()
+    assert prompted.reuse.computed == sum(computed)
+    assert prompted.reuse.asked == engine.cost.tokens
+    assert prompted.reuse.share == sum(computed) / engine.cost.tokens < 0.6
+    for reading, keep, answer in zip(readings, keeps, answers, strict=True):
+        np.testing.assert_allclose(answer.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # of CPUs without bfloat16
+def test_half_precision_is_left_as_it_is_and_reuses_beginnings():
+    words = tokenizer("gpt2")
+    network = language_model("llama", len(words))
+    exact = Prompted(network, words, TEMPLATE, LABELS)
+    half = Prompted(language_model("llama", len(words)).to(torch.bfloat16), words, TEMPLATE, LABELS)
+    reading = exact.read(TEXT, "cut", None)
+    half.read(TEXT, "cut", None)
+    keep = subsets(len(reading.names), 30)
+    (one,), (other,) = (Engine(prompted)([Queries(reading, keep)]) for prompted in (exact, half))
+    assert np.abs(one.outputs - other.outputs).max() < 0.05 * np.abs(one.outputs).max()
+    assert half.reuse.share < 0.8
+    assert {parameter.dtype for parameter in half.model.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("overhead", [0.5, 3.0, 30.0])
+def test_rows_are_cut_into_the_calls_that_cost_least(overhead):
+    sizes = np.random.default_rng(0).integers(1, 9, 12)
+    groups, cost = partition(sizes, overhead)
+    assert sorted(np.concatenate(groups).tolist()) == list(range(12))
+    assert cost == sum(overhead + len(group) * sizes[group].max() for group in groups)
+    ordered = np.sort(sizes)
+    every = [[0, *cuts, 12] for k in range(12) for cuts in combinations(range(1, 12), k)]
+    assert cost == min(sum(overhead + (b - a) * ordered[b - 1] for a, b in pairwise(cuts)) for cuts in every)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
@@ -211,7 +260,7 @@ def test_the_label_share_is_the_mean_over_queries_and_a_low_one_is_said():
     report = prompted.report(outputs)
     assert report.figures["label share"] == pytest.approx(np.exp(outputs).sum() / 3)
     assert report.figures["label share of the whole text"] == pytest.approx(0.3)
-    assert "the labels get 40% of the probability on average (30% for the whole text)" in report.notes[0]
+    assert "The labels get 40% of the probability on average (30% for the whole text)" in report.notes[0]
     assert not prompted.report(np.log([[0.6, 0.3]])).notes
     assert len(reading.names) == len(e)
     assert any("of the probability" in note for note in e.notes)

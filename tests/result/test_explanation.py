@@ -182,7 +182,8 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
     assert "near the text and on parts of all sizes" in both
     assert str(Fidelity(bad, trifle)).startswith("near the text R2 = below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
-    assert "R2 = undefined" in str(Fidelity(Quality(None, 0.1, 3), None))
+    assert "R2 = undefined" in str(Fidelity(Quality(None, 0.1, 30), None))
+    assert "R2 = unknown, as it needs 8 queries" in str(Fidelity(Quality(None, 0.1, 3), None))
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch):

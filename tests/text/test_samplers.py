@@ -7,7 +7,7 @@ import pytest
 
 from slalom.core import Slalom
 from slalom.errors import InputError
-from slalom.text import Adaptive, Answered, Deletions, Pairs, Scales
+from slalom.text import Adaptive, Answered, Deletions, Pairs, Scales, TwoScales
 from slalom.text.adaptive import _greedy, _jacobian
 
 SAMPLERS = [Pairs(), Deletions(), Deletions(most=3), Deletions(most=5, repeats=True), Scales(), Scales(levels=5)]
@@ -233,3 +233,16 @@ def test_a_sequential_design_never_fails(scores, criterion):
     answered = Answered(scores[: len(plan.keep)], lambda keep: np.array([row.tobytes() not in known for row in keep]))
     larger = sampler.extend(plan, np.arange(12), 120, np.random.default_rng(0), True, answered)
     assert len(np.unique(larger.keep, axis=0)) == len(larger.keep) == 120
+
+
+def test_deletions_of_few_units_may_have_a_weight_and_use_up_the_budget():
+    plain = TwoScales().draw(np.arange(8), 64, np.random.default_rng(0), empty=True)
+    weighted = TwoScales(near_weight=1.0).draw(np.arange(8), 64, np.random.default_rng(0), empty=True)
+    n = len(plain.keep)
+    assert n < 64
+    assert len(np.unique(weighted.keep, axis=0)) == len(weighted.keep) == 64
+    assert np.array_equal(weighted.keep[:n], plain.keep)
+    assert (weighted.weights > 0.0).all()
+    assert np.array_equal(weighted.weights[:n][plain.weights > 0.0], plain.weights[plain.weights > 0.0])
+    with pytest.raises(InputError, match="near_weight >= 0"):
+        TwoScales(near_weight=-1.0)

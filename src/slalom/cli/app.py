@@ -13,6 +13,7 @@ import typer
 
 import slalom
 from slalom.cli.compare import compare
+from slalom.cli.context import context
 from slalom.cli.explain import explain
 from slalom.cli.info import info
 from slalom.cli.methods import methods
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command()(explain)
 app.command()(compare)
+app.command()(context)
 app.command()(train)
 app.command()(methods)
 app.command()(info)

@@ -30,6 +30,15 @@ from slalom.files import drop_partial_line, read_complete_lines, write_text
 _BATCH = 16  # texts explained together; results are written after each batch
 
 
+def _prices(option: str) -> Any:
+    """Return prices given as two numbers, or the path of a file."""
+    parts = option.split(",")
+    try:
+        return dict(zip(("input", "output"), map(float, parts), strict=len(parts) > 1))
+    except ValueError:
+        return option
+
+
 def explain(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Text to explain; - reads texts from standard input.")
@@ -89,6 +98,16 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(help="Write the explanations as JSON lines; an incomplete file is continued.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print queries, tokens and cost; ask nothing.")] = False,
+    prices: Annotated[
+        Any,
+        typer.Option(
+            parser=_prices,
+            metavar="<file|in,out>",
+            help="Dollars per million tokens read and written (0.15,0.60), or a JSON file with a table by model.",
+        ),
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(help="Most dollars to spend; needs --prices.")] = None,
 ) -> None:
     """Explain why a classifier decided as it did.
 
@@ -108,11 +127,13 @@ def explain(
     )  # fmt: skip
     explainer = Explainer(
         asked, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
-        device=None if lm else device, cache=cache,
+        device=None if lm else device, cache=cache, prices=prices, max_cost=max_cost,
     )  # fmt: skip
     names = explainer.model.head.labels
     if flip and not explainer.options.method.signed:
         raise InputError(f"--flip needs scores with a sign, which {method} does not give; use a method such as joint")
+    if _is_dry(explainer, texts[len(done) :], dry_run, as_json, max_cost):
+        return
     chosen = int(target) if target is not None and target.isdecimal() and target not in names else target
     screen = console()
     explanations: list[Explanation] = []
@@ -149,6 +170,18 @@ def explain(
         others = "; the others were explained" if explanations else ""
         complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
         raise typer.Exit(1)
+
+
+def _is_dry(explainer: Any, texts: Sequence[str], dry_run: bool, as_json: bool, max_cost: float | None) -> bool:
+    """Print what texts will cost where that is all; where there is a limit, fail before the first batch of texts."""
+    if not dry_run and max_cost is None:
+        return False
+    estimate = explainer.estimate(texts)
+    if dry_run:
+        sys.stdout.write(json.dumps(estimate._asdict()) + "\n" if as_json else f"{estimate}; nothing was asked\n")
+    else:
+        explainer.engine.spending.check(estimate.cost or 0.0, f"this run ({estimate})")
+    return dry_run
 
 
 def _explained(

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 UnitName = Literal["token", "type", "word", "sentence"]
 
 
-def _budget(option: str) -> int | str:
+def budget(option: str) -> int | str:
     """Return a number of queries, or "auto"."""
     if option.strip() == "auto":
         return "auto"
@@ -31,7 +31,7 @@ def _budget(option: str) -> int | str:
 Queries = Annotated[
     Any,
     typer.Option(
-        parser=_budget,
+        parser=budget,
         metavar="<int|auto>",
         help="Budget of model queries per text; `auto`: rounds until the error on held-out queries no longer falls.",
         show_default="five per unit, between 200 and 1000",
@@ -44,4 +44,7 @@ Tolerance = Annotated[
         " ± this number, in log odds."
     ),
 ]
-MaxQueries = Annotated[int | None, typer.Option(help="Largest budget of `--queries auto`.", show_default="5000")]
+MaxQueries = Annotated[
+    int | None,
+    typer.Option(help="Largest budget of `--queries auto` (default: 5000); else a limit of all queries about a text."),
+]

@@ -110,13 +110,14 @@ class Lengths:
         return phi[index].reshape(len(sizes), *self.offsets.shape[1:])
 
 
-def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> Lengths | None:
+def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int, weights: Floats | None = None) -> Lengths | None:
     """Fit length offsets to the residual of a surrogate.
 
     Args:
         lengths: Number of atoms in each input (m,).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
         longest: Length L of the whole text.
+        weights: Weights (m,) of the rows, above 0, in inverse proportion to their noise. Default: all alike.
 
     Returns:
         The offsets; None where the data do not support any, or are too few to tell.
@@ -132,8 +133,14 @@ def fit_lengths(lengths: NDArray[np.int64], residual: Floats, longest: int) -> L
     spare, outputs = len(rows) - len(levels), rows.shape[1]
     if len(levels) < 3 or spare < len(levels):
         return None
-    means = np.stack([np.bincount(index, column) / times for column in rows.T], axis=1)
-    noise = float(((rows - means[index]) ** 2).sum() / (spare * outputs))
+    if weights is None:
+        means = np.stack([np.bincount(index, column) / times for column in rows.T], axis=1)
+        noise = float(((rows - means[index]) ** 2).sum() / (spare * outputs))
+    else:
+        share = weights / weights.mean()
+        times = np.bincount(index, share)
+        means = np.stack([np.bincount(index, share * column) / times for column in rows.T], axis=1)
+        noise = float((share[:, None] * (rows - means[index]) ** 2).sum() / (spare * outputs))
     if noise <= 1e-12 * float((rows**2).mean() + 1e-300):
         return None
     without = -0.5 * float((times[:, None] * means**2).sum()) / noise + 0.5 * outputs * float(np.log(times).sum())

@@ -12,6 +12,7 @@ from typing import final
 from slalom.errors import InputError
 from slalom.methods.base import Method
 from slalom.methods.black_box import CaptumKernelShap, CaptumLime, KernelShap, LeaveOneOut, Lime, PartitionShap
+from slalom.methods.context_cite import ContextCite
 from slalom.methods.reference import Random
 from slalom.methods.surrogate import OURS, RIDGE
 from slalom.methods.white_box.attention import AttentionMean, AttentionRollout
@@ -29,6 +30,7 @@ BUILT_IN: tuple[Method, ...] = (
     PartitionShap(),
     CaptumLime(),
     CaptumKernelShap(),
+    ContextCite(),
     Gradient(),
     InputXGradient(),
     IntegratedGradients(),

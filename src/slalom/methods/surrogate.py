@@ -4,10 +4,13 @@ joint   TwoScales + Joint           subsets of every size, then a correction nex
 local   Deletions + Joint           1 to 10 units removed: most faithful near the text
 eff     Pairs + Sgd                 the paper's SLALOM-eff, equal tokens share their parameters
 fidel   Deletions + Alternating     the paper's SLALOM-fidel, likewise
+
+Scores that are noisy or known only between bounds are fitted in a few rounds (`core.fitting.noise`): each round weighs the rows
+by how well their scores are known, given the misfit and the predictions of the round before.
 """
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +18,21 @@ from numpy.typing import NDArray
 from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
+from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance
 from slalom.core.fitting.pairs import FoundPairs, find_pairs
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
+from slalom.models import Observed
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
 _PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one is enough
+_NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
+_BOUND_ROUNDS = 8  # at most, where some are known between bounds
+_SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of a row between bounds that ends the rounds
+_UNKNOWN = 1e-12  # weight of a row that is needed but tells nothing
+_KNOWN = 1e-2  # of the misfit: the least variance of the whole text, which the correction near it meets
+_FEW_FREE = 0.25  # least share of rows that parameters are taken to leave free, for fitters that do not say
 
 
 @final
@@ -67,9 +78,53 @@ class SurrogateMethod(Method):
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
-        plan, units, scores = context.plan, context.units, context.scores
+        observed = context.observed
+        if observed is not None and not observed.exact:
+            return self._uncertain(context, observed)
+        plan, scores = context.plan, context.scores
+        result = self._explained(context, plan, scores)[0]
+        predicted = result.predict(plan.keep, context.units)
+        return result._replace(r2=explained_share(predicted, scores, np.where(plan.weights > 0, plan.weights, 1.0)))
+
+    def _uncertain(self, context: MethodContext, observed: Observed) -> MethodResult:
+        """Fit scores that are noisy or between bounds, in rounds."""
+        rows = _Uncertain(context.plan, observed, self._near_rows(context))
+        for number in range(_BOUND_ROUNDS):
+            result, fitted, near = self._explained(context, rows.plan, rows.scores, rows.certainty)
+            settled = rows.update(result.predict(context.plan.keep, context.units), fitted, near)
+            if number + 1 >= _NOISE_ROUNDS and settled:
+                break
+        plan, known = context.plan, rows.known
+        if not known.any():
+            return result._replace(r2=0.0)
+        predicted = result.predict(plan.keep[known], context.units)
+        weights = np.where(plan.weights > 0, plan.weights, 1.0)[known]
+        return result._replace(r2=explained_share(predicted, observed.scores[known], weights))
+
+    def _near_rows(self, context: MethodContext) -> NDArray[np.bool_]:
+        """Return which rows (m,) of the plan the correction near the text is fitted to."""
+        removed = (~context.plan.keep).sum(axis=1)
+        if not isinstance(self.sampler, TwoScales):
+            return np.zeros(len(removed), dtype=bool)
+        return np.asarray((removed > 0) & (removed <= self.sampler.reach(len(context.units))))
+
+    def _explained(
+        self, context: MethodContext, plan: QueryPlan, scores: Floats, certainty: "_Certainty | None" = None
+    ) -> tuple[MethodResult, Fit, NearFit | None]:
+        """Fit all parts of the surrogate; return the result without its R2, the fit of the first part and the correction.
+
+        Args:
+            context: The text.
+            plan: The rows to fit, those of `context` or some of them, with their weights.
+            scores: Their scores.
+            certainty: How well scores are known; None: exactly.
+        """
+        units = context.units
         far, types = plan.weights > 0, units.type_of_unit
-        rows = units, plan.keep[far], plan.weights[far], context.seed
+        if certainty is not None:
+            far |= ~plan.keep.any(axis=1)  # an empty text calls for a background, also where its score is not known
+        weights = None if certainty is None else certainty.far[far]
+        rows = units, plan.keep[far], plan.weights[far], context.seed, weights
         fitted, length = self._fitted(scores[far], *rows)
         found = None
         if isinstance(self.sampler, TwoScales) and isinstance(fitted.model, Slalom) and context.pairs:
@@ -83,11 +138,13 @@ class SurrogateMethod(Method):
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
             pairs_se=None if found is None else found.errors,
         )
-        result = _with_errors(result, fitted, units)
+        result, near = _with_errors(result, fitted, units), None
+        if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
+            result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
-            result = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found)
-        predicted = result.predict(plan.keep, units)
-        return result._replace(r2=explained_share(predicted, scores, np.where(far, plan.weights, 1.0)))
+            reach, weights = self.sampler.reach(len(units)), None if certainty is None else certainty.near
+            result, near = _corrected(result, model, plan.keep, scores, units, reach, found, weights)
+        return result, fitted, near
 
     def _with_pairs(
         self,
@@ -98,6 +155,7 @@ class SurrogateMethod(Method):
         keep: NDArray[np.bool_],
         weights: Floats,
         seed: int,
+        certainty: Floats | None,
     ) -> tuple[FoundPairs | None, Fit, Lengths | None]:
         """Find pairs in the residuals of a fit, and fit again without what they do; None where there are none."""
 
@@ -105,26 +163,32 @@ class SurrogateMethod(Method):
             left = scores - fitted.model(units.counts(keep))
             return left if length is None else left - length(units.lengths(keep))
 
-        found = find_pairs(keep, residual(scores), least=_LEAST_PAIR * float(scores.std()))
+        found = find_pairs(keep, residual(scores), _LEAST_PAIR * _deviation(scores, certainty), certainty)
         if not len(found.units):
             return None, fitted, length
         for _ in range(_PAIR_ROUNDS):
             alone = scores - found.predict(keep)
-            fitted, length = self._fitted(alone, units, keep, weights, seed)
-            before, found = found, found.updated(keep, residual(alone))
+            fitted, length = self._fitted(alone, units, keep, weights, seed, certainty)
+            before, found = found, found.updated(keep, residual(alone), certainty)
             if (np.abs(found.effects - before.effects) <= found.errors).all():
                 break
         return found, fitted, length
 
     def _fitted(
-        self, scores: Floats, units: Units, keep: NDArray[np.bool_], weights: Floats, seed: int
+        self,
+        scores: Floats,
+        units: Units,
+        keep: NDArray[np.bool_],
+        weights: Floats,
+        seed: int,
+        certainty: Floats | None,
     ) -> tuple[Fit, Lengths | None]:
         """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""
         counts, fitter = units.counts(keep), self.fitter.seeded(seed)
         fitted, length = fit(counts, scores, fitter, weights=weights), None
         sizes, longest = units.lengths(keep), int(units.sizes.sum())
         for left in reversed(range(self.lengths)):
-            length = fit_lengths(sizes, scores - fitted.model(counts), longest)
+            length = fit_lengths(sizes, scores - fitted.model(counts), longest, certainty)
             if length is None or not left:
                 break
             fitted = fit(counts, scores - length(sizes), fitter, weights=weights)
@@ -139,21 +203,120 @@ def _corrected(
     units: Units,
     reach: int,
     pairs: FoundPairs | None,
-) -> MethodResult:
+    weights: Floats | None,
+) -> tuple[MethodResult, NearFit | None]:
     """Return a result with the correction near the text, up to `reach` units removed; as it is where rows are too few."""
     removed = (~keep).sum(axis=1)
-    residual = scores - result.predict(keep, units)
-    near = fit_near(keep, residual, (removed > 0) & (removed <= reach), -result.removal(units), units.type_of_unit, units.sizes)
+    residual, own = scores - result.predict(keep, units), -result.removal(units)
+    near = None
+    if weights is None or not removed[0]:  # without a score of the whole text nothing says where the correction begins
+        close = (removed > 0) & (removed <= reach)
+        near = fit_near(keep, residual, close, own, units.type_of_unit, units.sizes, weights)
     if near is None:
-        return result
+        return result, None
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)
     fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
-    return result._replace(
-        surrogate=_with_parts(model, units, near, pairs),
-        lengths=lengths,
-        removal_se=(fade * near.changes_se.T).T,
-        gradient_se=near.changes_se,
+    removal_se = (fade * near.changes_se.T).T
+    if near.offset_se is not None:  # removal is r_0 (1 - fade) - fade d
+        removal_se = np.hypot(removal_se, np.multiply.outer(1.0 - fade, near.offset_se))
+    removal_se, gradient_se = _with_slope(removal_se, near.changes_se, near.lengths or result.lengths, units)
+    corrected = result._replace(
+        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=gradient_se
     )
+    return corrected, near
+
+
+class _Certainty(NamedTuple):
+    """Weights (m,) of rows by how well their scores are known: those of the fit of all sizes, those of the correction."""
+
+    far: Floats
+    near: Floats
+
+
+@final
+class _Uncertain:
+    """The rows of a plan whose scores are noisy or between bounds, as the next round fits them.
+
+    Args:
+        plan: The plan, m rows.
+        observed: Their scores.
+        near: Which rows (m,) are those of the correction near the text.
+
+    Attributes:
+        known: Which scores (m,) of the plan are known, if with noise.
+        plan: The rows that have a weight in the next round, and their weights in the fit of all sizes.
+        scores: Their scores, with numbers in place of intervals.
+        certainty: How well they are known.
+    """
+
+    def __init__(self, plan: QueryPlan, observed: Observed, near: NDArray[np.bool_]) -> None:
+        self.all, self.observed, self.near, self.known = plan, observed, near, observed.known
+        m = len(plan.keep)
+        self.variance = np.zeros(m) if observed.variance is None else observed.variance
+        self.between = None
+        if observed.lower is not None and observed.upper is not None and observed.lower.shape == observed.scores.shape:
+            self.between = observed.lower, observed.upper
+        numbers, weights = observed.scores.copy(), self.known.astype(np.float64)
+        if self.known.any():
+            numbers[~self.known] = numbers[self.known].mean(axis=0)
+        if self.between is not None:
+            numbers = np.where(self.between[0] < self.between[1], finite_bound(*self.between), numbers)
+            weights = np.where(np.isfinite(self.between[0]) | np.isfinite(self.between[1]), 1.0, 0.0)
+            weights = weights.reshape(m, -1).min(axis=1)
+        self.numbers, self.weights, self.before = numbers, weights, numbers
+        start = float(np.median(self.variance[self.known])) if self.known.any() else 0.0
+        start = max(start, 0.01 * float(np.var(numbers[weights > 0])) if weights.any() else 1.0, 1e-300)
+        self.misfit = [start, start]  # of all rows, and of those near the text after the correction
+        self._choose()
+
+    def _choose(self) -> None:
+        """Set the rows and their weights."""
+        rows = (self.weights > 0) | ~self.all.keep.any(axis=1)
+        rows |= not (self.weights * self.all.weights).any()  # nothing is known: any number will do
+        keep, variance, design = self.all.keep[rows], self.variance[rows], self.all.weights[rows]
+        told, (far, near) = np.maximum(self.weights[rows], _UNKNOWN), self.misfit
+        fitted = np.where(design > 0, told * far / (far / np.maximum(design, 1e-300) + variance), 0.0)
+        close, whole = told * near / (near + variance), keep.all(axis=1)
+        close[whole] = told[whole] * near / (_KNOWN * near + variance[whole])
+        self.plan, self.scores = QueryPlan(keep, fitted), self.numbers[rows]
+        self.certainty = _Certainty(told * far / (far + variance), close)
+
+    def update(self, predicted: Floats, fitted: Fit, near: NearFit | None) -> bool:
+        """Take the misfit and the numbers in place of intervals from a fit; return whether these have settled.
+
+        Args:
+            predicted: Its predictions for the rows of the whole plan.
+            fitted: The fit of all sizes.
+            near: The correction near the text.
+        """
+        residual, design = self.observed.scores - predicted, self.all.weights
+        n_parameters = 2 * self.all.keep.shape[1]
+        for close, free in ((0, fitted.free), (1, None if near is None else near.free)):
+            rows = self.known & (self.near & (near is not None) if close else design > 0)
+            if rows.sum() > 1:
+                share = max(1.0 - n_parameters / rows.sum(), _FEW_FREE) if free is None else free
+                weights = np.ones(int(rows.sum())) if close else design[rows]
+                self.misfit[close] = misfit_variance(residual[rows], self.variance[rows], weights, share)
+        settled = True
+        if self.between is not None:
+            misfit = np.where(self.near, self.misfit[1], self.misfit[0])
+            sd = np.sqrt(misfit + self.variance)
+            sd = sd if predicted.ndim == 1 else np.repeat(sd[:, None], predicted.shape[1], axis=1)
+            self.numbers, weights = imputed(predicted, sd, *self.between)
+            self.weights = weights.reshape(len(weights), -1).min(axis=1)
+            open_ = self.between[0] < self.between[1]
+            settled = bool((np.abs(predicted - self.before)[open_] <= _SETTLED * sd[open_]).all())
+            self.before = predicted
+        self._choose()
+        return settled
+
+
+def _deviation(scores: Floats, weights: Floats | None) -> float:
+    """Return the standard deviation of scores, those of all classes taken together."""
+    if weights is None:
+        return float(scores.std())
+    mean = np.average(scores, axis=0, weights=weights)
+    return float(np.sqrt(np.average(((scores - mean) ** 2).reshape(len(scores), -1).mean(axis=1), weights=weights)))
 
 
 def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs: FoundPairs | None = None) -> TwoScale:
@@ -180,14 +343,22 @@ def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResul
     types, length = units.type_of_unit, result.lengths
     errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
     linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)
-    if length is not None and length.slope_se is not None:  # b is a random walk over short distances
-        removal, gradient = (
-            None
-            if error is None
-            else np.hypot(error, (length.slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
-            for error, power in ((removal, 0.5), (gradient, 1.0))
-        )
+    removal, gradient = _with_slope(removal, gradient, length, units)
     return result._replace(linear_se=linear, gradient_se=gradient, removal_se=removal, shapley_se=shapley)
+
+
+def _with_slope(
+    removal: Floats | None, gradient: Floats | None, length: Lengths | None, units: Units
+) -> tuple[Floats | None, Floats | None]:
+    """Return the standard errors of removal and gradient with those of the effect of the length."""
+    slope_se = None if length is None else length.slope_se
+    if slope_se is None:
+        return removal, gradient
+    wide, long = (  # b is a random walk over short distances
+        None if error is None else np.hypot(error, (slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
+        for error, power in ((removal, 0.5), (gradient, 1.0))
+    )
+    return wide, long
 
 
 OURS = (
@@ -204,6 +375,8 @@ OURS = (
         summary="the paper's SLALOM-fidel: up to 5 tokens removed",
     ),
 )
+# joint for few units: there a deletion is no small change, and its score tells of the whole surrogate.
+FEW_UNITS, JOINT_OF_FEW = 12, replace(OURS[0], sampler=TwoScales(near_weight=1.0))
 RIDGE = (
     SurrogateMethod("ridge", Deletions(), Linear(), summary="ridge regression on 1 to 10 units removed"),
     SurrogateMethod("ridge-scales", Scales(), Linear(), summary="ridge regression on subsets of every size"),

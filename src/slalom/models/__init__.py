@@ -11,6 +11,7 @@ from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
+from slalom.models.costs import Estimate, Prices, Usage, prices_of
 from slalom.models.engine import Answers, Engine, Queries, QueryCost
 from slalom.models.head import Decision, Head, Target, class_index, label_names
 from slalom.models.huggingface.adapters import EMBEDDED, EMBEDDED_NAME
@@ -19,7 +20,7 @@ from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
 
 if TYPE_CHECKING:
-    from slalom.models.api import Api
+    from slalom.models.api import AnswerServer, Api
     from slalom.models.prompted import Prompted, Reuse
 
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "EMBEDDED_NAME",
     "Adapter",
     "AdapterTable",
+    "AnswerServer",
     "Answers",
     "Api",
     "Decision",
     "Engine",
+    "Estimate",
     "Function",
     "Head",
     "InputGroup",
@@ -39,6 +42,7 @@ __all__ = [
     "ModelOptions",
     "Observed",
     "Output",
+    "Prices",
     "Prompted",
     "Queries",
     "QueryCost",
@@ -48,16 +52,23 @@ __all__ = [
     "StringReading",
     "Target",
     "Template",
+    "Usage",
     "adapters",
     "class_index",
     "instance_of",
     "label_names",
     "label_set",
     "model_of",
+    "prices_of",
     "scikit_learn",
 ]
 
-_LAZY = {"Api": ("api", "api"), "Prompted": ("prompted", "hf"), "Reuse": ("prompted", "hf")}  # module and extra
+_LAZY = {  # module, and the extra that it needs
+    "AnswerServer": ("api", "api"),
+    "Api": ("api", "api"),
+    "Prompted": ("prompted", "hf"),
+    "Reuse": ("prompted", "hf"),
+}
 
 
 def __getattr__(name: str) -> Any:

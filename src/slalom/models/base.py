@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import ModelError
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Decision, Head
 
 PADDING = -1  # in the place of a token id
@@ -78,14 +79,38 @@ class Observed(NamedTuple):
     Attributes:
         scores: The scores (m,), or (m, n_classes) of all classes.
         variance: Variance of each score (m,): the noise of a model that answers differently each time. None: exact.
-        lower, upper: Bounds (m,) of scores that are known only to lie between them, infinite where there is none; equal to
-            the score where it is known. None: all are known.
+        lower, upper: Bounds of scores that are known only to lie between them, infinite where there is none; equal to the
+            score where it is known. Of the shape of the scores; with scores of all classes they may be (m,), and then say
+            only which rows are known: those with equal bounds. None: all are known.
     """
 
     scores: Floats
     variance: Floats | None = None
     lower: Floats | None = None
     upper: Floats | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether all scores are known without noise."""
+        return self.variance is None and self.lower is None and self.upper is None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which scores (m,) are known, if with noise: those whose bounds are equal."""
+        if self.lower is None or self.upper is None:
+            return np.ones(len(self.scores), dtype=bool)
+        return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
+
+    @property
+    def certainty(self) -> Floats | None:
+        """Weights (m,) of the scores by how well they are known, from 0 to 1; None where all are exact."""
+        if self.exact:
+            return None
+        known = self.known
+        if self.variance is None or not known.any():
+            return known.astype(np.float64)
+        typical = max(float(np.median(self.variance[known])), 1e-300)
+        return np.asarray(known * typical / (typical + self.variance))
 
     def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
         """Return some of the scores, and how well they are known."""
@@ -134,6 +159,18 @@ class Model(ABC):
             spans: Spans of the units, (n, 2), for a model that reads strings; None for a tokenized model.
         """
 
+    def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
+        """Return the spans (n, 2) of the units of a text that the model knows itself; None: they follow from text and kind.
+
+        Args:
+            text: The text.
+            kind: Kind of the units.
+
+        Raises:
+            InputError: The model has no such units.
+        """
+        return None
+
     @property
     def n_columns(self) -> int:
         """Number of columns of the outputs: those of the head, and after them what `observe` and `report` need besides."""
@@ -155,6 +192,19 @@ class Model(ABC):
             outputs: All outputs for the text, (m, n_columns); the first row is that of the whole text.
         """
         return Report({})
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked so far, of a model that costs money; None: free, or not counted."""
+        return None
+
+    def tokens_of(self, text: str) -> tuple[int, int]:
+        """Return about how many tokens are read and written, at most, to answer one string; for models that read strings.
+
+        Args:
+            text: The input.
+        """
+        return about_tokens(len(text)), 0
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.

@@ -7,7 +7,7 @@ an interruption loses at most the batches in flight.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import PADDING, InputGroup, Model, Reading
+from slalom.models.costs import Estimate, Spending
 from slalom.models.store import AnswerStore
 
 _MAX_CACHED = 500_000  # answers in memory
@@ -131,6 +132,7 @@ class Engine:
         self._table = np.full((0, model.n_columns), np.nan)  # NaN: not answered yet
         self._model_id: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
+        self.spending = Spending(model)
         self._lock = RLock()
 
     def forget(self) -> None:
@@ -168,6 +170,45 @@ class Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=RLock())
+
+    def estimate(self, queries: Iterable[Queries]) -> Estimate:
+        """Return what queries would cost; the model is asked nothing, and equal inputs count once.
+
+        Args:
+            queries: One item per text.
+        """
+        with self._lock:
+            model_id = self.identify()
+            current = model_id is not None and model_id == self._model_id
+            file = self._file if self._file is not None and self._file.is_file() and not self._file_failed else None
+            seen, counted = set[bytes](), np.zeros(4, dtype=np.int64)
+            with AnswerStore(file, model_id) as store:
+                for item in queries:
+                    for group in item.reading.groups(item.keep):
+                        inputs, keys = group.build()
+                        fresh = {key: i for i, key in enumerate(keys) if key not in seen}
+                        seen |= fresh.keys()
+                        names = [key for key in fresh if not (current and key in self._slots)]
+                        table = np.full((len(names), self.model.n_columns), np.nan)
+                        store.load(table, names, np.arange(len(names)))
+                        new = [fresh[key] for key, row in zip(names, table, strict=True) if np.isnan(row[0])]
+                        tokens = [self._tokens_of(inputs[i], group.length) for i in new]
+                        counted += len(new), sum(t for t, _ in tokens), sum(t for _, t in tokens), len(fresh) - len(new)
+        inputs, read, written, cached = map(int, counted)
+        prices = self.spending.prices
+        cost = None if prices is None else prices.cost(read, written)
+        return Estimate(inputs, read, written, cost, cached, about=not self.model.tokenized)
+
+    def _tokens_of(self, one: Any, length: int) -> tuple[int, int]:
+        """Return the tokens that are read and written for one input."""
+        return self.model.tokens_of(one) if isinstance(one, str) else (length, 0)
+
+    def _cost(self, batch: _Batch) -> float:
+        """Return the estimated cost of a batch; 0 without prices."""
+        prices = self.spending.prices
+        if prices is None:
+            return 0.0
+        return sum(prices.cost(*self._tokens_of(one, batch.length)) for one in batch.inputs)
 
     def __call__(self, queries: Sequence[Queries], description: str = "asking") -> list[Answers]:
         """Answer queries about several texts, which share batches.
@@ -269,9 +310,7 @@ class Engine:
             outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
             self._table[batch.slots] = outputs
             store.save(batch.keys, outputs)
-            self._inputs += len(batch.slots)
-            self._tokens += batch.tokens
-            bar.update(batch.tokens)
+            self._count(batch, bar)
 
         with ExitStack() as stack:
             bar = stack.enter_context(tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options))
@@ -294,6 +333,7 @@ class Engine:
                     if len(batch.slots) > (rows := max(self.model.batch_rows(batch.length), 1)):
                         batch, rest = batch.split(rows)
                         queue.appendleft(rest)
+                    self._check_cost(batch, in_flight, collect)
                     try:
                         in_flight.append((batch, self.model.submit(batch.inputs)))
                     except MemoryError:
@@ -306,6 +346,24 @@ class Engine:
                 while in_flight:
                     with suppress(ModelError):
                         collect()
+
+    def _count(self, batch: _Batch, bar: Any) -> None:
+        """Count a batch that is answered, and show it."""
+        self._inputs += len(batch.slots)
+        self._tokens += batch.tokens
+        if self.spending.prices is not None:
+            self.spending.received(self._cost(batch))
+            bar.set_postfix_str(self.spending.shown, refresh=False)
+        bar.update(batch.tokens)
+
+    def _check_cost(self, batch: _Batch, in_flight: "deque[tuple[_Batch, Any]]", collect: Callable[[], None]) -> None:
+        """Raise an InputError where a batch would exceed max_cost; in doubt what is in flight is collected first."""
+        if self.spending.max_cost is None:
+            return
+        cost = self._cost(batch)
+        while in_flight and not self.spending.allows(cost + sum(self._cost(part) for part, _ in in_flight)):
+            collect()
+        self.spending.check(cost + sum(self._cost(part) for part, _ in in_flight), "the next request")
 
     def _halve(self, batch: _Batch, queue: "deque[_Batch]", waiting: bool) -> None:
         """Put a batch that did not fit back into the queue, in two halves."""

@@ -47,11 +47,13 @@ class Head:
         kind: "classes", "labels" or "score".
         labels: Names of the classes, in the order of the outputs.
         probabilistic: Whether the outputs represent probabilities (logits, log odds). Margins and regression outputs do not.
+        measure: Name of the scale of the scores, where it is another one than these.
     """
 
     kind: Literal["classes", "labels", "score"]
     labels: tuple[str, ...]
     probabilistic: bool = True
+    measure: str = ""
 
     @property
     def n_outputs(self) -> int:
@@ -84,7 +86,9 @@ class Head:
 
     @property
     def scale(self) -> str:
-        """Name of the scale of a score: "log odds", "decision value" or "output"."""
+        """Name of the scale of a score: "log odds", "decision value" or "output", or that of the model (`measure`)."""
+        if self.measure:
+            return self.measure
         return "log odds" if self.probabilistic else "decision value" if len(self.labels) > 1 else "output"
 
     def decide(self, outputs: Floats) -> list[Decision]:

@@ -96,9 +96,14 @@ class Prompted(TorchModel):
         ModelError: The model does not answer a short prompt with logits.
 
     Example:
-        >>> prompted = Prompted(model, tokenizer, "Review: {text}\\nSentiment:", ["negative", "positive"])  # doctest: +SKIP
-        >>> slalom.Explainer(prompted)("A fine film.").figures["label share"]  # doctest: +SKIP
-        0.1
+        >>> from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+        >>> from slalom.models import EMBEDDED
+        >>> tokenizer = AutoTokenizer.from_pretrained(EMBEDDED)
+        >>> network = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1))
+        >>> prompted = Prompted(network, tokenizer, "Review: {text}\\nSentiment:", ["negative", "positive"])
+        >>> reading = prompted.read("A fine film.", "cut", None)
+        >>> reading.names, tokenizer.decode(reading.after[0])
+        (('A', 'fine', 'film', '.'), 'sentiment :')
     """
 
     loader = "AutoModelForCausalLM"
@@ -138,7 +143,7 @@ class Prompted(TorchModel):
         self._beginnings = Beginnings(overhead, kept)
         self._keeps_past = self.lm.takes_past
         self._check(reuse)
-        self._reuses = reuse and self._keeps_past
+        self._reuses, self.lm.lends = reuse and self._keeps_past, self._keeps_past
         self._asked = self._computed = 0
 
     @property
@@ -284,9 +289,9 @@ class Prompted(TorchModel):
         return Report(
             figures,
             (
-                f"the labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
+                f"The labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
                 " would write something else, and the score compares answers that it rarely gives; add examples with their"
-                " labels to the template, or spellings of the labels",
+                " labels to the template, or spellings of the labels.",
             ),
         )
 

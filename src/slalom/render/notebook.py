@@ -43,6 +43,10 @@ def notebook(e: Explanation) -> str:
     meaning += "; dotted: not told from zero" if certain is not None and not certain.all() else ""
     decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
     head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_text)}"
+    if e.answer is not None:
+        before, after = escaped(e.answer.text[: e.answer.start]), escaped(e.answer.text[e.answer.stop :])
+        asked = f"{escaped(e.answer.question)}<br>" if e.answer.question else ""
+        head = f"{asked}&rarr; {before}<u>{escaped(e.answer.part)}</u>{after}<br>{head}"
     note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)
     return (
         '<div style="color:inherit;max-width:56em">'

@@ -65,7 +65,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     if isinstance(flip, Flip):
         for i in flip.units:
             text.stylize(_REMOVED, *e.spans[i].tolist())
-    parts = [line, Text(), text, Text()]
+    parts = [*_answer(e), line, Text(), text, Text()]
     found = [Text(no_single_unit(e), "bold")] if saturated else []
     if flip is not None:
         found.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
@@ -81,6 +81,18 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     for remark in e.remarks:
         if not (saturated and remark == no_single_unit(e)):
             screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+
+
+def _answer(e: Explanation) -> list[Text]:
+    """Return the question and the answer of a language model, with the part that is explained underlined."""
+    if e.answer is None:
+        return []
+    said = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
+    if not e.answer.is_whole:
+        first = len("answer:   ")
+        said.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
+    asked = [Text("question: ", "dim").append(_harmless(e.answer.question), "default not dim")] if e.answer.question else []
+    return [*asked, said]
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
@@ -247,7 +259,11 @@ def quality(e: Explanation) -> str:
     parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]
     if parts:
         return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    if any(tested.few for tested, _ in e.fidelity.known):
+        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; too few queries were left to test it; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
+    if e.all_asked and not e.merged_from:
+        return f"{e.fidelity_text}; {took}"
     why = e.fidelity_text if e.merged_from else "no query was left to test it"
     return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

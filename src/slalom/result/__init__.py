@@ -1,5 +1,6 @@
 """Results: explanations, their fidelity, and how they are saved."""
 
+from slalom.result.answer import Answer
 from slalom.result.collection import Explanations, Failure, load, restored
 from slalom.result.explanation import SCORES, Explanation, Pair
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
@@ -10,6 +11,7 @@ from slalom.result.spread import Spread, spread_of
 __all__ = [
     "NORMAL_95",
     "SCORES",
+    "Answer",
     "Explanation",
     "Explanations",
     "Failure",

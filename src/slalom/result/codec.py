@@ -15,6 +15,7 @@ from slalom.core import Lengths, Surrogate
 from slalom.core.checks import plain
 from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
+from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 from slalom.result.spread import Spread
 
@@ -49,7 +50,12 @@ class Row(NamedTuple):
 
 
 def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
-    return {name: None if q is None else q._asdict() for name, q in fidelity._asdict().items()}
+    return {name: None if q is None else _quality(q) for name, q in fidelity._asdict().items()}
+
+
+def _quality(quality: Quality) -> dict[str, Any]:
+    parts = quality._asdict()
+    return {name: part for name, part in parts.items() if name != "ceiling" or part is not None}
 
 
 def _read_fidelity(saved: Mapping[str, Any]) -> Fidelity:
@@ -123,6 +129,7 @@ FIELDS = (
     Row("stopped", fact=("Stopped", str)),
     Row("figures", dict, fact=("Answers", _figures)),
     Row("notes", list, tuple),
+    Row("answer", _optional(lambda answer: answer._asdict()), _optional(lambda part: Answer(**part))),
 )
 
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
+from slalom.core import Additive, Background, Lengths, Link, Surrogate, TwoScale
 from slalom.core.checks import Floats, freeze, plain
 from slalom.errors import InputError
 from slalom.models import class_index
+from slalom.result.answer import Answer
 from slalom.result.codec import decode, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
@@ -29,7 +30,11 @@ from slalom.text import KINDS, units
 from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
+_COMBINED = 60  # units whose pairs are looked at
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
+
+_ENUMERABLE = 12  # units of a text whose parts may all have been asked
+_EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
 
 
 class Pair(NamedTuple):
@@ -65,7 +70,7 @@ class Explanation(Document):
         labels: Labels of all classes.
         fidelity: Quality of the predictions on queries that were not used in the fit.
         fit_r2: R2 on the queries that were used in the fit.
-        unit: Kind of the units: "token", "type", "word" or "sentence".
+        unit: Kind of the units: "token", "type", "word" or "sentence"; of sources also "paragraph", "document" or "turn".
         sizes: Number of tokens of each unit (n,).
         method: Name of the method.
         seed: Seed of all random choices.
@@ -85,7 +90,8 @@ class Explanation(Document):
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
         probabilities: Probabilities that the model gives the whole text (n_labels,); None where it gives none.
-        scale: What the score is: "log odds", or "decision value" or "output" where it does not represent a probability.
+        scale: What the score is: "log odds", "log probability" of an answer, or "decision value" or "output" where it does not
+            represent a probability.
         held_out: The queries that `fidelity` is computed from; None where there are none.
         cut: Number of tokens of the text that the model cannot see.
         diagnosis: What went wrong, in plain words; empty otherwise.
@@ -95,6 +101,7 @@ class Explanation(Document):
         versions: Versions of Python and of the packages.
         signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
         merged_from: Kind of the units that were merged into these; empty if none were.
+        answer: The question and the answer of a language model, where units are its sources; None elsewhere.
         figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
         notes: Sentences about the model's answers, which are among the remarks.
         stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
@@ -140,6 +147,7 @@ class Explanation(Document):
     stopped: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    answer: Answer | None = None
 
     def __post_init__(self) -> None:
         """Make all arrays read-only, and fill in the label where only probabilities are known."""
@@ -258,6 +266,39 @@ class Explanation(Document):
             for k, (i, j) in ((int(k), self.surrogate.pairs[k]) for k in np.argsort([-x for x in size], kind="stable"))
             if i != j
         )
+
+    def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
+        """Return pairs of units by how much less or more they do together, next to the whole text, strongest first.
+
+        The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
+        where two units say the same, so that one of them is enough. Other than `pairs`, it includes that units compete for
+        attention. Of a long text the 60 units with the strongest Shapley values are combined.
+
+        Args:
+            k: How many pairs; fewer where there are fewer.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such class.
+
+        Example:
+            >>> import slalom
+            >>> explainer = slalom.Explainer(lambda texts: [float("red" in t or "pink" in t) for t in texts], output="log_odds")
+            >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
+            [((1, 3), -1.0)]
+        """
+        column, n = self.column(target), len(self)
+        chosen = np.sort(np.argsort(-np.abs(self.scores("shapley", target)), kind="stable")[:_COMBINED])
+        first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
+        if not len(first) or (n == 2 and self.background is None and not isinstance(self.surrogate, Additive)):
+            return ()
+        keep = np.ones((1 + n + len(first), n), dtype=bool)
+        keep[1 + np.arange(n), np.arange(n)] = False
+        keep[1 + n + np.arange(len(first)), first] = keep[1 + n + np.arange(len(first)), second] = False
+        predicted = self.predict(keep) if column is None else self.predict(keep)[:, column]
+        effects = predicted[0] - predicted[1 + first] - predicted[1 + second] + predicted[1 + n :]
+        order = np.argsort(-np.abs(effects), kind="stable")[:k]
+        return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
 
     @property
     def additive(self) -> bool:
@@ -518,7 +559,7 @@ class Explanation(Document):
         """
         if unit not in KINDS[2:]:
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
-        if KINDS.index(unit) < KINDS.index(self.unit):
+        if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
         dropped: dict[str, Any] = {f.name: None for f in fields(self) if f.metadata == _OF_THESE_UNITS}
         merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
@@ -567,7 +608,15 @@ class Explanation(Document):
             return "not tested: scores without a sign predict nothing"
         if self.merged_from and not self.fidelity.known:
             return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
+        if not self.fidelity.known and self.all_asked:
+            exact = "; the surrogate is exact" if self.fit_r2 > _EXACT else f", R2 = {self.fit_r2:.3f}"
+            return f"not tested: all parts of this text ({self.queries}) were asked and fitted{exact}"
         return str(self.fidelity)
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether the model was asked about every part of the text that units make, but perhaps the empty one."""
+        return len(self) <= _ENUMERABLE and self.queries >= 2 ** len(self) - 1
 
     def unit_texts(self, chosen: Iterable[int] | None = None) -> list[str]:
         """Return the numbers of units as text, with 95% intervals where they are known.

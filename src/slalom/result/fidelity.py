@@ -1,6 +1,12 @@
 """Fidelity: how well an explanation predicts queries that it was not fitted to.
 
 R2 = 1 - (mean squared error) / (variance of the model's answers)
+
+Where the answers are noisy no explanation can predict the noise, and R2 is at most about
+
+ceiling = 1 - (mean variance of the noise) / (variance of the model's answers)
+
+R2 of a few answers says nothing (it may be -7000), so that fewer than `LEAST_QUERIES` get none.
 """
 
 from dataclasses import dataclass
@@ -11,6 +17,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, read_only
 
+LEAST_QUERIES = 8  # for an R2
 _LOWEST = -10  # R2 below this is shown as "below -10"
 NEGLIGIBLE = 0.05  # an error of the log odds that does not matter
 
@@ -19,19 +26,29 @@ class Quality(NamedTuple):
     """How well an explanation predicts a set of queries.
 
     Attributes:
-        r2: Share of the variance of the answers that is explained; None where the answers do not vary.
+        r2: Share of the variance of the answers that is explained; None where the answers do not vary or are too few.
         mse: Mean squared error of the log odds, summed over the classes.
         queries: Number of queries.
+        ceiling: Largest R2 that the noise of the answers allows, at least 0; None where they have no noise or r2 is None.
     """
 
     r2: float | None
     mse: float
     queries: int
+    ceiling: float | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few queries for an R2."""
+        return self.r2 is None and self.queries < LEAST_QUERIES
 
     @property
     def shown(self) -> str:
         """R2 as text. Where the answers hardly vary it may be minus a million, which is shown as "below -10"."""
-        return "undefined" if self.r2 is None else f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
+        if self.r2 is None:
+            return f"unknown, as it needs {LEAST_QUERIES} queries" if self.few else "undefined"
+        share = f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
+        return share if self.ceiling is None else f"{share} of at most {self.ceiling:.3f}"
 
     @property
     def below_zero(self) -> bool:
@@ -98,23 +115,31 @@ def _one_line(quality: Quality | None) -> str:
     return f"R2 = {quality.shown} (MSE {quality.mse:.3g}, {quality.queries} queries)"
 
 
-def quality(predicted: Floats, answers: Floats) -> Quality | None:
+def quality(predicted: Floats, answers: Floats, noise: Floats | None = None) -> Quality | None:
     """Compare predictions with the answers of the model.
 
     Args:
         predicted: (m,) or (m, n_classes).
         answers: Of the same shape.
+        noise: Variances (m,) of the answers, each that of one class. Default: they are exact.
 
     Returns:
         The quality; None where m is 0.
 
     Example:
-        >>> quality(np.array([1.0, 2.0, 3.5]), np.array([1.0, 2.0, 3.0])).r2
-        0.875
+        >>> answers = np.arange(9.0)
+        >>> quality(answers + 1.0, answers).r2, quality(answers + 1.0, answers, np.full(9, 2.0)).ceiling
+        (0.85, 0.7)
     """
     if not len(answers):
         return None
     mse = float(((predicted - answers) ** 2).sum() / len(answers))
     variance = float(((answers - answers.mean(axis=0)) ** 2).sum() / len(answers))
     varies = variance > 1e-20 * float((answers**2).sum() + 1e-300)
-    return Quality(1.0 - mse / variance if varies else None, mse, len(answers))
+    if not varies or len(answers) < LEAST_QUERIES:
+        return Quality(None, mse, len(answers))
+    ceiling = None
+    if noise is not None:
+        outputs = 1 if answers.ndim == 1 else answers.shape[1]
+        ceiling = max(1.0 - outputs * float(noise.mean()) / variance, 0.0)
+    return Quality(1.0 - mse / variance, mse, len(answers), ceiling)

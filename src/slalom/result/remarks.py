@@ -47,6 +47,8 @@ def no_single_unit(e: Any) -> str:
     unit = "token" if e.unit == "type" else e.unit
     if e.values.ndim == 2:
         what = f"the lead of {e.labels[e.leading]} over the next class by at most {change:.3g} of {distance:.2f}"
+    elif e.answer is not None:
+        what = f"the {e.score_name} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
     else:
         what = f"the {e.score_name} of {e.target} by at most {change:.3g} of {e.score:+.2f}"
     return f"No single {unit} decides: removing any one changes {what}."

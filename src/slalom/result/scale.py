@@ -17,6 +17,7 @@ from slalom.result.plain import NORMAL_95
 
 SHARE = 0.2  # of the distance: an effect of this size has the full colour
 FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
+UNDECIDED = ("output", "log probability")  # scales of numbers that decide nothing
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 
@@ -38,7 +39,7 @@ def threshold(e: Any) -> float | None:
     Args:
         e: The Explanation.
     """
-    if e.scale == "output":
+    if e.scale in UNDECIDED:
         return None
     p = e.probabilities
     if p is None or len(p) < 3 or e.target not in e.labels or not exclusive(e):

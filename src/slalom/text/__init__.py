@@ -1,14 +1,15 @@
 """Units of a text, and which parts of a text to query."""
 
 from slalom.text.adaptive import Adaptive
-from slalom.text.held_out import held_out, query_keys
+from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
-from slalom.text.segment import sentences, words
-from slalom.text.units import KINDS, Unit, Units, units
+from slalom.text.segment import paragraphs, sentences, words
+from slalom.text.units import GIVEN, KINDS, Unit, Units, units
 
 __all__ = [
+    "GIVEN",
     "KINDS",
     "Adaptive",
     "Answered",
@@ -25,9 +26,11 @@ __all__ = [
     "as_texts",
     "extended",
     "held_out",
+    "paragraphs",
     "pieces",
     "printable",
     "query_keys",
+    "reserved",
     "sentences",
     "units",
     "words",

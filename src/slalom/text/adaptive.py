@@ -78,7 +78,7 @@ class Adaptive(Sampler):
         wide = self.base.extend(plan, types, len(plan.keep) + self.pool * needed, rng, empty, answered)
         pool = wide.keep[len(plan.keep) :]
         if len(pool) > needed:
-            chosen = _most_telling(plan, pool, types, answered.scores, needed, self.criterion)
+            chosen = _most_telling(*_known(plan, answered), pool, types, needed, self.criterion)
             if chosen is None:
                 return self.base.extend(plan, types, budget, rng, empty, answered)
             pool = pool[np.sort(chosen)]
@@ -86,13 +86,23 @@ class Adaptive(Sampler):
         return extended(plan, lambda _: rows, len(plan.keep) + len(pool), lambda keep: np.ones(len(keep), dtype=bool))
 
 
+def _known(plan: QueryPlan, answered: Answered) -> tuple[QueryPlan, Floats]:
+    """Return the rows whose scores are known, with weights that allow for how well, and these scores."""
+    if answered.certainty is None or not (weights := plan.weights * answered.certainty).any():
+        return plan, answered.scores
+    rows = answered.certainty > 0
+    return QueryPlan(plan.keep[rows], weights[rows]), answered.scores[rows]
+
+
 def _most_telling(
-    plan: QueryPlan, pool: Keep, types: NDArray[np.int64], scores: Floats, number: int, criterion: str
+    plan: QueryPlan, scores: Floats, pool: Keep, types: NDArray[np.int64], number: int, criterion: str
 ) -> NDArray[np.int64] | None:
     """Return the rows of the pool to ask; None where the fit or its posterior leaves the range of floats."""
     scores = _one_score(scores)
     fitted = fit(_counts(plan.keep, types), scores, Joint(), weights=plan.weights).model
     if not isinstance(fitted, Slalom):
+        return None
+    if fitted.background is None and not pool.any(axis=1).all():  # it says nothing of the empty text
         return None
     with np.errstate(all="ignore"):
         residual = fitted(_counts(plan.keep, types)) - scores

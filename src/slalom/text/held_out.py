@@ -6,7 +6,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.text.samplers import spread
+from slalom.text.samplers import QueryPlan, spread
+
+_MOST_UNITS = 12  # of texts whose subsets are enumerated
+_SHARE = 8  # one of so many subsets of a short text may be held out, in each of the two places
+LEAST = 8  # rows of a place: fewer say nothing about an explanation
 
 
 def held_out(
@@ -39,6 +43,44 @@ def held_out(
         chosen.append(left[np.unique(np.linspace(0, len(left) - 1, min(budget, len(left))).round().astype(np.int64))])
         used |= set(query_keys(chosen[-1], names))
     return chosen[0], chosen[1]
+
+
+def reserved(
+    plan: QueryPlan, names: Sequence[str], check: int, rng: np.random.Generator
+) -> tuple[QueryPlan, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return queries that test an explanation; of a short text, some that were planned for the fit.
+
+    Where the plan has nearly all subsets of a short text, what it leaves tells nothing: up to an eighth of all subsets is
+    then reserved for each of the two places. A text of so few subsets that this is less than `LEAST` keeps its plan.
+
+    Args:
+        plan: The queries of the fit.
+        names: Names of the units (n,).
+        check: Number of rows to return in all, at most.
+        rng: Random generator.
+
+    Returns:
+        The plan without the reserved rows, then rows near the text and of all sizes as `held_out` returns them.
+    """
+    near, far = held_out(plan.keep, names, check, rng)
+    n = plan.keep.shape[1]
+    if n > _MOST_UNITS or min(len(near), len(far)) >= check // 2:
+        return plan, near, far
+    subsets = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
+    keys, planned = query_keys(subsets, names), query_keys(plan.keep, names)
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    wanted = min(check // 2, (len(first) + 2) // _SHARE)
+    if wanted < max(LEAST, min(len(near), len(far))):
+        return plan, near, far
+    order = rng.permutation(np.array(sorted(first.values()), dtype=np.int64))
+    used = set(planned)
+    order = order[np.argsort([keys[i] in used for i in order], kind="stable")]  # those that the plan has come last
+    close = (~subsets[order]).sum(axis=1) <= max(min(10, n // 2), 1)
+    chosen = order[close][:wanted]
+    others = order[~np.isin(order, chosen)][:wanted]
+    taken = {keys[i] for i in (*chosen, *others)}
+    left = np.array([key not in taken for key in planned], dtype=bool)
+    return QueryPlan(plan.keep[left], plan.weights[left]), subsets[chosen], subsets[others]
 
 
 def query_keys(keep: NDArray[np.bool_], names: Sequence[str]) -> list[bytes]:

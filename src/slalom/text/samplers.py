@@ -45,10 +45,12 @@ class Answered(NamedTuple):
     Attributes:
         scores: Scores of its rows, (m,) or (m, n_classes).
         is_new: Function from rows (k, n) to which of them (k,) are new queries, neither asked nor held out.
+        certainty: Weights (m,) of the scores by how well they are known, from 0 to 1; None: exactly.
     """
 
     scores: NDArray[np.float64]
     is_new: Callable[[Keep], NDArray[np.bool_]]
+    certainty: NDArray[np.float64] | None = None
 
 
 class Sampler(ABC):
@@ -251,6 +253,8 @@ class TwoScales(Sampler):
         most: Largest number of units that a deletion removes; at most half of the text.
         levels: As in `Scales`.
         anchor: As in `Scales`.
+        near_weight: Weight of deletions in the fit of the surrogate. With few units a deletion is no small change, and 1 is
+            better; rows that are drawn twice are then replaced by further subsets, so that the budget is used up.
 
     Raises:
         InputError: If an argument is out of range.
@@ -264,11 +268,12 @@ class TwoScales(Sampler):
     most: int = 10
     levels: int = 36
     anchor: float = 0.1
+    near_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        if not self.most >= 1:
-            raise InputError(f"TwoScales needs most >= 1; got {self.most!r}")
+        if not self.most >= 1 or not self.near_weight >= 0.0:
+            raise InputError(f"TwoScales needs most >= 1 and near_weight >= 0; got {self.most!r} and {self.near_weight!r}")
         Scales(self.levels, self.anchor)
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
@@ -284,7 +289,10 @@ class TwoScales(Sampler):
         numbers = np.arange(1, self.reach(n) + 1)
         near = spread(n, n - numbers, n_near, rng, numbers.astype(np.float64))
         keep, _ = distinct(np.concatenate([far.keep, near]))
-        return QueryPlan(keep, np.concatenate([far.weights, np.zeros(len(keep) - len(far.keep))]))
+        if self.near_weight > 0.0 and len(keep) < budget:
+            keep, _ = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng))]))
+            keep = keep[:budget]
+        return QueryPlan(keep, np.concatenate([far.weights, np.full(len(keep) - len(far.keep), self.near_weight)]))
 
     def reach(self, n: int) -> int:
         """Return the largest number of units whose removal is next to a text of n units."""

@@ -53,6 +53,7 @@ _LAST = regex.compile(
 )
 _INITIALS = regex.compile(r"(?:\p{Lu}\.-?)*\p{Lu}|(?:\p{Ll}\.)+\p{Ll}")  # J, U.S, J.-C; t.v
 _BEGINS = regex.compile(r"[\p{Lu}\p{Lt}\p{Lo}\"'“‘„«¿¡]")
+_GAP = regex.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*")  # a blank line
 _REACH = 40  # characters before a full stop that are examined
 
 
@@ -92,6 +93,28 @@ def sentences(text: str) -> Spans:
         if stop["line"] or _ends(text, start, stop):
             cuts.append((start, stop.end()))
             start = stop.end()
+    cuts.append((start, len(text)))
+    return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+
+
+def paragraphs(text: str) -> Spans:
+    """Return the paragraphs of a text, which blank lines separate, without the white space around them.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Example:
+        >>> text = "One.\\nStill one.\\n\\n \\nTwo."
+        >>> [text[a:b] for a, b in paragraphs(text)]
+        ['One.\\nStill one.', 'Two.']
+    """
+    cuts, start = [], 0
+    for gap in _GAP.finditer(text):
+        cuts.append((start, gap.end()))
+        start = gap.end()
     cuts.append((start, len(text)))
     return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
 

@@ -20,6 +20,7 @@ from slalom.text.segment import Spans, sentences, trimmed, words
 
 Unit: TypeAlias = Literal["token", "type", "word", "sentence"]
 KINDS: tuple[str, ...] = get_args(Unit)
+GIVEN: tuple[str, ...] = ("paragraph", "document", "turn")  # kinds that only a model can have that knows its units
 Index = NDArray[np.int64]
 
 

@@ -757,3 +757,20 @@ def test_on_paper_the_page_is_light_and_has_every_row(view):
     view.js("window.dispatchEvent(new Event('afterprint'))")
     assert view.js("return document.documentElement.dataset.theme") == "dark"
     assert view.js("return document.querySelectorAll('tbody tr[data-i]').length") < 200
+
+
+def test_the_answer_stands_beside_its_sources(view):
+    from slalom.result import Answer  # noqa: PLC0415
+
+    e = replace(fitted(), scale="log probability", unit="sentence", label=None, probabilities=None)
+    e = replace(e, answer=Answer("Is <b>it</b> so?", "It is. It <i>was</i>.", 7, 21, True, 4))
+    view.open([e])
+    assert view.one("#question").text == "Is <b>it</b> so?"
+    assert view.one("#answer").text == "It is. It <i>was</i>."
+    assert view.one("#answer mark").text == "It <i>was</i>."
+    assert "written by the model" in view.one("#head").text
+    assert view.one("#text-title").text == "Sources"
+    assert number(view.one("#score").text) == pytest.approx(e.score, abs=1e-3)
+    view.open([fitted()])
+    assert view.one("#text-title").text == "Text"
+    assert not view.all("#answer")

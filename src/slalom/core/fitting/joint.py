@@ -315,18 +315,17 @@ class _Search:
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
         jitter = self.solver.jitter
         notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
-        return sound(
-            self.problem.fitted(
-                self.model(point),
-                converged=best.converged,
-                iterations=self.solver.iterations,
-                note=" ".join(part for part in notes if part),
-                values_se=errors.values,
-                importances_se=errors.importances,
-                background_se=errors.background,
-                posterior=drawn(best, nodes, self.basis),
-            )
+        fitted = self.problem.fitted(
+            self.model(point),
+            converged=best.converged,
+            iterations=self.solver.iterations,
+            note=" ".join(part for part in notes if part),
+            values_se=errors.values,
+            importances_se=errors.importances,
+            background_se=errors.background,
+            posterior=drawn(best, nodes, self.basis),
         )
+        return sound(replace(fitted, free=min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)))
 
     def linear(self) -> Fit:
         """Return the linear limit without standard errors; it needs no factors beyond those of the ridge regression."""

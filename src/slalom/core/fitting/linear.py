@@ -5,7 +5,7 @@
 tau and the noise maximise the probability of the data with the effects integrated out, as in the linear limit of `Joint`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -46,4 +46,6 @@ class Linear(Fitter):
         if not all_finite(slopes, base):
             raise ArithmeticError("the ridge regression has left the range of floats")
         model = Additive(slopes, base) if several else Additive(slopes[:, 0], base[0])
-        return sound(problem.fitted(model, converged=True, iterations=1))
+        fitted = problem.fitted(model, converged=True, iterations=1)
+        free = fitted.loss / max(line.noise * scores.shape[1], 1e-300)
+        return sound(replace(fitted, free=min(free, 1.0)))

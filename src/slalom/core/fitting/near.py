@@ -8,6 +8,9 @@ score saturates at the whole text, all these changes are too large by the same f
 
 d is fitted to the rows near the text; tau and the noise maximise the evidence (`_evidence.ridge`). The power p maximises that
 evidence plus the log likelihood of the far rows, on which the correction must not harm the surrogate.
+
+Where scores have a noise of their own, rows have weights and the whole text is one of them: r_0 is then fitted together with d,
+with a prior that is wide beside that of d, and has a standard error.
 """
 
 from contextlib import suppress
@@ -26,6 +29,8 @@ from slalom.core.lengths import Lengths, fit_lengths
 _POWERS = (8, 2, 32)  # the strength of the first serves all
 _ROUNDS = 2  # alternations of changes and length offsets
 _LEAST_ROWS = 8
+_WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
+_CLEAR = 2.0  # squared standard errors by which alpha is shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 
 
@@ -38,6 +43,8 @@ class NearFit(NamedTuple):
         power: p.
         lengths: b; None where there is none.
         changes_se: Standard errors of d, of the same shape.
+        offset_se: Standard error of r_0, of the same shape; None where the text is met exactly.
+        free: Share of the near rows that d leaves free.
     """
 
     offset: Floats
@@ -45,14 +52,21 @@ class NearFit(NamedTuple):
     power: int
     lengths: Lengths | None
     changes_se: Floats
+    offset_se: Floats | None = None
+    free: float = 1.0
 
     def rescaled(self, power: int) -> "NearFit | None":
         """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
         parts = [times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.changes_se)]
         offsets = None if self.lengths is None else times_power(self.lengths.offsets, power)
-        if not all_finite(*parts, offsets):
+        offset_se = None if self.offset_se is None else times_power(np.asarray(self.offset_se), power)
+        if not all_finite(*parts, offsets, offset_se):
             return None
-        return NearFit(parts[0], parts[1], self.power, None if offsets is None else Lengths(offsets), parts[2])
+        slope_se = (
+            None if self.lengths is None or self.lengths.slope_se is None else float(np.ldexp(self.lengths.slope_se, power))
+        )
+        lengths = None if offsets is None else Lengths(offsets, slope_se)
+        return NearFit(parts[0], parts[1], self.power, lengths, parts[2], offset_se, self.free)
 
 
 def fit_near(
@@ -62,6 +76,7 @@ def fit_near(
     rho: Floats,
     types: NDArray[np.int64],
     sizes: NDArray[np.int64],
+    weights: Floats | None = None,
 ) -> NearFit | None:
     """Fit the correction to the residuals of a surrogate.
 
@@ -72,13 +87,15 @@ def fit_near(
         rho: The surrogate's change by the removal of each unit, (n,) or (n, n_classes).
         types: Parameter of each unit (n,); units of one type share their d.
         sizes: Number of atoms of each unit (n,).
+        weights: Weights (m,) of the rows, above 0, in inverse proportion to their noise; that of the whole text may be far
+            above the others. Default: the text is met exactly, the other rows are alike.
 
     Returns:
         The correction; None where too few rows are near, or the residuals are beyond what can be fitted.
     """
     power = exponent(residual)
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes)
+        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes, weights)
         return None if fit is None else fit.rescaled(power)
     return None
 
@@ -90,6 +107,7 @@ def _fit(
     rho: Floats,
     types: NDArray[np.int64],
     sizes: NDArray[np.int64],
+    weights: Floats | None,
 ) -> NearFit | None:
     several = residual.ndim == 2
     basis = helmert(residual.shape[1]).T if several else np.ones((1, 1))  # (C, K), orthonormal
@@ -98,7 +116,7 @@ def _fit(
     if near.sum() < _LEAST_ROWS:
         return None
     atoms, longest = keep @ sizes, int(sizes.sum())
-    rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own)
+    rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own, weights)
     lengths: Lengths | None = None
     # A power must not fade so fast that rows of a few removals say nothing about single ones.
     powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
@@ -107,23 +125,28 @@ def _fit(
     best = first if power == first.power else rows.corrected(e, power)
     strength = best.strength
     for _ in range(_ROUNDS):
-        offsets = fit_lengths(atoms[near], (e - rows.correction(best))[near], longest)
+        offsets = fit_lengths(
+            atoms[near], (e - rows.correction(best))[near], longest, None if weights is None else weights[near]
+        )
         if offsets is None:
             break
         lengths, best = offsets, rows.corrected(e - offsets(atoms), power, strength)
     if lengths is not None:
-        lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0])
+        lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0], lengths.slope_se)
     offset, changes = best.offset @ basis.T, best.changes @ basis.T
     errors = np.outer(best.errors, np.sqrt((basis**2).sum(axis=1)))
+    offset_se = None if best.offset_error is None else best.offset_error * np.sqrt((basis**2).sum(axis=1))
     if not several:
         offset, changes, errors = offset[0], changes[:, 0], errors[:, 0]
-    return NearFit(np.asarray(offset), changes, best.power, lengths, errors)
+        offset_se = None if offset_se is None else offset_se[0]
+    return NearFit(np.asarray(offset), changes, best.power, lengths, errors, offset_se, best.free)
 
 
 class _Correction(NamedTuple):
     """r_0 (K,), d (n, K) and its errors (n,) at one power.
 
-    strength is that of the ridge regression relative to the design's size, log_probability that of all rows.
+    strength is that of the ridge regression relative to the design's size, log_probability that of all rows, free the share of
+    the near rows that d leaves free, offset_error that of r_0 where it is fitted.
     """
 
     power: int
@@ -132,25 +155,52 @@ class _Correction(NamedTuple):
     errors: Floats
     strength: float
     log_probability: float
+    free: float
+    offset_error: float | None
 
 
 class _Rows:
-    """The rows: the share kept (m,), which units are gone (m, n) and which rows are near (m,); rho (n, K) of the units."""
+    """The rows: the share kept (m,), which units are gone (m, n) and which rows are near (m,); rho (n, K) of the units.
 
-    def __init__(self, kept: Floats, gone: Floats, near: NDArray[np.bool_], types: NDArray[np.int64], rho: Floats) -> None:
+    With weights (m,) the whole text is one of the fitted rows, and r_0 the first column of the design.
+    """
+
+    def __init__(
+        self,
+        kept: Floats,
+        gone: Floats,
+        near: NDArray[np.bool_],
+        types: NDArray[np.int64],
+        rho: Floats,
+        weights: Floats | None = None,
+    ) -> None:
         self.kept, self.gone, self.near, self.types, self.rho = kept[:, None], gone, near, types, rho
         self.far = ~near & (np.arange(len(near)) > 0)
-        self.own = (gone @ rho)[near]
+        self.weights = weights
+        self.fitted = near if weights is None else near | (np.arange(len(near)) == 0)
+        self.own = (gone @ rho)[self.fitted]
         n_types = int(types.max()) + 1
-        self.design = gone[near] if n_types == len(types) else gone[near] @ np.eye(n_types)[types]
+        self.design = gone[self.fitted] if n_types == len(types) else gone[self.fitted] @ np.eye(n_types)[types]
+        if weights is not None:
+            self.root = np.sqrt(weights[self.fitted] / weights[near].mean())[:, None]
+            self.design = np.concatenate([np.full((len(self.design), 1), _WIDE), self.design], axis=1)
         self.solvers = dict[tuple[int, float], _Solver]()
 
     def corrected(self, e: Floats, power: int, strength: float | None = None) -> _Correction:
         """Return the correction of residuals (m, K) at a power; a known strength saves the search for one."""
-        fade, offset = self.kept[self.near] ** power, e[0]
-        left, own = e[self.near] - fade * offset, fade * self.own
-        square = (own**2).sum(axis=0)
-        alpha = (own * left).sum(axis=0) / np.where(square > 0.0, square, np.inf)
+        fade, offset = self.kept[self.fitted] ** power, e[0]
+        if self.weights is None:
+            left, own = e[self.fitted] - fade * offset, fade * self.own
+            square = (own**2).sum(axis=0)
+            square = np.where(square > 0.0, square, np.inf)
+            alpha = (own * left).sum(axis=0) / square
+            noise = ((left - alpha * own) ** 2).sum(axis=0) / max(len(left) - 1, 1)
+            alpha_error = float(np.sqrt(noise / square).max())
+        else:
+            fade = self.root * fade
+            left, own = self.root * e[self.fitted], fade * self.own
+            slopes = np.array([_clear_slope(fade, x, y) for x, y in zip(own.T, left.T, strict=True)])
+            alpha, alpha_error = slopes[:, 0], float(slopes[:, 1].max())
         target = left - alpha * own
         if strength is None:
             design = fade * self.design
@@ -162,17 +212,35 @@ class _Rows:
             if key not in self.solvers:
                 self.solvers[key] = _Solver(fade * self.design, strength)
             line = self.solvers[key](target)
-        changes = alpha * self.rho + line.slopes[self.types]
-        fit = _Correction(power, offset, changes, line.errors[self.types], strength, line.evidence)
-        noise = float((e[self.far] ** 2).mean()) if self.far.any() else 0.0
+        slopes, errors, offset_error = line.slopes, line.errors, None
+        if self.weights is not None:
+            offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
+        changes = alpha * self.rho + slopes[self.types]
+        errors = np.hypot(errors[self.types], alpha_error * np.sqrt((self.rho**2).mean(axis=1)))
+        free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
+        fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error)
+        weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
+        noise = float((weights * e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
-            misfit = float(((e - self.correction(fit))[self.far] ** 2).sum()) / noise
+            misfit = float((weights * (e - self.correction(fit))[self.far] ** 2).sum()) / noise
             fit = fit._replace(log_probability=line.evidence - 0.5 * misfit)
         return fit
 
     def correction(self, fit: _Correction) -> Floats:
         """Return x^p (r_0 + sum d) of all rows (m, K)."""
         return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
+
+
+def _clear_slope(fade: Floats, x: Floats, y: Floats) -> tuple[float, float]:
+    """Return the slope of y (m,) on x (m,) beside a column `fade` (m, 1), shrunk towards 0 by its noise, and its error."""
+    square = float((fade**2).sum())
+    across, along = (part - fade[:, 0] * float(fade[:, 0] @ part) / square for part in (x, y))
+    power = float(across @ across)
+    if not power > 1e-12 * float(x @ x):
+        return 0.0, 0.0
+    slope = float(across @ along) / power
+    noise = float(((along - slope * across) ** 2).sum()) / max(len(y) - 2, 1) / power
+    return slope * max(1.0 - _CLEAR * noise / max(slope**2, 1e-300), 0.0), float(noise**0.5)
 
 
 class _Line(NamedTuple):

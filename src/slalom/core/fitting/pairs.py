@@ -44,20 +44,21 @@ class FoundPairs(NamedTuple):
         first, second = self.units.T
         return np.asarray((keep[:, first] & keep[:, second]).astype(np.float64) @ self.effects)
 
-    def updated(self, keep: NDArray[np.bool_], residual: Floats) -> "FoundPairs":
+    def updated(self, keep: NDArray[np.bool_], residual: Floats, weights: Floats | None = None) -> "FoundPairs":
         """Return the pairs with effects changed by what they find in residuals that were fitted without them."""
         pairs = [(int(i), int(j)) for i, j in self.units]
-        change, errors = (part.reshape(self.effects.shape) for part in pair_effects(keep, residual, pairs))
+        change, errors = (part.reshape(self.effects.shape) for part in pair_effects(keep, residual, pairs, weights))
         return FoundPairs(self.units, self.effects + _RELAXED * change, errors)
 
 
-def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0) -> FoundPairs:
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, weights: Floats | None = None) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
     Args:
         keep: Presence of units (m, n).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
         least: Smallest effect that counts: without noise, what the priors shrink looks like tiny pairs.
+        weights: Weights (m,) of the rows, in inverse proportion to the noise that they have at one size. Default: all alike.
 
     Returns:
         The pairs that are clearly there, strongest first; mostly none.
@@ -78,7 +79,7 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0) ->
         allowed = _told_apart(keep)
         left = e
         while len(chosen) < _MOST:
-            strength = _evidence(deviation, _precisions(keep.mean(axis=1), left), left)
+            strength = _evidence(deviation, _precisions(keep.mean(axis=1), left, weights), left)
             strength[~allowed] = 0.0
             best = int(strength.argmax())
             if not strength.flat[best] > threshold:
@@ -86,26 +87,30 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0) ->
             i, j = divmod(best, n)
             allowed[i, j] = allowed[j, i] = False
             trial = [*chosen, (min(i, j), max(i, j))]
-            effects, _ = pair_effects(keep, e, trial)
+            effects, _ = pair_effects(keep, e, trial, weights)
             if np.abs(effects[-1]).max() < least:
                 break
             chosen, left = trial, e - _features(deviation, trial) @ effects
     units = np.array(chosen, dtype=np.int64).reshape(-1, 2)
-    return FoundPairs(units, *(part.reshape(len(units), *residual.shape[1:]) for part in pair_effects(keep, e, chosen)))
+    found = pair_effects(keep, e, chosen, weights)
+    return FoundPairs(units, *(part.reshape(len(units), *residual.shape[1:]) for part in found))
 
 
-def pair_effects(keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+def pair_effects(
+    keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]], weights: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Return effects of pairs, fitted together to residuals, and their robust standard errors: (n_pairs, K) each.
 
     Args:
         keep: Presence of units (m, n).
         residual: (m,) or (m, K).
         pairs: Indices of units.
+        weights: As in `find_pairs`.
     """
     e = residual.reshape(len(residual), -1)
     if not pairs:
         return np.zeros((0, e.shape[1])), np.zeros((0, e.shape[1]))
-    f, w = _features(keep - keep.mean(axis=1, keepdims=True), pairs), _precisions(keep.mean(axis=1), e)
+    f, w = _features(keep - keep.mean(axis=1, keepdims=True), pairs), _precisions(keep.mean(axis=1), e, weights)
     inverse = np.linalg.pinv((f.T * w) @ f)
     effects = inverse @ (f.T * w) @ e
     left = e - f @ effects
@@ -126,14 +131,18 @@ def _evidence(deviation: Floats, w: Floats, e: Floats) -> Floats:
     return total
 
 
-def _precisions(kept: Floats, e: Floats) -> Floats:
+def _precisions(kept: Floats, e: Floats, weights: Floats | None) -> Floats:
     """Return the inverse variances of residuals (m, K) by the size of the inputs, in bins of equally many rows."""
     order = np.argsort(kept, kind="stable")
     square = (e**2).sum(axis=1)
+    if weights is not None:
+        square = weights * square
     result = np.empty(len(e))
     floor = 1e-6 * float(square.mean()) + 1e-300
     for rows in np.array_split(order, min(_BINS, max(len(e) // 20, 1))):
         result[rows] = 1.0 / (float(square[rows].mean()) + floor)
+    if weights is not None:
+        result = weights * result
     return np.asarray(result / result.max())
 
 

@@ -316,6 +316,8 @@ class Fit:
             (docs/results/core.md has the figures), so no explanation shows them.
         posterior: Draws of all parameters, from which the standard errors of scores are computed; None where the fitter has
             none.
+        free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
+            fitter does not estimate it.
     """
 
     model: Surrogate
@@ -328,6 +330,7 @@ class Fit:
     importances_se: Floats | None = None
     background_se: tuple[float | Floats, float] | None = None
     posterior: Posterior | None = None
+    free: float | None = None
 
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:

@@ -4,11 +4,14 @@ client.py    requests, limits, retries
 probe.py     what a server can do
 answers.py   from an answer to numbers
 model.py     the `Model`
+server.py    log probabilities of given answers, for `slalom.context`
 """
 
 from slalom.models.api.answers import Mode, Outcome
-from slalom.models.api.client import Client, Refused, Usage
+from slalom.models.api.client import Client, Refused
 from slalom.models.api.model import Api
 from slalom.models.api.probe import Capabilities
+from slalom.models.api.server import AnswerServer
+from slalom.models.costs import Usage
 
-__all__ = ["Api", "Capabilities", "Client", "Mode", "Outcome", "Refused", "Usage"]
+__all__ = ["AnswerServer", "Api", "Capabilities", "Client", "Mode", "Outcome", "Refused", "Usage"]

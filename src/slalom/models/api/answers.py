@@ -24,6 +24,7 @@ import numpy as np
 from slalom.core.checks import Floats
 
 OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of some servers
+_THOUGHT = "</think>"
 _SMALLEST = 1e-30  # probabilities are at least this
 _STATED = 0.005  # stated probabilities are rounded; below this one they are a bound
 
@@ -166,6 +167,8 @@ def content(choice: Mapping[str, Any]) -> tuple[str, Outcome]:
         return "", Outcome.FILTERED
     if chat.get("refusal"):
         return "", Outcome.REFUSED
+    if isinstance(text, str):
+        text = text.rpartition(_THOUGHT)[2]  # a model may reason first
     if not isinstance(text, str) or not text.strip():
         return "", Outcome.EMPTY
     return text, Outcome.ANSWERED

@@ -28,11 +28,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any, NoReturn, final
 from urllib.parse import urlsplit
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError, ModelError, one_line, require
+from slalom.models.costs import Usage
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
@@ -40,6 +41,7 @@ _MAX_BYTES = 1_000_000  # of one answer
 _CONNECT = 10.0  # seconds to connect
 _CLOSE = 2.0  # seconds to close all connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
+_FIRST_CONTACT = 2  # attempts to reach a server that has not answered yet
 _TRANSIENT = (408, 409, 425, 429)  # and all from 500
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
@@ -59,33 +61,27 @@ class Refused(ModelError):
     Attributes:
         status: The HTTP status, such as 400.
         reason: What the server says, in one line, without the key.
+        code: Its name for the error, such as "content_filter"; "" where it gives none.
     """
 
-    def __init__(self, message: str, status: int, reason: str) -> None:
+    def __init__(self, message: str, status: int, reason: str, code: str) -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
-
-
-class Usage(NamedTuple):
-    """What a client has asked so far.
-
-    Attributes:
-        requests: HTTP requests, with those that were repeated.
-        prompt_tokens: Tokens of the prompts of all answers, where the server counts them.
-        completion_tokens: Tokens that were generated for them.
-    """
-
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
+        self.status, self.reason, self.code = status, reason, code
 
 
 class _Again(Exception):
-    """An attempt failed, and another may succeed: why, how long the server asks to wait, whether it is a rate limit."""
+    """An attempt failed, and another may succeed.
 
-    def __init__(self, reason: str, wait: float | None = None, limited: bool = False) -> None:
+    Attributes:
+        reason: Why it failed.
+        wait: Seconds that the server asks to wait; None where it does not say.
+        limited: Whether it is a rate limit.
+        unreachable: Whether there was no connection.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None, limited: bool = False, unreachable: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.wait, self.limited = reason, wait, limited
+        self.reason, self.wait, self.limited, self.unreachable = reason, wait, limited, unreachable
 
 
 @final
@@ -152,7 +148,7 @@ class Client:
         """Start a request.
 
         Args:
-            path: "completions" or "chat/completions".
+            path: "completions", "chat/completions", or "tokenize" of llama.cpp.
             body: The request as a JSON object; `model` and `prompt` or `messages` among it.
 
         Returns:
@@ -181,7 +177,7 @@ class Client:
             return asyncio.run_coroutine_threadsafe(start(), self._running.loop)
 
     def drain(self) -> None:
-        """Let no request that is in flight be repeated: after an error or an interruption."""
+        """Let no request be repeated, and none start that waits: after an error or an interruption."""
         running = self._running
         if running is not None:
             running.loop.call_soon_threadsafe(running.stopping.set)
@@ -205,6 +201,8 @@ class Client:
         if running is None:
             raise ModelError(f"the connection to {self.address} was closed while a request was in flight")
         async with running.slots:
+            if running.stopping.is_set():
+                raise ModelError(f"{self.address} was not asked after an interruption")
             failures = 0
             while True:
                 await running.pause()
@@ -221,7 +219,7 @@ class Client:
                     else:
                         await running.sleep(wait)
                 else:
-                    running.answered_at = time.monotonic()
+                    running.answered, running.answered_at = True, time.monotonic()
                     self._count(answer)
                     return answer
 
@@ -235,7 +233,8 @@ class Client:
                 f"{self.address} {again.reason}, and asks to wait {again.wait or 0:.0f} s; run it again later"
                 " (with cache= nothing is asked twice), or set patience="
             ) from None
-        if (again.wait or 0.0) > self.patience or failures >= self.attempts:
+        never = again.unreachable and not running.answered
+        if (again.wait or 0.0) > self.patience or failures >= (min(self.attempts, _FIRST_CONTACT) if never else self.attempts):
             times = f"{failures} times" if failures > 1 else "once"
             raise ModelError(
                 f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts="
@@ -246,13 +245,10 @@ class Client:
         import openai  # noqa: PLC0415
 
         self._requests += 1
-        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
-        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
-        rest = {name: value for name, value in body.items() if name not in named}
         failure: Exception
         try:
             async with asyncio.timeout(self.timeout):
-                response = await kind.with_raw_response.create(**named, extra_body=rest)
+                response = await self._sent(running, path, body)
         except (openai.OpenAIError, TimeoutError, _TooLarge) as error:
             failure = error
         else:
@@ -267,8 +263,19 @@ class Client:
         if isinstance(cause, _TooLarge):
             raise ModelError(f"{self.address} {cause}")
         if isinstance(failure, openai.APIConnectionError):
-            raise _Again(f"could not be reached ({self.quoted(cause)})")
+            raise _Again(f"could not be reached ({self.quoted(cause)})", unreachable=True)
         raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
+
+    async def _sent(self, running: "_Running", path: str, body: Mapping[str, Any]) -> Any:
+        """Return the response to one request; the route of llama.cpp for tokens is beside /v1."""
+        if path == "tokenize":
+            address = f"{self.base_url.removesuffix('/v1')}/tokenize"
+            raw = {"headers": {"X-Stainless-Raw-Response": "true"}}  # as with_raw_response does for routes of OpenAI
+            return await running.client.post(address, cast_to=object, body=dict(body), options=raw)
+        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
+        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
+        rest = {name: value for name, value in body.items() if name not in named}
+        return await kind.with_raw_response.create(**named, extra_body=rest)
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
         """Raise what an HTTP status means."""
@@ -286,7 +293,7 @@ class Client:
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
             advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
-        raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason)
+        raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason, code)
 
     def _reason(self, content: bytes) -> tuple[str, str]:
         """Return what a server says of an error, in one line, and its code."""
@@ -412,12 +419,13 @@ class _Running:
     Attributes:
         pid: The process that it belongs to.
         resume_at: No request starts before this time (`time.monotonic`).
-        answered_at: When the last answer came, or the loop was started.
+        answered: Whether an answer has come.
+        answered_at: When the last one came, or the loop was started.
         stopping: Set where nothing may be repeated.
     """
 
     def __init__(self, client: Client) -> None:
-        self.pid, self.resume_at, self.answered_at = os.getpid(), 0.0, time.monotonic()
+        self.pid, self.resume_at, self.answered, self.answered_at = os.getpid(), 0.0, False, time.monotonic()
         self.loop, self.slots, self.stopping = asyncio.new_event_loop(), asyncio.Semaphore(client.concurrency), asyncio.Event()
         self.client: Any = client.connected()
         thread = threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True)

@@ -32,24 +32,28 @@ from slalom.models.api.answers import (
     from_log_probabilities,
     from_samples,
     from_stated,
+    missing,
     repeated,
 )
-from slalom.models.api.client import Client, Usage
+from slalom.models.api.client import Client, Refused
 from slalom.models.api.probe import PATHS, Capabilities, Probe, prompt, with_instruction
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head
 from slalom.models.prompts import LabelSet, Message, Template, label_set
 
 ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
+_OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _HOPELESS = 20  # queries without any answer at the beginning
 _LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
+_FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
-    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs mode='sample')",
+    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs tokens=2000)",
     Outcome.MALFORMED: "the answer is not what was asked for; use another mode=",
     Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, or set spellings=True or top=",
 }
@@ -77,6 +81,8 @@ class Api(Model):
         spellings: Whether " positive", "positive", " Positive" and "Positive" are the same label. Default: in chat.
         samples: Samples per query, for "sample".
         top: Log-probabilities per token to ask for; fewer where the server refuses.
+        tokens: Tokens that an answer may have, for "sample" and "stated"; a model that reasons first needs many. Default: 8,
+            or what the JSON takes.
         repeats: How often a whole text is asked again, to measure noise. Default: 3 where equal requests get different
             answers, else 0.
         seed: Sent with every request, where the server takes it.
@@ -110,6 +116,7 @@ class Api(Model):
         spellings: bool | None = None,
         samples: int = 16,
         top: int = 20,
+        tokens: int | None = None,
         repeats: int | None = None,
         seed: int = 0,
         max_missing: float = 0.2,
@@ -131,6 +138,7 @@ class Api(Model):
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)
+        self.tokens = None if tokens is None else whole_number("tokens", tokens, 1)
         self.repeats = None if repeats is None else whole_number("repeats", repeats, 0)
         self.seed, self.max_missing = whole_number("seed", seed, 0), float(max_missing)
         self.client = Client(
@@ -177,6 +185,19 @@ class Api(Model):
         """What was asked so far: requests (with those of the probe) and tokens."""
         return self.client.usage
 
+    def tokens_of(self, text: str) -> tuple[int, int]:
+        """Return about how many tokens are read and written, at most, to answer one text.
+
+        Args:
+            text: The input.
+        """
+        given, found = self.template.content, self._found
+        fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
+        mode = self.mode if found is None else found.mode
+        times = self.samples if mode is Mode.SAMPLE else 1
+        read = about_tokens(fixed + len(text)) * (1 if found is not None and found.several else times)
+        return read, times * (_OUTPUT_TOKENS if found is None else found.tokens)
+
     def close(self) -> None:
         """Close the connections; a later query opens them again."""
         self.client.close()
@@ -200,7 +221,7 @@ class Api(Model):
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
             self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
-            self.repeats, self.seed,
+            self.repeats, self.seed, self.tokens,
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
         return f"api {self.client.address} {self.name} {digest}"
@@ -215,8 +236,8 @@ class Api(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """Queries that are asked at the same time."""
-        return self.client.concurrency
+        """Queries that are asked, and as many that wait, so that a request follows the one before it without delay."""
+        return 2 * self.client.concurrency
 
     def batch_rows(self, length: int) -> int:
         """Return 1: a query is a request."""
@@ -240,7 +261,7 @@ class Api(Model):
         return next(i for i, handle in enumerate(handles) if handle.done())
 
     def drain(self) -> None:
-        """Repeat no request of those in flight."""
+        """Repeat no request of those in flight, and start none of those that wait."""
         self.client.drain()
 
     def collect(self, handle: "Future[Floats]") -> Floats:
@@ -277,6 +298,15 @@ class Api(Model):
         """Ask about a text once; k times for samples."""
         body = {"model": self.name, **prompt(self.template, text, found.chat), **found.options, found.limit: found.tokens}
         path = PATHS[found.chat]
+        try:
+            return await self._asked(path, body, found)
+        except Refused as error:
+            if error.code not in _FILTERS:
+                raise
+            return missing(Outcome.FILTERED, len(self.labels.names))
+
+    async def _asked(self, path: str, body: dict[str, Any], found: Capabilities) -> Row:
+        """Send a request, and read the answer."""
         if found.mode is Mode.SAMPLE:
             return await self._sampled(path, body, found)
         if found.mode is Mode.STATED:
@@ -315,7 +345,8 @@ class Api(Model):
         known = columns.last(outputs, 1) == Outcome.ANSWERED
         self._check_missing(outputs, known)
         scores = self.head.scores(log_p, target)
-        scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
+        if not known.all():
+            scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
         low, high = self._bounds(outputs, target)
         close = high - low < _KNOWN
@@ -325,18 +356,18 @@ class Api(Model):
     def _bounds(self, outputs: Floats, target: int | Literal["all"]) -> tuple[Floats, Floats]:
         """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
         low, high, n = self._columns.part(outputs, 1), self._columns.part(outputs, 2), len(self.labels.names)
-        missing = self._columns.last(outputs, 1) != Outcome.ANSWERED
+        unknown = self._columns.last(outputs, 1) != Outcome.ANSWERED
         with np.errstate(divide="ignore"):
             if target == "all":
                 logs = np.log(low), np.log(high)
                 others = [np.stack([np.delete(part, c, axis=1).sum(axis=1) for c in range(n)], axis=1) for part in logs]
                 least, most = (((n - 1) * logs[i] - others[1 - i]) / n for i in (0, 1))
-                missing = missing[:, None]
+                unknown = unknown[:, None]
             else:
                 rest = [i for i in range(n) if i != target]
                 least = np.log(low[:, target]) - np.log(high[:, rest].sum(axis=1))
                 most = np.log(high[:, target]) - np.log(low[:, rest].sum(axis=1))
-        return np.where(missing, -np.inf, least), np.where(missing, np.inf, most)
+        return np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
 
     def _variance(self, counts: Floats, spread: Floats, target: int | Literal["all"]) -> Floats | None:
         """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact."""
@@ -384,29 +415,31 @@ class Api(Model):
         share, outcomes, modes, sizes = (columns.last(outputs, i) for i in range(4))
         answered = outcomes == Outcome.ANSWERED
         mode, size = Mode(int(modes[0])), int(sizes[0])
-        notes.append(f"the scores are {_ENDINGS[mode].format(size=size)}")
+        notes.append(f"The scores are {_ENDINGS[mode].format(size=size)}.")
         if (modes != modes[0]).any() or (sizes != sizes[0]).any():
-            notes.append("answers in the cache were asked for in different ways; use mode= and another cache file")
+            notes.append("Answers in the cache were asked for in different ways; use mode= and another cache file.")
         if answered.any() and mode is not Mode.STATED:
             figures["label share"] = float(share[answered].mean())
             if figures["label share"] < _LOW_SHARE:
                 notes.append(
-                    f"only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
-                    " or add examples"
+                    f"Only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
+                    " or add examples."
                 )
         low, high = columns.part(outputs, 1)[answered], columns.part(outputs, 2)[answered]
         censored = (high > low * np.exp(_KNOWN)).any(axis=1)
         figures["censored"] = float(censored.mean()) if len(censored) else 0.0
         if censored.any():
-            notes.append(f"a label is not among the listed ones in {figures['censored']:.0%} of the queries: a bound is used")
+            notes.append(
+                f"In {figures['censored']:.0%} of the queries a label is not among the listed tokens; its score is a bound."
+            )
         spread = columns.part(outputs, 4)
         measured = spread[(spread >= 0.0).all(axis=1)]
         if len(measured):
             figures["noise"] = float(np.sqrt(measured.mean()))
-            notes.append(f"equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation)")
+            notes.append(f"Equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation).")
         figures |= {kind.title: float((outcomes == kind).mean()) for kind in Outcome if kind and (outcomes == kind).any()}
         if not answered.all():
-            notes.append(f"{(~answered).sum()} of {len(answered)} queries have no answer and no weight ({self._why(outputs)})")
+            notes.append(f"{(~answered).sum()} of {len(answered)} queries have no answer and no weight ({self._why(outputs)}).")
         return Report(figures, tuple(notes))
 
 

@@ -87,6 +87,7 @@ class Probe:
         options: Options of every request: temperature, seed.
         top: Log-probabilities to ask for.
         samples: Samples to ask for.
+        tokens: Tokens of a sample or of stated probabilities. Default: 8, or what the JSON takes.
     """
 
     def __init__(
@@ -99,9 +100,11 @@ class Probe:
         options: Mapping[str, Any],
         top: int,
         samples: int,
+        tokens: int | None = None,
     ) -> None:
         self.client, self.model, self.template, self.plain, self.spelled = client, model, template, plain, spelled
         self.options, self.top, self.samples, self.limit = dict(options), top, samples, "max_tokens"
+        self.tokens = tokens
 
     async def find(self, mode: Mode | None, repeats: bool) -> Capabilities:
         """Return what the server can do.
@@ -251,7 +254,7 @@ class Probe:
     async def _stated(self) -> int:
         """Choose the way to ask for JSON that the server takes; return the tokens of an answer."""
         names = self.plain.names
-        tokens = 16 * (1 + len(names))
+        tokens = self.tokens or 16 * (1 + len(names))
         for form in ({"type": "json_schema", "json_schema": _schema(names)}, {"type": "json_object"}, None):
             extra = {} if form is None else {"response_format": form}
             messages = with_instruction(prompt(self.template, TEXT, True)["messages"], names)
@@ -268,14 +271,15 @@ class Probe:
     async def _samples(self) -> dict[str, Any]:
         """Return where samples come from, and whether one request gives several."""
         last: Refused | None = None
+        tokens = self.tokens or _SPELLED
         for chat in (True,) if self.template.is_chat else (False, True):
             for several in (True, False) if self.samples > 1 else (False,):
                 self.options["temperature"] = 1.0
                 extra = {"n": self.samples} if several else {}  # some servers have a limit, and others ignore it
                 try:
-                    answer = await self._negotiated(lambda c=chat, e=extra: self.request(TEXT, c) | e, _SPELLED, chat)
+                    answer = await self._negotiated(lambda c=chat, e=extra: self.request(TEXT, c) | e, tokens, chat)
                     many = several and len(choices(answer)) == self.samples
-                    return {"chat": chat, "several": many, "tokens": _SPELLED}
+                    return {"chat": chat, "several": many, "tokens": tokens}
                 except Refused as error:
                     if error.status in (401, 403):
                         raise

@@ -110,11 +110,15 @@ class CausalLM:
     Args:
         model: A model with a language-modelling head, on its device.
         tokenizer: Its tokenizer.
+
+    Attributes:
+        lends: Whether every pass gets a cache, an empty one where there is no past. Without one transformers (5.22) looks for
+            several texts in one row, and waits for the GPU to tell.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.base = unwrapped(model)
+        self.base, self.lends = unwrapped(model), False
 
     @property
     def device(self) -> torch.device:
@@ -175,7 +179,7 @@ class CausalLM:
         more: dict[str, Any] = {"use_cache": False} if "use_cache" in self._arguments else {}
         width = max((past.width for past, _ in sources), default=0) if seen is None else seen.shape[1]
         lent: LentCache | None = None
-        if sources or keep:
+        if sources or keep or self.lends:
             lent = LentCache(sources, width, keep)
             more |= {"past_key_values": lent, "use_cache": True}
         if seen is not None:

@@ -18,7 +18,7 @@ from typing import Any, Literal, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import PADDING
@@ -70,7 +70,7 @@ class HuggingFace(TorchModel):
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         super().__init__(model, tokenizer, name, max_length)
-        self.precision = precision
+        self.precision, self._without_packing = precision, False
         self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
@@ -219,6 +219,9 @@ class HuggingFace(TorchModel):
             more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
         if "use_cache" in self._arguments:
             more["use_cache"] = False
+        if self._without_packing:
+            # Without a cache transformers looks for several texts in one row, and waits for the GPU to tell (5.22).
+            more["past_key_values"] = DynamicCache(config=self._text_config)
         try:
             answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         except (SlalomError, MemoryError):
@@ -240,6 +243,8 @@ class HuggingFace(TorchModel):
         """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
         if self.device.type != "cuda" or not self._ignores_padding():
             return 0
+        self._without_packing = "past_key_values" in self._arguments
+        self._without_packing &= self._ignores_padding()
         return self._launch_tokens(self.precision is not None)
 
     def _ignores_padding(self) -> bool:

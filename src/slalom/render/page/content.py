@@ -33,7 +33,7 @@ def entry(explanation: Explanation) -> dict[str, Any]:
     e = explanation
     score = np.atleast_1d(e.score)
     return {
-        "opening": opening(e.text),
+        "opening": opening(e.text if e.answer is None else f"{e.answer.question} {e.answer.text}"),
         "prediction": e.prediction,
         "target": e.target if score.size == 1 else e.labels[e.leading],
         "score": float(score[e.leading]),
@@ -74,9 +74,19 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "prediction": e.prediction,
         "target": e.target,
         "labels": e.labels,
+        "answer": _answer(e),
         "warnings": e.remarks,
         "facts": _facts(e),
     }
+
+
+def _answer(e: Explanation) -> dict[str, Any] | None:
+    """Return the question, and the answer before, in and after the part that is explained; None where there is none."""
+    a = e.answer
+    if a is None:
+        return None
+    parts = (a.text[: a.start], a.part, a.text[a.stop :])
+    return {"question": printable(a.question), "parts": [printable(part) for part in parts], "generated": a.generated}
 
 
 def _classes(e: Explanation) -> Sequence[int | None]:
@@ -137,7 +147,7 @@ def _spread(e: Explanation) -> list[tuple[float, Any]] | None:
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation was made and how well it predicts the model, as names and values."""
-    if not e.signed or (e.merged_from and not e.fidelity.known):
+    if not e.signed or ((e.merged_from or e.all_asked) and not e.fidelity.known):
         fidelity = [("Fidelity", e.fidelity_text)]
     else:
         fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]

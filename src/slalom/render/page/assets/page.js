@@ -8,6 +8,7 @@ const SCORES = [
   ["value", "Value", "what the unit says, for or against"],
   ["importance", "Importance", "how loudly the unit says it"],
 ];
+const PLURALS = { sentence: "Sentences", paragraph: "Paragraphs", document: "Documents", turn: "Turns" };
 const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
 
 const entries = JSON.parse(byId("entries").textContent);
@@ -91,16 +92,29 @@ function rescore() {
   drawPairs();
 }
 
+// The question and the answer of a language model; the part that is explained is marked.
+function answerTiles({ question, parts: [before, part, after], generated }, tile) {
+  const said = make("span", { class: "answer", id: "answer", dir: "auto" }, before, make("mark", {}, part), after);
+  const means = before || after ? ", the marked part is explained" : "";
+  return [
+    ...(question ? [tile("Question", make("span", { class: "answer", id: "question", dir: "auto" }, question))] : []),
+    tile(`Answer (${generated ? "written by the model" : "given"})${means}`, said),
+  ];
+}
+
 function drawHead() {
-  const { prediction, score } = state.text;
+  const { prediction, score, answer } = state.text;
   const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
   const own = several() ? score[state.class] : score;
-  byId("head").replaceChildren(
+  byId("text-title").textContent = answer ? "Sources" : "Text";
+  byId("head").classList.toggle("answered", answer !== null);
+  byId("head").replaceChildren(...(answer ? answerTiles(answer, tile) : [
     prediction
       ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
       : tile("The model predicts", make("span", { class: "soft" }, "not known")),
     tile("Explained class", make("b", { dir: "auto" }, target())),
-    tile(`Score (${state.text.score_name})`, make("b", { id: "score", class: own < 0 ? "minus" : "plus" }, signed(own, 3))),
+  ]),
+    tile(`Score (${state.text.score_name})`, make("b", { id: "score", class: answer ? "" : own < 0 ? "minus" : "plus" }, signed(own, 3))),
   );
   for (const spot of document.querySelectorAll(".noun")) spot.textContent = noun();
   for (const spot of document.querySelectorAll(".target")) spot.textContent = target();
@@ -222,7 +236,7 @@ function drawTable() {
 function drawPairs() {
   const { pairs, units, unit } = state.text;
   byId("pairs-card").hidden = !pairs.length;
-  byId("pairs-title").textContent = `${unit === "sentence" ? "Sentences" : "Words"} that act together`;
+  byId("pairs-title").textContent = `${PLURALS[unit] ?? "Words"} that act together`;
   byId("pairs-scale").textContent = state.text.score_name;
   const own = (part) => (Array.isArray(part) ? part[state.class] : part);
   const rows = pairs.map(([both, effect, within]) => ({ both, effect: own(effect), within: own(within) ?? undefined })) // merged units have none
@@ -281,7 +295,7 @@ function drawLive() {
   } else {
     const around = withinNow(c);
     said.append(
-      make("b", { id: "now", class: now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
+      make("b", { id: "now", class: text.answer ? "" : now[c] < 0 ? "minus" : "plus" }, signed(now[c], 3)),
       ...(around === null ? [] : [make("span", { class: "soft", id: "now-within", title: "95% interval of the model's answer" }, plusMinus(around, 3))]),
       make("span", { class: "soft" }, text.score_name),
       ...(probable() ? [make("span", { class: "soft", id: "now-probability" }, percent(probabilities(now)[c]))] : []),

@@ -1,7 +1,7 @@
 """How often Joint's 95% intervals contain the truth: planted models, and real classifiers against very many queries.
 
-Run: python benchmarks/coverage.py planted [--fits 200]
-     python benchmarks/coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
+Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py planted [--fits 200] [--processes 2]
+     python benchmarks/interval_coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
 
 planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
 5 deletions; the noise is in units of the scores' standard deviation. The intervals are those of the four scores.
@@ -15,6 +15,8 @@ planted units the five.
 
 import argparse
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
 from tqdm import tqdm
@@ -32,12 +34,14 @@ SIZES = ((20, 200), (100, 500), (300, 1000))
 def planted(options):
     """Print the coverage on planted data."""
     print(f"{'units':<7}{'rows':<7}{'design':<11}{'background':<12}{'noise':<7}" + _heads(SCORES))
-    for n, m in SIZES:
-        for shape in ("sizes", "deletions"):
-            for name, background in {"none": None, "weak": (0.3, np.log(n / 4)), "strong": (0.3, np.log(4 * n))}.items():
-                for noise in (0.1, 0.5):
-                    cells = np.mean([_fit(n, m, shape, background, noise, seed) for seed in range(options.fits)], axis=0)
-                    print(f"{n:<7}{m:<7}{shape:<11}{name:<12}{noise:<7}" + _line(cells), flush=True)
+    with ProcessPoolExecutor(options.processes) as pool:
+        for n, m in SIZES:
+            for shape in ("sizes", "deletions"):
+                for name, background in {"none": None, "weak": (0.3, np.log(n / 4)), "strong": (0.3, np.log(4 * n))}.items():
+                    for noise in (0.1, 0.5):
+                        fits = pool.map(partial(_fit, n, m, shape, background, noise), range(options.fits), chunksize=2)
+                        cells = np.mean(list(fits), axis=0)
+                        print(f"{n:<7}{m:<7}{shape:<11}{name:<12}{noise:<7}" + _line(cells), flush=True)
 
 
 def _fit(n, m, shape, background, noise, seed):
@@ -46,7 +50,7 @@ def _fit(n, m, shape, background, noise, seed):
     truth = Slalom(rng.normal(size=n), rng.normal(size=n), background)
     counts = design(shape, n, m, rng)
     scores = truth(counts)
-    found = fit(counts, scores + noise * scores.std() * rng.normal(size=m), Joint())
+    found = fit(counts, scores + noise * scores.std() * rng.normal(size=m), Joint(device="cpu"))
     strongest = np.argsort(-np.abs(truth.removal()))[: min(10, n // 4)]
     cells, errors = [], found.posterior.errors()
     for name in SCORES:
@@ -101,6 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", choices=("planted", "real"))
     parser.add_argument("--fits", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--method", default="joint")
     parser.add_argument("--reviews", type=int, default=len(LIMITS))

@@ -1,0 +1,105 @@
+"""What noisy and censored scores cost, and whether the intervals allow for them.
+
+Run: python benchmarks/noise.py [--fits 100] [--queries 200]
+
+A known SLALOM over 20, 40 and 60 units answers (no link, log odds of about -2.5 to 2.5, 0.1 of misfit):
+
+    noise       16 draws of the label per query: log odds of (hits + 1/2) / (misses + 1/2), with their variance
+    censoring   the 30% lowest scores are known only to be below a bound
+
+Printed: the error of `removal` (root mean square, in log odds) with the variances or bounds and without them (unweighted; the
+bound filled in), the size of the true one, the share of 95% intervals of `removal` that hold the truth, and the error of
+predictions on new subsets.
+"""
+
+import argparse
+
+import numpy as np
+
+from slalom.core import Slalom
+from slalom.methods import MethodContext
+from slalom.methods import method as find_method
+from slalom.models import Observed
+from slalom.text import units
+
+DRAWS = 16
+MISFIT = 0.1
+
+
+def text_of(n):
+    words = [f"w{i}" for i in range(n)]
+    text = " ".join(words)
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1
+    spans = np.stack([ends - [len(word) for word in words], ends], axis=1)
+    return units(text, "token", words, spans, np.arange(n))
+
+
+def truth_of(rng, n):
+    return Slalom(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), background=(0.0, 1.0))
+
+
+def sampled(rng, scores, draws=DRAWS):
+    """Log odds from some draws of the label, and their variances."""
+    hits = rng.binomial(draws, 1.0 / (1.0 + np.exp(-scores)))
+    return np.log((hits + 0.5) / (draws - hits + 0.5)), 1.0 / (hits + 0.5) + 1.0 / (draws - hits + 0.5)
+
+
+def explained(method, text, plan, scores, observed, seed):
+    whole = int(np.flatnonzero(plan.keep.all(axis=1))[0])
+    context = MethodContext(None, None, text, plan, scores, scores[whole], 0, len(plan.keep), seed, None, True, observed)
+    return method.explain(context)
+
+
+def one(seed, n, queries, name, case):
+    """Return errors of removal (with and without), the share of intervals that hold, and errors of predictions."""
+    rng, method, text = np.random.default_rng([seed, n]), find_method(name), text_of(n)
+    truth = truth_of(rng, n)
+    plan = method.plan(text, queries, np.random.default_rng(seed), True)
+    exact = truth(plan.keep.astype(float))
+    exact += MISFIT * rng.normal(size=len(exact)) * ~plan.keep.all(axis=1)
+    if case == "noise":
+        scores, variance = sampled(rng, exact)
+        observed = Observed(scores, variance)
+    else:
+        bound = np.quantile(exact, 0.3)
+        scores = np.maximum(exact, bound)
+        observed = Observed(scores, None, np.where(exact < bound, -np.inf, exact), scores)
+    new = (rng.random((300, n)) < rng.random((300, 1))).astype(bool)
+    new = new[new.any(axis=1)]
+    results = []
+    for given in (observed, None):
+        result = explained(method, text, plan, scores, given, seed)
+        removal = result.removal(text)
+        off = removal - truth.removal()
+        inside = np.nan if result.removal_se is None else np.mean(np.abs(off) <= 1.96 * result.removal_se)
+        far = result.predict(new, text) - truth(new.astype(float))
+        results.append((np.mean(off**2), np.mean(far**2), inside, np.mean(truth.removal() ** 2)))
+    return np.array(results)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=100)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--methods", default="joint,local,ridge")
+    parser.add_argument("--cases", default="noise,censoring")
+    parser.add_argument("--units", default="20,40,60")
+    options = parser.parse_args()
+    print(f"{options.fits} fits of {options.queries} queries; with: variances or bounds used; without: not used")
+    head = ("case", 11), ("method", 8), ("units", 7), ("removal with", 14), ("without", 9), ("size", 8)
+    tail = ("held", 7), ("without", 9), ("far with", 10), ("without", 0)
+    print("".join(f"{name:<{width}}" for name, width in (*head, *tail)))
+    for case in options.cases.split(","):
+        for name in options.methods.split(","):
+            for n in map(int, options.units.split(",")):
+                found = np.mean([one(seed, n, options.queries, name, case) for seed in range(options.fits)], axis=0)
+                (rw, fw, hold, size), (ro, fo, held, _) = found
+                print(
+                    f"{case:<11}{name:<8}{n:<7}{rw**0.5:<14.3f}{ro**0.5:<9.3f}{size**0.5:<8.3f}{hold:<7.3f}{held:<9.3f}"
+                    f"{fw**0.5:<10.3f}{fo**0.5:.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

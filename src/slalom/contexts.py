@@ -1,0 +1,397 @@
+"""Which source made a language model say this: sources are the units, the log probability of the answer is the score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Unpack, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slalom.core.checks import Floats, whole_number
+from slalom.errors import InputError, require
+from slalom.explainer import CallOptions, Explainer
+from slalom.methods import Method
+from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
+from slalom.models.continuation import ANSWER, Continuation, LanguageModel
+from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate, messages
+from slalom.result import Answer, Explanation, Flip
+from slalom.text import paragraphs, sentences
+
+UNITS = ("sentence", "paragraph", "document", "turn")
+_SEPARATOR = "\n\n"  # between documents, and between turns where they are shown
+_LEAST_QUERIES = 64
+_SAME_SHARE, _SAME_NATS, _SAME_MOST = 0.2, 0.5, 3  # interactions that are worth a sentence: of the whole effect, nats, pairs
+
+
+@final
+class ContextExplainer:
+    """Explains which sources make a language model say something: any number of questions and answers about one context.
+
+    Args:
+        model: A causal language model of Hugging Face, its folder or name on the hub, or a `LanguageModel` such as a server.
+        tokenizer: Its tokenizer; a folder has its own.
+        context: The sources: a text, a list of documents, or a list of chat messages such as
+            ``{"role": "user", "content": "..."}``. System messages are no sources; they stay.
+        unit: "sentence", "paragraph", "document" or "turn". Default: the documents of a list, the turns of a chat, the
+            sentences of a text.
+        template: The prompt: a string with {context} and {question}, or chat messages. Default: one message of a user where
+            the tokenizer has a chat template, else "{context}\\n\\nQuestion: {question}\\nAnswer:". A chat has none.
+        method: As in `Explainer`. With at most 12 sources `joint` fits its deletions like all other subsets.
+        queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
+        max_answer_tokens: Most tokens of an answer that the model writes.
+        device: Device for a model given by its folder.
+        cache: An SQLite file that keeps the model's answers.
+        progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
+        **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
+
+    Raises:
+        InputError: An argument is not what it must be.
+
+    Example:
+        >>> explainer = ContextExplainer(model, tokenizer, ["Ada lives in Graz.", "It rains."])  # doctest: +SKIP
+        >>> e = explainer("Where does Ada live?", "In Graz.")  # doctest: +SKIP
+        >>> e.units[e.strongest(1)[0]]  # doctest: +SKIP
+        'Ada lives in Graz.'
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        context: str | Sequence[str] | Sequence[Mapping[str, str]] = "",
+        *,
+        unit: str | None = None,
+        template: "str | Sequence[Mapping[str, str]] | SourceTemplate | None" = None,
+        method: str | Method = "joint",
+        queries: int | Literal["auto"] | None = None,
+        max_answer_tokens: int = 64,
+        device: str | None = None,
+        cache: str | Path | None = None,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> None:
+        self.sources, self._last = sources_of(context, unit), last_question(context)
+        self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
+        if template is not None and self.sources.turns:
+            raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
+        self.language_model = language_model_of(model, tokenizer, device)
+        chats = self.language_model.chats
+        if not chats and (self.sources.turns or (template is not None and not isinstance(template, (str, SourceTemplate)))):
+            raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string")
+        self.template = SourceTemplate(template if template is not None else CHAT if chats else PLAIN)
+        n = len(self.sources.spans)
+        if queries is None and options.get("tolerance") is None:
+            queries = min(max(8 * n, _LEAST_QUERIES), 1000)
+        unknown = sorted(options.keys() - (CallOptions.__annotations__.keys() - {"unit", "target", "long"}))
+        if unknown:
+            raise TypeError(f"ContextExplainer has no option {unknown[0]!r}")
+        self._options = {"method": self._method(method), "queries": queries, "cache": cache, "progress": progress, **options}
+        self._explainers: dict[tuple[str, str], Explainer] = {}
+        self._generated: dict[str, str] = {}
+
+    def __call__(
+        self,
+        question: str = "",
+        answer: str | None = None,
+        *,
+        part: int | str | None = None,
+        span: tuple[int, int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Explanation:
+        """Explain an answer, or a part of it.
+
+        The language model is asked once about the same sources: further parts of an answer need no further queries.
+
+        Args:
+            question: The question. A chat whose last turn is of the user has its question there.
+            answer: The answer. Default: the most probable one, written by the model from all sources.
+            part: The number of a sentence of the answer, beginning with 1, or its name "sentence 1". Default: all of it.
+            span: First character of a part of the answer, and the character after its last one: the tokens that overlap it.
+            **options: Options that replace those of the constructor, as in `Explainer`.
+
+        Returns:
+            An explanation whose units are the sources, and whose score is the log probability of the part in nats. Its field
+            `answer` has the question and the answer.
+
+        Raises:
+            InputError: An argument is not what it must be.
+            ModelError: The language model fails.
+        """
+        if part is not None and span is not None:
+            raise InputError("give part= or span=, not both")
+        question, generated = self._question(question), answer is None
+        said = self.answer(question) if answer is None else answer
+        if not isinstance(said, str):
+            raise InputError(f"an answer must be a string; got {type(said).__name__}")
+        explainer, model = self._explainer(question, said)
+        target = ANSWER if part is None and span is None else _selected(model, part, span)
+        options["target"] = target
+        if "method" in options:
+            options["method"] = self._method(options["method"])
+        e: Explanation = explainer(self.sources.text, **options)
+        chosen, tokens = model.parts[target], model.parts[target].n_tokens
+        e = replace(e, notes=(*e.notes, *_replaceable(e)))
+        return replace(
+            e,
+            answer=Answer(question, said, chosen.start, chosen.stop, generated, tokens),
+            figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
+        )
+
+    def answer(self, question: str = "") -> str:
+        """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
+
+        Args:
+            question: As in `__call__`.
+
+        Raises:
+            InputError: The model says nothing.
+        """
+        question = self._question(question)
+        if question not in self._generated:
+            reading = SourceReading(self.sources, self.template, question)
+            (prompt,) = reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))
+            said = self.language_model.generate(prompt, self.max_answer_tokens)
+            if not said:
+                raise InputError(f"{self.language_model.name} says nothing to this question; pass answer=")
+            self._generated[question] = said
+        return self._generated[question]
+
+    def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
+        """Return the model's own scores where `explanation.predict` gives predicted ones.
+
+        Args:
+            explanation: An explanation by this explainer.
+            keep: Presence of its sources, (m, n) or (n,).
+
+        Returns:
+            Log probabilities (m,), or one for one row.
+
+        Raises:
+            InputError: It explains something else, or `keep` does not fit the sources.
+        """
+        return self._explainer_of(explanation).ask(explanation, keep)
+
+    def flip(self, explanation: Explanation, threshold: float, *, max_queries: int = 50) -> Flip | None:
+        """Return a small set of sources without which the log probability crosses a threshold, confirmed by the model.
+
+        Args:
+            explanation: An explanation by this explainer.
+            threshold: The log probability in nats.
+            max_queries: Most queries to the model.
+
+        Returns:
+            The set; None where none of the sets that were asked does.
+
+        Raises:
+            InputError: It explains something else.
+        """
+        return self._explainer_of(explanation).flip(explanation, threshold=threshold, max_queries=max_queries)
+
+    def _method(self, method: str | Method) -> str | Method:
+        """Return the method, and for "joint" the one that suits few units."""
+        return JOINT_OF_FEW if method == "joint" and len(self.sources.spans) <= FEW_UNITS else method
+
+    def _question(self, question: str) -> str:
+        """Check a question."""
+        if not isinstance(question, str):
+            raise InputError(f"a question must be a string; got {type(question).__name__}")
+        if self._last and question not in ("", self._last):
+            raise InputError("the chat ends with a question already; leave question= out, or the last turn")
+        if self.sources.turns:
+            if not (question or self._last):
+                raise InputError("a chat must end with a turn of the user, or question= must be given")
+            return self._last or question
+        if not question and self.template.asks:
+            raise InputError("a question is missing; pass question=, or a template without {question}")
+        if question and not self.template.asks:
+            raise InputError("the template has no place for a question; add {question} to it")
+        return question
+
+    def _explainer(self, question: str, answer: str) -> tuple[Explainer, Continuation]:
+        """Return the explainer of an answer, with all sentences of the answer as labels."""
+        key = question, answer
+        if key not in self._explainers:
+            model = Continuation(self.language_model, self.sources, self.template, question, answer)
+            spans = sentences(answer)
+            for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
+                model.select(start, stop, f"sentence {number}")
+            self._explainers[key] = Explainer(model, unit=self.sources.kind, **self._options)
+        explainer = self._explainers[key]
+        assert isinstance(explainer.model, Continuation)
+        return explainer, explainer.model
+
+    def _explainer_of(self, explanation: Explanation) -> Explainer:
+        about = explanation.answer
+        if about is None or explanation.text != self.sources.text:
+            raise InputError("this explanation is of other sources; ask the explainer that made it")
+        explainer, model = self._explainer(about.question, about.text)
+        if explanation.target not in model.parts:
+            model.select(about.start, about.stop, explanation.target)
+        return explainer
+
+
+def context(
+    model: Any,
+    tokenizer: Any = None,
+    context: str | Sequence[str] | Sequence[Mapping[str, str]] = "",
+    question: str = "",
+    answer: str | None = None,
+    *,
+    part: int | str | None = None,
+    span: tuple[int, int] | None = None,
+    **options: Any,
+) -> Explanation:
+    """Explain which sources make a language model give an answer.
+
+    For several questions or parts of an answer, and for `ask` and `flip`, use `ContextExplainer`.
+
+    Args:
+        model: A causal language model of Hugging Face, its folder or name on the hub, or a `LanguageModel` such as a server.
+        tokenizer: Its tokenizer; a folder has its own.
+        context: The sources: a text, a list of documents, or a list of chat messages.
+        question: The question.
+        answer: The answer. Default: the most probable one, written by the model from all sources.
+        part: The number of a sentence of the answer, beginning with 1. Default: all of it.
+        span: First character of a part of the answer, and the character after its last one.
+        **options: Options of `ContextExplainer`: unit, template, method, queries, max_answer_tokens, device, cache, seed, ...
+
+    Returns:
+        An explanation whose units are the sources, and whose score is the log probability of the answer in nats.
+
+    Raises:
+        InputError: An argument is not what it must be.
+        ModelError: The language model fails.
+
+    Example:
+        >>> e = slalom.context(model, tokenizer, ["Ada lives in Graz.", "It rains."], "Where does Ada live?")  # doctest: +SKIP
+        >>> e.answer.text, e.strongest(1)  # doctest: +SKIP
+        ('Ada lives in Graz.', [0])
+    """
+    return ContextExplainer(model, tokenizer, context, **options)(question, answer, part=part, span=span)
+
+
+def language_model_of(model: Any, tokenizer: Any = None, device: str | None = None) -> LanguageModel:
+    """Return the `LanguageModel` of a user object.
+
+    Args:
+        model: A `LanguageModel`, a causal language model of Hugging Face, or its folder or name on the hub.
+        tokenizer: Its tokenizer; a folder has its own.
+        device: Device for a model given by its folder.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if isinstance(model, LanguageModel):
+        if tokenizer is not None or device is not None:
+            raise InputError("tokenizer= and device= are for models of Hugging Face; leave them out")
+        return model
+    with require("a language model", "hf"):
+        from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+    if isinstance(model, (str, Path)):
+        loaded, own = load_language_model(str(model), device)
+        return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)
+    if device is not None:
+        raise InputError("device= is for a model given by its folder; move the model itself before explaining it")
+    return LocalLanguageModel(model, tokenizer)
+
+
+def sources_of(context: Any, unit: str | None = None) -> Sources:
+    """Return a context in parts.
+
+    Args:
+        context: A text, a list of documents, or a list of chat messages.
+        unit: "sentence", "paragraph", "document" or "turn". Default: by the kind of the context.
+
+    Raises:
+        InputError: There is no source, or the unit does not fit.
+
+    Example:
+        >>> sources_of("It rains. It pours.").kind, sources_of(["It rains. It pours."]).kind
+        ('sentence', 'document')
+    """
+    if unit is not None and unit not in UNITS:
+        raise InputError(f"unit must be one of {', '.join(map(repr, UNITS))}; got {unit!r}")
+    if not isinstance(context, str) and isinstance(context, Sequence) and context and isinstance(context[0], Mapping):
+        if unit not in (None, "turn"):
+            raise InputError(f"the units of a chat are its turns; got unit={unit!r}; leave it out")
+        return _chat(messages(context, "a context"))
+    if not isinstance(context, str) and not isinstance(context, Sequence):
+        raise InputError(f"a context must be a text, a list of texts or a list of chat messages; got {type(context).__name__}")
+    documents = [context] if isinstance(context, str) else list(context)
+    if not all(isinstance(document, str) and document.strip() for document in documents) or not documents:
+        raise InputError("a context must be a text, or a list of texts that are not empty")
+    if unit == "turn":
+        raise InputError('turns are those of a chat: pass a list of {"role": "user", "content": "..."}')
+    kind = unit or ("sentence" if isinstance(context, str) else "document")
+    text, spans = _joined(documents)
+    if kind != "document":
+        split = paragraphs if kind == "paragraph" else sentences
+        spans = np.concatenate([start + split(text[start:stop]) for start, stop in spans.tolist()])
+    return Sources(text, spans, kind)
+
+
+def last_question(context: Any) -> str:
+    """Return the last message of a chat, where it is of the user: the question. Empty for other contexts.
+
+    Args:
+        context: As in `sources_of`.
+
+    Example:
+        >>> last_question([{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who is there?"}])
+        'Who is there?'
+    """
+    last = context[-1] if isinstance(context, Sequence) and context else None
+    return str(last["content"]) if isinstance(last, Mapping) and last.get("role") == "user" else ""
+
+
+def _chat(turns: tuple[tuple[str, str], ...]) -> Sources:
+    """Return the turns of a chat; its system messages stay."""
+    system = tuple(turn for turn in turns if turn[0] == "system")
+    others = tuple(turn for turn in turns if turn[0] != "system")
+    others = others[:-1] if others and others[-1][0] == "user" else others  # the question
+    if not others:
+        raise InputError("a chat must have at least one turn before the question, besides system messages")
+    text, spans = _joined([f"{role}: {content}" for role, content in others])
+    return Sources(text, spans, "turn", others, system)
+
+
+def _joined(parts: list[str]) -> tuple[str, Any]:
+    """Return parts as one text, and their spans (n, 2)."""
+    stripped = [part.strip() for part in parts]
+    starts = np.cumsum([0, *(len(part) + len(_SEPARATOR) for part in stripped[:-1])])
+    return _SEPARATOR.join(stripped), np.stack([starts, starts + [len(part) for part in stripped]], axis=1).astype(np.int64)
+
+
+def _replaceable(e: Explanation) -> list[str]:
+    """Return a sentence for each of the strongest pairs of sources that replace each other, as far as the surrogate tells."""
+    if not e.signed:
+        return []
+    least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS)
+    said = []
+    for (i, j), effect, _ in e.interactions(_SAME_MOST):
+        if float(np.max(effect)) <= -least:
+            one, other = (float(e.removal[k]) for k in (i, j))
+            said.append(
+                f"The {e.unit}s {i + 1} and {j + 1} can replace each other: without both the {e.scale} falls by"
+                f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
+            )
+    return said
+
+
+def _selected(model: Continuation, part: int | str | None, span: tuple[int, int] | None) -> str:
+    """Return the label of a part of the answer."""
+    if span is None:
+        name = f"sentence {part}" if isinstance(part, int) else str(part)
+        if name == "sentence 1" and len(model.parts) == 1:
+            return ANSWER
+        if name not in model.parts:
+            listed = ", ".join(map(repr, list(model.parts)[:8]))
+            raise InputError(f"part must be one of {listed}; got {part!r}; span= takes characters of the answer")
+        return name
+    try:
+        start, stop = (int(end) for end in span)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"span must be two numbers, first character and the one after the last; got {span!r}") from error
+    return model.select(start, stop, f"characters {start} to {stop}")

@@ -1,0 +1,88 @@
+"""ContextCite: a lasso on random halves of the units.
+
+    minimise over w and b:   sum_k (y_k / t - b - sum_i w_i z_ki)^2 / (2 m) + lambda sum_i |w_i|
+
+Cohen-Wang, Shah, Georgiev, Madry: ContextCite: Attributing Model Generation to Context (arXiv 2409.00729, 2024). Every unit is
+kept with probability one half, independently of the others. As the authors do, units are standardised (z), scores are divided
+by the number t of tokens of the answer (1 for other models), lambda is 0.01, and the weights are scaled back. Their score is
+the logit of the probability of the answer; here it is the score of the model, for an answer its log probability. The two
+differ by log(1 - p), which matters where p is near 1.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from slalom.core import Additive
+from slalom.errors import InputError, require
+from slalom.methods.base import Method, MethodContext, MethodResult
+from slalom.models.continuation import Continuation
+from slalom.text import QueryPlan, Units
+
+_TRIES = 20  # draws per row until all rows of a plan are different
+
+
+@final
+@dataclass(frozen=True)
+class ContextCite(Method):
+    """The method of ContextCite: random halves of the units, and a lasso.
+
+    Args:
+        strength: Strength lambda of the lasso.
+
+    Raises:
+        InputError: The strength is negative.
+
+    Example:
+        >>> ContextCite().plan(Units(("a", "b"), np.zeros((2, 2)), np.arange(2), np.arange(2)), 9, np.random.default_rng(0),
+        ...     empty=True).keep.shape
+        (4, 2)
+    """
+
+    strength: float = 0.01
+
+    name: str = "context-cite"
+    summary: str = "ContextCite: a lasso on random halves of the units"
+    extra: ClassVar[str | None] = "sklearn"
+
+    def __post_init__(self) -> None:
+        """Check the strength."""
+        if not self.strength >= 0.0:
+            raise InputError(f"the strength of a lasso must not be negative; got {self.strength!r}")
+
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        """Return random halves, all different: a row that is drawn again would tell nothing new."""
+        n = len(units)
+        most = min(budget, 2**n - int(not empty)) if n < 40 else budget
+        rows = dict[bytes, np.ndarray]()
+        for _ in range(_TRIES):
+            for row in rng.random((max(budget, 16), n)) < 0.5:
+                if len(rows) < most and (empty or row.any()):
+                    rows.setdefault(row.tobytes(), row)
+            if len(rows) == most:
+                break
+        keep = np.array(list(rows.values()), dtype=bool).reshape(-1, n)
+        return QueryPlan(keep, np.ones(len(keep)))
+
+    def explain(self, context: MethodContext) -> MethodResult:
+        """Fit the lasso; a unit that is in all rows or in none has no effect."""
+        target, model = context.one_class(self.name), context.model
+        length = model.parts[model.head.labels[target]].n_tokens if isinstance(model, Continuation) else 1
+        with require("context-cite", "sklearn", "scikit-learn"):
+            from sklearn.linear_model import Lasso  # noqa: PLC0415
+        keep, scores = context.plan.keep.astype(np.float64), context.scores
+        level = float(scores.mean())
+        effects = np.zeros(keep.shape[1])
+        varied = np.flatnonzero(keep.std(axis=0) > 0.0)
+        if len(varied):
+            deviation = keep[:, varied].std(axis=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fit that has not quite converged
+                lasso = Lasso(self.strength, random_state=context.seed % 2**32, max_iter=10_000).fit(
+                    (keep[:, varied] - keep[:, varied].mean(axis=0)) / deviation, (scores - level) / length
+                )
+            effects[varied] = lasso.coef_ * length / deviation
+        effects = context.shared(effects)
+        return MethodResult(Additive(effects, level - float(keep.mean(axis=0) @ effects)))

@@ -1,0 +1,201 @@
+"""Which sources a language model needs for an answer: the score is the log probability of the answer.
+
+    score(sources) = log p(answer | prompt with these sources) = sum_t log p(answer_t | prompt, answer_<t)
+
+The outputs are the log probabilities of all tokens of the answer, so that every part of it is a label of the head (the answer,
+each of its sentences, any span of characters), and the answers of the language model are the same for all of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, ModelError
+from slalom.models.base import Model, Observed
+from slalom.models.head import Decision, Head
+from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
+
+SCALE = "log probability"
+ANSWER = "answer"  # the label of the whole answer
+
+
+class LanguageModel(ABC):
+    """A language model that continues prompts: a local one, or a server. Concrete ones are final.
+
+    Attributes:
+        name: Name of the model in messages and results.
+        chats: Whether it takes chat messages.
+    """
+
+    name: str
+    chats: bool
+
+    @abstractmethod
+    def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
+        """Return the character spans (t, 2) of the tokens of an answer.
+
+        Args:
+            answer: The answer.
+            lead: What stands between the prompt and the answer; a token that begins in it begins at 0.
+        """
+
+    @abstractmethod
+    def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
+        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt.
+
+        Args:
+            prompts: The prompts.
+            answer: The answer.
+            lead: What stands between each of them and the answer.
+        """
+
+    @abstractmethod
+    def generate(self, prompt: Prompt, most: int) -> str:
+        """Return the most probable answer, token by token, without white space at its ends.
+
+        Args:
+            prompt: The prompt.
+            most: Largest number of tokens.
+        """
+
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Return a string that changes whenever the answers may change; None where that is unknown."""
+
+
+class Part(NamedTuple):
+    """A part of an answer.
+
+    Attributes:
+        start: Its first character.
+        stop: The character after its last one.
+        tokens: Which tokens of the answer overlap it (t,).
+    """
+
+    start: int
+    stop: int
+    tokens: NDArray[np.bool_]
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens that overlap it."""
+        return int(self.tokens.sum())
+
+
+@final
+class Continuation(Model):
+    """An answer of a language model to a question about sources, as a model of the sources.
+
+    Args:
+        language_model: The language model.
+        sources: The sources.
+        template: The prompt.
+        question: The question.
+        answer: The answer.
+
+    Raises:
+        InputError: The answer is empty.
+    """
+
+    def __init__(
+        self, language_model: LanguageModel, sources: Sources, template: SourceTemplate, question: str, answer: str
+    ) -> None:
+        if not answer.strip():
+            raise InputError(f"an answer must not be empty; got {answer!r}")
+        self.language_model, self.sources, self.template = language_model, sources, template
+        self.question, self.answer = question, answer
+        self.name, self.lead = language_model.name, "" if sources.turns else template.lead
+        self.spans = _at_least_one(language_model.tokens(answer, self.lead), len(answer))
+        self.parts: dict[str, Part] = {}
+        self.select(0, len(answer), ANSWER)
+        content = (template.content, sources.system, question, answer)
+        self.variant = blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        self._rows = 64
+
+    def select(self, start: int, stop: int, name: str) -> str:
+        """Make a part of the answer a label, and return its name.
+
+        Args:
+            start: Its first character.
+            stop: The character after its last one.
+            name: Name of the label.
+
+        Raises:
+            InputError: No token overlaps it.
+        """
+        tokens = (self.spans[:, 0] < stop) & (self.spans[:, 1] > start)
+        if not 0 <= start < stop <= len(self.answer) or not tokens.any():
+            raise InputError(
+                f"a span of the answer must be two numbers 0 <= start < stop <= {len(self.answer)}; got {start} and {stop}"
+            )
+        self.parts[name] = Part(start, stop, tokens)
+        self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
+        return name
+
+    @property
+    def n_columns(self) -> int:
+        """Number of tokens of the answer."""
+        return len(self.spans)
+
+    def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
+        """Return the log probability of a part of the answer: the sum over its tokens."""
+        assert target != "all"  # the head has independent labels
+        return Observed(outputs[:, self.parts[self.head.labels[target]].tokens].sum(axis=1))
+
+    def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
+        """Return no labels: the score is a number."""
+        return [Decision(None, None)] * len(texts)
+
+    def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
+        """Return the spans of the sources.
+
+        Raises:
+            InputError: It is another text, or the kind is another one.
+        """
+        if text != self.sources.text or kind != self.sources.kind:
+            raise InputError(f"this model answers about {len(self.sources.spans)} {self.sources.kind}s; ask with their text")
+        return self.sources.spans
+
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> SourceReading:
+        """Return the sources."""
+        return SourceReading(self.sources, self.template, self.question)
+
+    def identity(self) -> str | None:
+        """Return that of the language model; the question, answer and prompt are in `variant`."""
+        return self.language_model.identity()
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Change nothing."""
+        yield
+
+    def batch_rows(self, length: int) -> int:
+        """Return the number of prompts per call: prompts that share their beginning are computed together."""
+        return self._rows
+
+    def shrink(self) -> None:
+        """Halve the batches."""
+        self._rows = max(self._rows // 2, 1)
+
+    def submit(self, inputs: list[Prompt]) -> list[Prompt]:
+        """Return the prompts."""
+        return inputs
+
+    def collect(self, handle: list[Prompt]) -> Floats:
+        """Return the log probabilities (n, n_columns) of the tokens of the answer."""
+        logs = self.language_model.log_probs(handle, self.answer, self.lead)
+        if logs.size and float(logs.max()) > 1e-3:
+            raise ModelError(f"{self.name} answered with a log probability of {float(logs.max()):.3g}; it must not be above 0")
+        return np.minimum(logs, 0.0)
+
+
+def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return spans (t, 2) that each have a character: a token of the lead, or of a part of a character, belongs to the next."""
+    starts = spans[:, 0].clip(0, n - 1)
+    return np.stack([starts, np.maximum(spans[:, 1], starts + 1)], axis=1)

@@ -1,0 +1,207 @@
+"""What queries cost: prices of tokens, estimates, and a counter that refuses what is too expensive.
+
+cost = (input tokens x input price + output tokens x output price) / 1,000,000
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from slalom.errors import InputError
+
+_MILLION = 1_000_000
+
+
+class Usage(NamedTuple):
+    """What a model behind an API was asked so far.
+
+    Attributes:
+        requests: Requests that were answered, those of the probe included.
+        prompt_tokens: Tokens of the prompts of all answers, where the server counts them.
+        completion_tokens: Tokens that were generated for them.
+    """
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Prices(NamedTuple):
+    """Prices of a model, in dollars (or any other currency) per million tokens.
+
+    Attributes:
+        input: Price of tokens that the model reads.
+        output: Price of tokens that it writes.
+
+    Example:
+        >>> Prices(0.15, 0.60).cost(2_000_000, 500_000)
+        0.6
+    """
+
+    input: float
+    output: float = 0.0
+
+    def cost(self, read: int, written: int) -> float:
+        """Return the cost of so many tokens."""
+        return (read * self.input + written * self.output) / _MILLION
+
+
+def prices_of(given: object, model: str) -> Prices | None:
+    """Return the prices of a model from what a user gives.
+
+    Args:
+        given: ``{"input": 0.15, "output": 0.60}``, a mapping from names of models to such prices, or a JSON file with either;
+            None: no prices.
+        model: The name of the model, to find it in a table.
+
+    Raises:
+        InputError: It is something else, or the table does not have the model.
+
+    Example:
+        >>> prices_of({"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, "gpt-4o-mini")
+        Prices(input=0.15, output=0.6)
+    """
+    if given is None or isinstance(given, Prices):
+        return given
+    table: Any = _read(given) if isinstance(given, (str, Path)) else given
+    if isinstance(table, Mapping) and "input" not in table and table and all(isinstance(v, Mapping) for v in table.values()):
+        if model not in table:
+            known = ", ".join(sorted(map(str, table))[:10])
+            raise InputError(f"prices must have the model {model!r}; they have {known}; add it")
+        table = table[model]
+    expected = 'prices must be {"input": dollars, "output": dollars} per million tokens, or a table of these by model'
+    if not isinstance(table, Mapping) or "input" not in table or not set(table) <= {"input", "output"}:
+        raise InputError(f"{expected}; got {str(table)[:100]!r}")
+    numbers = table["input"], table.get("output", 0.0)
+    if not all(_is_price(number) for number in numbers):
+        raise InputError(f"{expected}, numbers of at least 0; got {numbers[0]!r} and {numbers[1]!r}")
+    return Prices(*map(float, numbers))
+
+
+def check_max_cost(max_cost: object, prices: Prices | None) -> float | None:
+    """Return a limit as a number.
+
+    Raises:
+        InputError: It is not a number above 0, or there are no prices.
+    """
+    if max_cost is None:
+        return None
+    if not _is_price(max_cost) or not max_cost:
+        raise InputError(f"max_cost must be a number above 0, in the currency of the prices; got {max_cost!r}")
+    if prices is None:
+        raise InputError('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60} dollars per million tokens')
+    return float(max_cost)  # type: ignore[arg-type]
+
+
+class Estimate(NamedTuple):
+    """What an explanation will ask, before anything is asked.
+
+    Attributes:
+        queries: Different inputs that the model has to answer, those that test the explanation included.
+        tokens: Tokens that it reads.
+        output_tokens: Tokens that it writes, at most.
+        cost: In the currency of the prices; None without prices.
+        cached: Inputs that are in the cache already, which cost nothing.
+        about: Whether tokens are counted as a quarter of the characters.
+        at_least: Whether more may follow: rounds of queries="auto", or what a method asks as it goes.
+
+    Example:
+        >>> print(Estimate(200, 12_000, 200, 0.00192, 20, True, False))
+        200 queries (20 more are in the cache), about 12,000 tokens to read and 200 to write: $0.00192
+    """
+
+    queries: int
+    tokens: int
+    output_tokens: int = 0
+    cost: float | None = None
+    cached: int = 0
+    about: bool = False
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        """Return all of it on one line."""
+        least, about = "at least " if self.at_least else "", "about " if self.about else ""
+        cached = f" ({self.cached:,} more are in the cache)" if self.cached else ""
+        written = f" to read and {self.output_tokens:,} to write" if self.output_tokens else ""
+        cost = "" if self.cost is None else f": {money(self.cost)}"
+        return f"{least}{self.queries:,} queries{cached}, {about}{self.tokens:,} tokens{written}{cost}"
+
+
+@final
+class Spending:
+    """Counts what a model costs, and refuses what would exceed a limit.
+
+    Args:
+        model: The model; its `usage` is what counts, where it has one, else what was estimated.
+        prices: Prices of its tokens; None: nothing is counted.
+        max_cost: The limit; None: there is none.
+    """
+
+    def __init__(self, model: Any, prices: Prices | None = None, max_cost: float | None = None) -> None:
+        self.model, self.prices, self.max_cost = model, prices, max_cost
+        self._estimated = 0.0
+
+    @property
+    def spent(self) -> float:
+        """What the answers so far have cost, requests before the first query included."""
+        usage = self.model.usage
+        if self.prices is None:
+            return 0.0
+        if usage is None:
+            return self._estimated
+        return self.prices.cost(usage.prompt_tokens, usage.completion_tokens) or self._estimated  # not all servers count
+
+    def received(self, cost: float) -> None:
+        """Add the estimated cost of answers that have come."""
+        self._estimated += cost
+
+    def allows(self, cost: float) -> bool:
+        """Return whether so much more may be spent."""
+        return self.max_cost is None or self.spent + cost <= self.max_cost * (1.0 + 1e-9)
+
+    def check(self, cost: float, what: str) -> None:
+        """Raise an InputError where a cost exceeds what is left."""
+        if not self.allows(cost):
+            assert self.max_cost is not None
+            before = f" after {money(self.spent)}" if self.spent else ""
+            raise InputError(
+                f"{what} would cost {money(cost)}{before}, and max_cost is {money(self.max_cost)}; raise max_cost, or lower"
+                " queries"
+            )
+
+    @property
+    def shown(self) -> str:
+        """What is spent and left, for a progress bar; empty without prices."""
+        if self.prices is None:
+            return ""
+        left = "" if self.max_cost is None else f", {money(max(self.max_cost - self.spent, 0.0))} left"
+        return f"{money(self.spent)} spent{left}"
+
+
+def about_tokens(characters: int) -> int:
+    """Return the tokens of a text without a tokenizer: a quarter of its characters, rounded up."""
+    return -(-characters // 4)
+
+
+def money(amount: float) -> str:
+    """Return an amount as text.
+
+    Example:
+        >>> money(0.00123456), money(12.5)
+        ('$0.00123', '$12.50')
+    """
+    return f"${amount:.2f}" if amount >= 1.0 or amount == 0.0 else f"${amount:.3g}"
+
+
+def _read(file: str | Path) -> Any:
+    try:
+        return json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"prices must be in a JSON file that can be read; {str(file)!r}: {error}") from error
+
+
+def _is_price(part: Any) -> bool:
+    return isinstance(part, (int, float, np.integer, np.floating)) and not isinstance(part, bool) and bool(0 <= part < np.inf)

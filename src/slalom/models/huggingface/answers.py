@@ -1,0 +1,105 @@
+"""Causal language models of Hugging Face that answer questions: prompts and answers as tokens."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.errors import InputError, one_line
+from slalom.models.continuation import LanguageModel
+from slalom.models.huggingface.causal import CausalLM
+from slalom.models.huggingface.fingerprint import identity_of
+from slalom.models.huggingface.saved import positions, quietly
+from slalom.models.sources import Prompt
+
+
+@final
+class LocalLanguageModel(LanguageModel):
+    """A causal language model and its tokenizer.
+
+    Prompt and answer become tokens separately, so that the answer has the same tokens after every prompt.
+
+    Args:
+        model: A model with a language-modelling head, on its device; its mode (training or not) is left as it is.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        InputError: It is no language model, or there is no tokenizer.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        if not callable(getattr(model, "generate", None)) or not callable(getattr(model, "parameters", None)):
+            raise InputError(
+                f"model must be a causal language model of Hugging Face, its folder or a server; got {type(model).__name__}"
+            )
+        if not callable(tokenizer):
+            raise InputError(f"a language model needs its tokenizer; got {type(tokenizer).__name__}; pass tokenizer=")
+        self.causal = CausalLM(model, tokenizer)
+        self.chats = bool(getattr(tokenizer, "chat_template", None))
+        path = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
+        self.name = Path(path).name or type(model).__name__
+        self._longest = positions(model)
+
+    def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
+        """Return the character spans (t, 2) of the tokens of an answer."""
+        spans = self._answer(answer, lead)[1] - len(lead)
+        return np.maximum(spans, 0)
+
+    def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
+        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt."""
+        ids = [self._prompt(prompt) for prompt in prompts]
+        continuation = self._answer(answer, lead)[0]
+        self._check_length(max(map(len, ids)) + len(continuation))
+        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
+
+    def generate(self, prompt: Prompt, most: int) -> str:
+        """Return the most probable answer; after a prompt that is a string, its first line."""
+        ids = self._prompt(prompt)
+        self._check_length(len(ids) + most)
+        with quietly():
+            answer = self.causal.generate(ids, most)
+        text = str(self.causal.tokenizer.decode(answer, skip_special_tokens=True)).strip()
+        return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
+
+    def identity(self) -> str:
+        """Return a fingerprint of the weights, and of the chat template."""
+        return f"{identity_of(self.causal.model)} {getattr(self.causal.tokenizer, 'chat_template', None)!r}"
+
+    def _prompt(self, prompt: Prompt) -> list[int]:
+        """Return a prompt as tokens, with the special tokens of the model."""
+        tokenizer = self.causal.tokenizer
+        if isinstance(prompt, str):
+            ids = list(tokenizer(prompt)["input_ids"])
+            if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:  # added by tokenizers that end every text with it
+                ids.pop()
+        else:
+            try:
+                text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+            except Exception as error:  # templates may refuse an order of roles
+                raise InputError(
+                    f"the chat template of {self.name} refuses these messages: {type(error).__name__}: {one_line(error)};"
+                    " pass template=, a string"
+                ) from error
+            ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if not ids:
+            raise InputError(f"the prompt of {self.name} has no token; add words to the template")
+        return ids
+
+    def _answer(self, answer: str, lead: str) -> tuple[list[int], NDArray[np.int64]]:
+        """Return the tokens of an answer, and their spans (t, 2) in lead and answer."""
+        tokenizer, text = self.causal.tokenizer, lead + answer
+        if getattr(tokenizer, "is_fast", False):
+            encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            return list(encoded["input_ids"]), np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2)
+        ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        ends = [min(len(tokenizer.decode(ids[: k + 1])), len(text)) for k in range(len(ids))]
+        return ids, np.array([[0, *ends[:-1]], ends], dtype=np.int64).T.reshape(-1, 2)
+
+    def _check_length(self, n: int) -> None:
+        if self._longest is not None and n > self._longest:
+            raise InputError(
+                f"prompt and answer have {n} tokens, and {self.name} reads {self._longest}; give fewer or shorter sources"
+            )

@@ -1,0 +1,307 @@
+"""Fits of scores that are noisy, known only between bounds, or missing."""
+
+import json
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import slalom
+from slalom.core import Slalom
+from slalom.core.fitting.noise import imputed, misfit_variance, truncated_normal
+from slalom.methods import MethodContext
+from slalom.methods import method as find_method
+from slalom.models import Observed
+from slalom.models.base import Model
+from slalom.models.callable import StringReading
+from slalom.models.head import Head
+from slalom.result import Explanation, quality
+from slalom.text import Adaptive, Answered, Scales, units
+
+METHODS = ("joint", "local", "eff", "fidel", "ridge")
+N = 20
+
+
+def text_of(n=N):
+    words = [f"w{i}" for i in range(n)]
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1
+    spans = np.stack([ends - [len(word) for word in words], ends], axis=1)
+    return units(" ".join(words), "token", tuple(words), spans, np.arange(n))
+
+
+def planted(seed, n=N):
+    rng = np.random.default_rng(seed)
+    return Slalom(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), background=(0.0, 1.0))
+
+
+def planned(name, seed=0, queries=200):
+    return find_method(name).plan(text_of(), queries, np.random.default_rng(seed), True)
+
+
+def explained(name, plan, scores, observed, seed=0):
+    whole = int(np.flatnonzero(plan.keep.all(axis=1))[0]) if plan.keep.all(axis=1).any() else 0
+    context = MethodContext(None, None, text_of(), plan, scores, scores[whole], 0, len(plan.keep), seed, None, True, observed)
+    return find_method(name).explain(context)
+
+
+def sampled(rng, scores, draws=16):
+    hits = rng.binomial(draws, 1.0 / (1.0 + np.exp(-scores)))
+    return np.log((hits + 0.5) / (draws - hits + 0.5)), 1.0 / (hits + 0.5) + 1.0 / (draws - hits + 0.5)
+
+
+# --- the parts
+
+
+def test_truncated_normal_agrees_with_draws():
+    rng = np.random.default_rng(0)
+    mean, sd, lower, upper = (
+        np.array([1.0, -2.0, 0.0]),
+        np.array([2.0, 1.0, 0.5]),
+        np.array([-np.inf, -1.5, -0.1]),
+        np.array([0.0, np.inf, 0.3]),
+    )
+    expected, variance = truncated_normal(mean, sd, lower, upper)
+    for i in range(3):
+        draws = rng.normal(mean[i], sd[i], 2_000_000)
+        draws = draws[(draws >= lower[i]) & (draws <= upper[i])]
+        assert abs(draws.mean() - expected[i]) < 0.01
+        assert abs(draws.var() - variance[i]) < 0.01
+
+
+def test_truncated_normal_stays_between_far_and_narrow_bounds():
+    lower, upper = np.array([50.0, -60.0, 0.2, -np.inf]), np.array([51.0, -50.0, 0.2 + 1e-9, np.inf])
+    expected, variance = truncated_normal(np.zeros(4), np.ones(4), lower, upper)
+    assert ((expected >= lower) & (expected <= upper)).all()
+    assert (variance >= 0.0).all()
+    assert (expected[3], variance[3]) == (0.0, 1.0)
+
+
+def test_imputed_score_and_weight_give_slope_and_curvature_of_the_likelihood():
+    def log_likelihood(mean):
+        return np.log(norm.cdf((1.5 - mean) / 0.7) - norm.cdf((-0.2 - mean) / 0.7))
+
+    mean, step = 0.9, 1e-4
+    slope = (log_likelihood(mean + step) - log_likelihood(mean - step)) / (2 * step)
+    curvature = (log_likelihood(mean + step) - 2 * log_likelihood(mean) + log_likelihood(mean - step)) / step**2
+    score, weight = imputed(np.array([mean]), np.array([0.7]), np.array([-0.2]), np.array([1.5]))
+    assert np.isclose(weight[0] * (score[0] - mean) / 0.49, slope, rtol=1e-5)
+    assert np.isclose(-weight[0] / 0.49, curvature, rtol=1e-4)
+
+
+def test_misfit_is_what_residuals_have_beyond_the_noise():
+    rng = np.random.default_rng(0)
+    variance, design = rng.uniform(0.1, 2.0, 50_000), rng.uniform(0.5, 3.0, 50_000)
+    residual = rng.normal(size=50_000) * np.sqrt(0.3 / design + variance)
+    assert abs(misfit_variance(residual, variance, design, 1.0) - 0.3) < 0.02
+    assert misfit_variance(0.1 * residual, variance, design, 1.0) == pytest.approx(1e-3 * np.median(variance), rel=1e-6)
+
+
+# --- fits
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_exact_scores_give_the_same_bits_with_and_without_observed(name):
+    plan = planned(name)
+    scores = planted(0)(plan.keep.astype(float))
+    plain, given = (explained(name, plan, scores, observed) for observed in (None, Observed(scores)))
+    assert plain.surrogate.to_dict() == given.surrogate.to_dict()
+    assert plain.r2 == given.r2
+    for one, other in zip(plain, given, strict=True):
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_noise_of_known_size_costs_less_where_rows_are_weighed(name):
+    """Every second row has a noise of 1.5 log odds, which the variances say."""
+    errors = np.zeros(2)
+    for seed in range(4):
+        rng, truth, plan = np.random.default_rng(seed), planted(seed), planned(name, seed)
+        variance = np.where(np.arange(len(plan.keep)) % 2, 2.25, 0.01)
+        scores = truth(plan.keep.astype(float)) + np.sqrt(variance) * rng.normal(size=len(variance))
+        for i, observed in enumerate((Observed(scores, variance), None)):
+            removal = explained(name, plan, scores, observed, seed).removal(text_of())
+            errors[i] += np.mean((removal - truth.removal()) ** 2)
+    assert errors[0] < 0.7 * errors[1]
+
+
+def test_intervals_of_removal_hold_with_sampling_noise():
+    inside, errors = [], np.zeros(2)
+    for seed in range(8):
+        rng, truth, plan = np.random.default_rng(seed), planted(seed), planned("joint", seed)
+        scores, variance = sampled(rng, truth(plan.keep.astype(float)))
+        for i, observed in enumerate((Observed(scores, variance), None)):
+            result = explained("joint", plan, scores, observed, seed)
+            off = result.removal(text_of()) - truth.removal()
+            errors[i] += np.mean(off**2)
+            if observed:
+                inside.append(np.mean(np.abs(off) <= 1.96 * result.removal_se))
+    assert 0.88 <= np.mean(inside) <= 0.99
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("name", ["joint", "local"])
+def test_bounds_cost_less_than_filling_them_in(name):
+    errors = np.zeros(2)
+    for seed in range(3):
+        truth, plan = planted(seed), planned(name, seed)
+        exact = truth(plan.keep.astype(float)) + 0.1 * np.random.default_rng(seed).normal(size=len(plan.keep))
+        bound = np.quantile(exact, 0.3)
+        filled = np.maximum(exact, bound)
+        bounded = Observed(filled, None, np.where(exact < bound, -np.inf, exact), filled)
+        for i, observed in enumerate((bounded, None)):
+            errors[i] += np.mean((explained(name, plan, filled, observed, seed).removal(text_of()) - truth.removal()) ** 2)
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("classes", [None, 3])
+def test_a_refused_answer_has_no_influence(name, classes):
+    plan = planned(name)
+    scores = planted(0)(plan.keep.astype(float))
+    scores = scores if classes is None else np.stack([scores, -scores, 0.5 * scores], axis=1)
+    refused = np.arange(len(scores)) % 7 == 3
+    refused |= ~plan.keep.any(axis=1)
+    refused &= ~plan.keep.all(axis=1)
+    results = []
+    for filler in (0.0, 50.0):
+        y = np.where(refused if classes is None else refused[:, None], filler, scores)
+        known = y if classes is None else np.zeros(len(y))
+        observed = Observed(y, None, np.where(refused, -np.inf, known), np.where(refused, np.inf, known))
+        results.append(explained(name, plan, y, observed))
+    assert results[0].surrogate.to_dict() == results[1].surrogate.to_dict()
+    predicted = results[0].predict(plan.keep[refused], text_of())  # the empty text too
+    assert np.isfinite(predicted).all()
+
+
+def test_nothing_known_gives_a_constant():
+    plan = planned("joint")
+    scores = np.zeros(len(plan.keep))
+    result = explained("joint", plan, scores, Observed(scores, None, scores - np.inf, scores + np.inf))
+    assert np.ptp(result.predict(plan.keep, text_of())) < 1e-9
+
+
+def test_adaptive_design_leaves_unknown_scores_out():
+    rng = np.random.default_rng(0)
+    plan = Scales().draw(np.arange(N), 60, rng, True)
+    scores = planted(1)(plan.keep.astype(float))
+    lost = np.arange(60) % 5 == 2
+    certainty = Observed(scores, None, np.where(lost, -np.inf, scores), np.where(lost, np.inf, scores)).certainty
+    assert certainty.tolist() == (~lost).astype(float).tolist()
+    grown = [
+        Adaptive().extend(plan, np.arange(N), 90, np.random.default_rng(1), True, Answered(
+            np.where(lost, filler, scores), lambda rows: np.ones(len(rows), dtype=bool), certainty))
+        for filler in (0.0, 99.0)
+    ]  # fmt: skip
+    assert len(grown[0].keep) == 90
+    np.testing.assert_array_equal(grown[0].keep, grown[1].keep)
+
+
+# --- through the pipeline
+
+
+class Sampling(Model):
+    """A SLALOM of words that answers with noise of a known variance; some answers are refused."""
+
+    def __init__(self, noise=0.5, refuse=0.0, n=N):
+        self.head, self.name, self.truth, self.noise, self.refuse = (
+            Head("score", ("0", "1")),
+            "sampling",
+            planted(3, n),
+            noise,
+            refuse,
+        )
+        self.n = n
+
+    @property
+    def n_columns(self):
+        return 2
+
+    def read(self, text, long, spans):
+        return StringReading(text, spans, True)
+
+    def identity(self):
+        return None
+
+    def session(self):
+        return nullcontext()
+
+    def batch_rows(self, length):
+        return 64
+
+    def shrink(self):
+        pass
+
+    def submit(self, inputs):
+        rows = []
+        for text in inputs:
+            present = np.isin([f"w{i}" for i in range(self.n)], text.split())
+            rng = np.random.default_rng([*text.encode()])
+            answered = rng.random() >= self.refuse or present.all()
+            rows.append((self.truth(present[None].astype(float))[0] + self.noise * rng.normal(), float(answered)))
+        return np.array(rows)
+
+    def collect(self, handle):
+        return handle
+
+    def observe(self, outputs, target):
+        scores, refused = outputs[:, 0], outputs[:, 1] == 0.0
+        variance = np.full(len(scores), self.noise**2) if self.noise else None
+        if not refused.any():
+            return Observed(scores, variance)
+        scores = np.where(refused, 0.0, scores)
+        return Observed(scores, variance, np.where(refused, -np.inf, scores), np.where(refused, np.inf, scores))
+
+
+TEXT = " ".join(f"w{i}" for i in range(N))
+
+
+def explainer(model, **options):
+    made = slalom.Explainer(lambda texts: np.zeros(len(texts)), output="log_odds", progress=False, unit="word", **options)
+    made.model, made.engine = model, type(made.engine)(model, progress=False)
+    made.pipeline = type(made.pipeline)(model, made.engine)
+    return made
+
+
+def test_ceiling_is_that_of_the_formula_and_is_shown_and_saved():
+    e = explainer(Sampling(0.5), queries=200, check=100)(TEXT)
+    tested = e.held_out
+    for q, rows in ((e.fidelity.near, slice(0, tested.near)), (e.fidelity.far, slice(tested.near, None))):
+        scores = tested.scores[rows]
+        assert q.ceiling == pytest.approx(max(1.0 - 0.25 / scores.var(), 0.0))
+        assert q.r2 == pytest.approx(1.0 - np.mean((e.predict(tested.keep[rows]) - scores) ** 2) / scores.var())
+        assert q.r2 < q.ceiling + 0.2
+        assert f"{q.r2:.3f} of at most {q.ceiling:.3f}" in repr(e)
+    again = Explanation.from_dict(json.loads(e.to_json()))
+    assert again.fidelity == e.fidelity
+
+
+def test_old_files_without_a_ceiling_load():
+    saved = explainer(Sampling(0.0), queries=100)(TEXT).to_dict()
+    assert all("ceiling" not in part for part in saved["fidelity"].values())
+    assert Explanation.from_dict(saved).fidelity.far.ceiling is None
+
+
+def test_refused_answers_do_not_count_in_fidelity():
+    clean, refusing = (explainer(Sampling(0.0, refuse), queries=200, check=100)(TEXT) for refuse in (0.0, 0.3))
+    left = len(refusing.held_out.scores)
+    assert 50 < left < 90
+    assert refusing.fidelity.near.queries + refusing.fidelity.far.queries == left
+    known = {row.tobytes(): score for row, score in zip(clean.held_out.keep, clean.held_out.scores, strict=True)}
+    assert all(
+        known[row.tobytes()] == score for row, score in zip(refusing.held_out.keep, refusing.held_out.scores, strict=True)
+    )
+    assert refusing.fidelity.far.r2 > 0.95
+
+
+def test_auto_budget_works_with_noise_and_refusals():
+    e = explainer(Sampling(0.5, 0.2), queries="auto", max_queries=400)(TEXT)
+    assert e.stopped
+    assert e.fidelity.far.ceiling is not None
+
+
+def test_few_answers_get_no_r2():
+    q = quality(np.arange(7.0), np.arange(7.0) + 0.5)
+    assert (q.r2, q.mse, q.shown) == (None, 0.25, "unknown, as it needs 8 queries")
+    assert quality(np.arange(8.0), np.arange(8.0) + 0.5).r2 is not None

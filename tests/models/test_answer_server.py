@@ -1,0 +1,103 @@
+"""Log probabilities of given answers from servers: llama.cpp with a real model, and one that echoes as vLLM does."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("openai", reason="openai is not installed")
+
+import slalom
+from slalom.errors import InputError, ModelError
+from slalom.models import AnswerServer
+from tests.models.tiny_lm import language_model, tokenizer
+from tests.servers import Llama, Served
+from tests.smollm2 import loaded
+
+TEMPLATE = "Question: {question}\nContext: {context}\nAnswer:"
+SOURCES = ["Rovbar plays the harp.", "Bargor works as a dentist."]
+QUESTION, ANSWER = "What does Bargor do?", "a dentist."
+KEEP = [[0, 0], [1, 0], [0, 1], [1, 1]]
+
+
+def test_llama_cpp_agrees_with_transformers_up_to_quantisation():
+    options = {"context": SOURCES, "template": TEMPLATE, "check": 0, "progress": False, "max_answer_tokens": 3}
+    local = slalom.ContextExplainer(*loaded(), **options)
+    expected = local.ask(local(QUESTION, ANSWER), KEEP)
+    with Llama() as llama:
+        server = AnswerServer("smollm2", llama.url)
+        explainer = slalom.ContextExplainer(server, **options)
+        e = explainer(QUESTION, ANSWER)
+        asked = explainer.ask(e, KEEP)
+        assert server.mode == "grammar"
+        assert explainer.answer(QUESTION)
+    assert e.strongest(1) == [1]
+    assert asked == pytest.approx(expected, abs=0.7)  # activations of llama.cpp have 8 bits
+    assert np.corrcoef(asked, expected)[0, 1] > 0.99
+    assert e.answer.tokens == len(loaded()[1](" " + ANSWER)["input_ids"])
+
+
+def echoing(handler, path, body, net, words):
+    """Answer a completion as vLLM does: with echo, the prompt comes back with its log probabilities."""
+    ids = words(body["prompt"])["input_ids"]
+    with torch.no_grad():
+        logs = torch.log_softmax(net(torch.tensor([ids])).logits[0].double(), dim=-1)
+    new = int(logs[-1].argmax())
+    shown = [words.decode([token]) for token in [*ids, new]]
+    numbers = [None, *(float(logs[t, token]) for t, token in enumerate([*ids, new][1:]))]
+    echo = slice(None) if body.get("echo") else slice(len(ids), None)
+    found = {"tokens": shown[echo], "token_logprobs": numbers[echo]}
+    choice = {"index": 0, "text": "".join(shown[echo]), "finish_reason": "length", "logprobs": found}
+    handler.send(
+        {"object": "text_completion", "choices": [choice], "usage": {"completion_tokens": 1, "prompt_tokens": len(ids)}}
+    )
+
+
+def test_an_echo_gives_what_the_model_gives():
+    words = tokenizer("gpt2")
+    net = language_model("llama", len(words))
+    options = {"context": ["a good film.", "the plot was thin."], "template": TEMPLATE, "check": 0, "progress": False}
+    local = slalom.ContextExplainer(net, words, **options)
+    with Served(lambda *asked: echoing(*asked, net, words)) as served:
+        server = AnswerServer("tiny", served.url)
+        remote = slalom.ContextExplainer(server, **options)
+        e, f = remote("good?", "a good plot."), local("good?", "a good plot.")
+        assert server.mode == "echo"
+        assert remote.ask(e, KEEP) == pytest.approx(local.ask(f, KEEP), abs=1e-3)
+        assert e.answer == f.answer
+        assert e.score == pytest.approx(f.score, abs=1e-3)
+
+
+def plain(handler, path, body, **choice):
+    handler.send({"choices": [{"index": 0, "text": " west", "logprobs": None} | choice], "usage": {"completion_tokens": 1}})
+
+
+def refused(handler, path, body):
+    handler.send({"error": {"message": "no such model"}}, status=404)
+
+
+def nonsense(handler, path, body):
+    tokens = ["The", body.get("prompt", "")[3:], "x"]
+    plain(handler, path, body, logprobs={"tokens": tokens, "token_logprobs": [None, 3.5, -1.0]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),
+        (nonsense, "gives no log probabilities of given words"),
+        (refused, "status 404"),
+    ],
+)
+def test_other_servers_get_one_line(answer, message):
+    with Served(answer) as served, pytest.raises(ModelError, match=message) as caught:
+        slalom.context(AnswerServer("x", served.url), context=SOURCES, question="?", answer="yes", template=TEMPLATE)
+    assert "\n" not in str(caught.value)
+
+
+def test_servers_take_strings():
+    with pytest.raises(InputError, match="no chat template"):
+        slalom.context(
+            AnswerServer("x", "http://localhost:1/v1"), context=[{"role": "assistant", "content": "a"}], question="?"
+        )
+    with pytest.raises(InputError, match="name of a model"):
+        AnswerServer(" ")

@@ -1,0 +1,348 @@
+"""Which source made it say this: scores against plain forward passes, and models of sources whose effects are known."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from sklearn.linear_model import Lasso
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import slalom
+from slalom.contexts import sources_of
+from slalom.errors import InputError
+from slalom.models.continuation import LanguageModel
+from slalom.models.sources import SourceTemplate
+from slalom.render.notebook import notebook
+from slalom.render.terminal import show
+from tests.models.tiny_lm import language_model, tokenizer
+from tests.smollm2 import loaded
+
+QUESTION, ANSWER = "Was the film good?", "the film was good. the plot was thin."
+TEXT = "A good film. The plot was thin! Nobody liked it."
+PLAIN = "{context}\n\nQuestion: {question}\nAnswer:"
+
+
+def tiny(kind="gpt2"):
+    words = tokenizer(kind)
+    return language_model("llama", len(words)), words
+
+
+def subsets(n):
+    return (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
+
+
+def plain_score(model, words, prompt, answer, special=True):
+    """The log probability of an answer by one forward pass over everything."""
+    before = words(prompt, add_special_tokens=special)["input_ids"]
+    after = words(answer, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logs = torch.log_softmax(model(torch.tensor([before + after])).logits[0].double(), dim=-1)
+    return sum(float(logs[len(before) - 1 + t, token]) for t, token in enumerate(after))
+
+
+@pytest.fixture(scope="module")
+def explained():
+    explainer = slalom.ContextExplainer(*tiny(), TEXT, check=0)
+    return explainer, explainer(QUESTION, ANSWER)
+
+
+def test_the_score_is_that_of_a_plain_forward_pass(explained):
+    _, e = explained
+    prompt = PLAIN.format(context=TEXT, question=QUESTION)
+    assert e.score == pytest.approx(plain_score(*tiny(), prompt, " " + ANSWER), abs=1e-4)
+    assert (e.scale, e.target, e.unit) == ("log probability", "answer", "sentence")
+    assert e.units == ("A good film.", "The plot was thin!", "Nobody liked it.")
+    assert e.answer.part == ANSWER
+    assert not e.answer.generated
+    tokens = len(tokenizer("gpt2")(" " + ANSWER)["input_ids"])
+    assert e.figures["answer tokens"] == tokens
+    assert e.figures["log probability per token"] == pytest.approx(e.score / tokens)
+
+
+def test_asking_removes_sentences_with_the_space_after_them(explained):
+    explainer, e = explained
+    contexts = {(0, 0, 0): "", (1, 0, 0): "A good film.", (1, 0, 1): "A good film. Nobody liked it.", (1, 1, 1): TEXT}
+    for keep, context in contexts.items():
+        prompt = PLAIN.format(context=context, question=QUESTION)
+        assert explainer.ask(e, keep) == pytest.approx(plain_score(*tiny(), prompt, " " + ANSWER), abs=1e-4)
+
+
+def test_a_chat_template_makes_the_prompt():
+    model, words = tiny("chat")
+    e = slalom.context(model, words, TEXT, QUESTION, ANSWER, check=0, queries=8)
+    message = {"role": "user", "content": f"Context: {TEXT}\n\nQuestion: {QUESTION}"}
+    prompt = words.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+    assert e.score == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
+
+
+def test_parts_of_an_answer_add_up_and_need_no_further_query(explained):
+    explainer, e = explained
+    engine = explainer._explainer(QUESTION, ANSWER)[0].engine
+    before = engine.cost.inputs
+    first, second = explainer(QUESTION, ANSWER, part=1), explainer(QUESTION, ANSWER, part="sentence 2")
+    assert first.score + second.score == pytest.approx(e.score)
+    assert engine.cost.inputs == before
+    assert (first.answer.part, second.answer.part) == ("the film was good.", "the plot was thin.")
+    assert second.target == "sentence 2"
+    keep = subsets(3)
+    assert np.allclose(explainer.ask(first, keep) + explainer.ask(second, keep), explainer.ask(e, keep))
+
+
+def test_a_span_takes_the_tokens_that_overlap_it(explained):
+    explainer, _ = explained
+    model, words = tiny()
+    start = ANSWER.index("good")
+    e = explainer(QUESTION, ANSWER, span=(start + 1, start + 2))
+    ids, offsets = (words(" " + ANSWER, return_offsets_mapping=True)[name] for name in ("input_ids", "offset_mapping"))
+    chosen = [t for t, (a, b) in enumerate(offsets) if a < start + 3 and b > start + 2]  # one character later, for the space
+    prompt = words(PLAIN.format(context=TEXT, question=QUESTION))["input_ids"]
+    with torch.no_grad():
+        logs = torch.log_softmax(model(torch.tensor([prompt + ids])).logits[0].double(), dim=-1)
+    assert e.score == pytest.approx(sum(float(logs[len(prompt) - 1 + t, ids[t]]) for t in chosen), abs=1e-4)
+    assert e.answer.tokens == len(chosen)
+
+
+def test_an_answer_that_is_not_given_is_the_greedy_one():
+    model, words = tiny()
+    explainer = slalom.ContextExplainer(model, words, TEXT, max_answer_tokens=6, check=0, queries=8)
+    ids = words(PLAIN.format(context=TEXT, question=QUESTION))["input_ids"]
+    with torch.no_grad():
+        for _ in range(6):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    text = words.decode(ids[-6:], skip_special_tokens=True).strip().partition("\n")[0].strip()
+    assert explainer.answer(QUESTION) == text
+    assert explainer(QUESTION).answer[1::3] == (text, True)
+
+
+@pytest.mark.parametrize(
+    ("context", "unit", "names"),
+    [
+        ("One. Two.\n\nThree.", None, ("One.", "Two.", "Three.")),
+        ("One. Two.\n\nThree.", "paragraph", ("One. Two.", "Three.")),
+        (["One. Two.", " Three. "], None, ("One. Two.", "Three.")),
+        (["One. Two.", "Three"], "sentence", ("One.", "Two.", "Three")),
+        ("One. Two.", "document", ("One. Two.",)),
+    ],
+)
+def test_units(context, unit, names):
+    sources = sources_of(context, unit)
+    assert tuple(sources.text[a:b] for a, b in sources.spans) == names
+
+
+def test_turns_of_a_chat_are_removed_and_the_system_message_stays():
+    model, words = tiny("chat")
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "A good film."},
+        {"role": "assistant", "content": "The plot was thin."},
+        {"role": "user", "content": QUESTION},
+    ]
+    explainer = slalom.ContextExplainer(model, words, chat, check=0)
+    e = explainer(answer=ANSWER)
+    assert e.units == ("user: A good film.", "assistant: The plot was thin.")
+    assert (e.unit, e.answer.question) == ("turn", QUESTION)
+    for keep, kept in (((1, 1), chat), ((0, 1), [chat[0], *chat[2:]]), ((0, 0), [chat[0], chat[3]])):
+        prompt = words.apply_chat_template(kept, tokenize=False, add_generation_prompt=True)
+        assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
+
+
+class Planted(LanguageModel):
+    """A language model whose log probability of any answer is a function of which words its prompt contains."""
+
+    name, chats = "planted", False
+
+    def __init__(self, words, score, tokens=3):
+        self.words, self.score, self.n = words, score, tokens
+
+    def tokens(self, answer, lead):
+        cuts = np.linspace(0, len(answer), self.n + 1).astype(int)
+        return np.stack([cuts[:-1], cuts[1:]], axis=1)
+
+    def log_probs(self, prompts, answer, lead):
+        keep = np.array([[word in prompt for word in self.words] for prompt in prompts], dtype=float)
+        return np.repeat(self.score(keep)[:, None] / self.n, self.n, axis=1)
+
+    def generate(self, prompt, most):
+        return "something"
+
+    def identity(self):
+        return "planted"
+
+
+NAMES = [f"word{i}x" for i in range(8)]
+
+
+def planted(score, **options):
+    sources = [f"This is {name}." for name in NAMES]
+    return slalom.ContextExplainer(Planted(NAMES, score), context=sources, progress=False, **options)
+
+
+def test_the_source_of_the_answer_is_found():
+    e = planted(lambda keep: -9.0 + 6.0 * keep[:, 5] - 1.0 * keep[:, 2])("why?", "so it is")
+    assert e.strongest(2) == [5, 2]
+    assert e.removal == pytest.approx([0, 0, -1, 0, 0, 6, 0, 0], abs=0.05)
+    assert e.queries <= 64 + 20 + 1
+    assert not e.notes
+
+
+def test_a_fact_that_is_stated_twice_is_a_pair_with_a_negative_effect():
+    explainer = planted(lambda keep: -9.0 + 6.0 * np.maximum(keep[:, 1], keep[:, 4]), queries=200)
+    e = explainer("why?", "so it is")
+    both, one, none = np.ones(8), np.ones(8), np.ones(8)
+    one[1] = none[1] = none[4] = 0
+    predicted = e.predict([both, one, none])
+    assert predicted == pytest.approx([-3.0, -3.0, -9.0], abs=0.5)
+    assert (predicted[0] - predicted[1]) - (predicted[1] - predicted[2]) < -5.0  # together less than each alone
+    pair = e.interactions(1)[0]
+    assert pair.units == (1, 4)
+    assert pair.effect == pytest.approx(predicted[0] - 2 * predicted[1] + predicted[2], abs=0.2)
+    assert pair.effect < -5.0
+    lost = f"without both the log probability falls by {predicted[0] - predicted[2]:.2f}, without one of them by "
+    assert e.notes[0].startswith(
+        f"The documents 2 and 5 can replace each other: {lost}{e.removal[1]:.2f} or {e.removal[4]:.2f}"
+    )
+    flip = explainer.flip(e, threshold=-6.0)
+    assert flip.units == (1, 4)
+    assert flip.confirmed
+    assert flip.asked == pytest.approx(-9.0)
+
+
+def test_context_cite_is_the_lasso_of_its_authors():
+    def score(keep):
+        return -9.0 + 6.0 * keep[:, 5] - keep[:, 2] + 0.5 * keep[:, 0] * keep[:, 1]
+
+    e = planted(score, method="context-cite", queries=64, check=0)("why?", "so it is", seed=3)
+    plan = slalom.methods()["context-cite"].plan(
+        slalom.text.Units(e.units, e.spans, np.arange(8), np.arange(8)), 64, np.random.default_rng(3), empty=True
+    )
+    assert len(np.unique(plan.keep, axis=0)) == 64
+    assert abs(plan.keep.mean() - 0.5) < 0.07
+    peer = make_pipeline(StandardScaler(), Lasso(0.01, random_state=0)).fit(plan.keep, score(plan.keep.astype(float)) / 3)
+    assert e.predict(subsets(8)) == pytest.approx(3 * peer.predict(subsets(8)), abs=1e-6)
+    assert e.additive
+    assert "context-cite" in slalom.methods()
+
+
+def test_context_cite_takes_all_subsets_where_there_are_few():
+    method = slalom.methods()["context-cite"]
+    units = slalom.text.Units(("a", "b", "c"), np.zeros((3, 2)), np.arange(3), np.arange(3))
+    assert len(method.plan(units, 50, np.random.default_rng(0), empty=True).keep) == 8
+    without = method.plan(units, 50, np.random.default_rng(0), empty=False).keep
+    assert len(without) == 7
+    assert without.any(axis=1).all()
+
+
+def test_the_real_language_model_reads_the_source():
+    """SmolLM2: the score of the whole context is a plain forward pass, and the sentence with the answer is the strongest."""
+    model, words = loaded()
+    sources = ["Rovbar plays the harp.", "Bargor works as a dentist.", "Wolbar has a beetle."]
+    e = slalom.context(model, words, sources, "What is the job of Bargor?", "Bargor works as a dentist.", check=0)
+    content = "Context: " + "\n\n".join(sources) + "\n\nQuestion: What is the job of Bargor?"
+    prompt = words.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
+    assert e.score == pytest.approx(plain_score(model, words, prompt, "Bargor works as a dentist.", special=False), abs=1e-2)
+    assert e.strongest(1) == [1]
+    assert e.removal[1] > 5.0
+    assert e.queries == 8
+
+
+def test_it_is_saved_and_shown(explained, tmp_path):
+    _, e = explained
+    e = replace(e, answer=e.answer._replace(start=4, stop=8))
+    e.save(tmp_path / "e.json")
+    again = slalom.load(tmp_path / "e.json")
+    assert again.answer == e.answer
+    assert again.to_dict() == e.to_dict()
+    screen = Console(file=io.StringIO(), width=160)
+    show(e, screen, 5)
+    printed = screen.file.getvalue()
+    assert f"question: {QUESTION}" in printed
+    assert f"answer:   {ANSWER}" in printed
+    assert f"log probability of answer: {e.score:+.2f}" in printed
+    assert "<u>film</u>" in notebook(e)
+    page = e.to_html()
+    data = json.loads(page.split('class="content">')[1].split("</script>")[0])
+    assert data["answer"] == {"question": QUESTION, "parts": ["the ", "film", ANSWER[8:]], "generated": False}
+    old = {name: part for name, part in e.to_dict().items() if name != "answer"}
+    assert slalom.Explanation.from_dict(old).answer is None
+    with pytest.raises(InputError, match="merge makes larger units"):
+        e.merge("sentence")
+
+
+def test_a_cache_file_answers_again(tmp_path):
+    class Counting(Planted):
+        asked = 0
+
+        def log_probs(self, prompts, answer, lead):
+            Counting.asked += len(prompts)
+            return super().log_probs(prompts, answer, lead)
+
+    def run(answer):
+        model = Counting(NAMES[:3], lambda keep: -1.0 - keep.sum(axis=1))
+        return slalom.context(model, context=[f"A {n}." for n in NAMES[:3]], question="?", answer=answer, cache=tmp_path / "c")
+
+    run("yes it is")
+    assert Counting.asked == 8
+    run("yes it is")
+    assert Counting.asked == 8
+    run("no it is not")
+    assert Counting.asked == 16
+
+
+def call(*, question="why?", answer="so", **options):
+    options = {"context": TEXT, **options}
+    return slalom.context(Planted(NAMES, lambda keep: -keep.sum(axis=1) - 1.0), question=question, answer=answer, **options)
+
+
+CHAT = [{"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": ""}, "not empty"),
+        ({"context": 3}, "got int"),
+        ({"context": ["a", 3]}, "list of texts"),
+        ({"unit": "line"}, "'sentence', 'paragraph', 'document', 'turn'; got 'line'"),
+        ({"unit": "turn"}, "turns are those of a chat"),
+        ({"context": CHAT, "unit": "sentence"}, "its turns"),
+        ({"context": CHAT}, "no chat template"),
+        ({"context": [{"role": "user", "content": "a"}]}, "at least one turn before the question"),
+        ({"question": ""}, "a question is missing"),
+        ({"template": "{context}"}, "no place for a question"),
+        ({"template": "{question}"}, "must contain {context} once"),
+        ({"answer": " "}, "an answer must not be empty"),
+        ({"answer": 3}, "an answer must be a string"),
+        ({"part": 2}, "part must be one of 'answer'"),
+        ({"span": (1, 9)}, "0 <= start < stop <= 2; got 1 and 9"),
+        ({"span": "ab"}, "span must be two numbers"),
+        ({"span": (0, 1), "part": 1}, "not both"),
+        ({"tokenizer": "x"}, "leave them out"),
+        ({"queries": 1}, "queries must be"),
+    ],
+)
+def test_wrong_arguments_get_one_line(options, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(").replace("{", r"\{")) as caught:
+        call(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_units_of_sources_are_not_those_of_a_classifier():
+    explainer = slalom.Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds")
+    with pytest.raises(InputError, match=r"documents are units of slalom\.context"):
+        explainer("a b c", unit="document")
+
+
+def test_prompts_that_do_not_fit_are_refused():
+    model, words = tiny()
+    with pytest.raises(InputError, match=r"prompt and answer have \d+ tokens"):
+        slalom.context(model, words, TEXT * 40, QUESTION, ANSWER)
+
+
+def test_braces_in_sources_and_questions_mean_nothing():
+    template = SourceTemplate([{"role": "user", "content": "{context} {question} {other}"}])
+    assert template.fill("{question}", "{context}") == [{"role": "user", "content": "{question} {context} {other}"}]

@@ -1,0 +1,211 @@
+"""Estimates, prices and limits: what is said before is what is asked, and nothing is asked beyond a limit."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from slalom import Explainer
+from slalom.cli.app import app
+from slalom.errors import InputError
+from slalom.models import Api, Estimate, Prices, prices_of
+from slalom.models.costs import Spending, money
+from tests.servers import Served
+
+TEXT = "a bad film that had a good start and a sad end for all of us"
+PRICES = {"input": 0.15, "output": 0.60}
+
+
+class Counting:
+    """A callable that keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, texts):
+        self.asked += texts
+        return [text.count("a") + math.sin(sum(place * ord(c) for place, c in enumerate(text))) for text in texts]
+
+
+def made(**options):
+    counting = Counting()
+    explainer = Explainer(counting, output="log_odds", progress=False, **options)
+    counting.asked.clear()  # two strings to find out what it returns
+    return explainer, counting
+
+
+@pytest.mark.parametrize("options", [{}, {"queries": 60, "check": 10}, {"method": "local"}, {"unit": "type", "method": "eff"}])
+def test_the_estimate_is_what_is_asked(options):
+    explainer, counting = made(prices=PRICES)
+    estimate = explainer.estimate(TEXT, **options)
+    assert counting.asked == []
+    explainer(TEXT, **options)
+    assert estimate.queries == len(counting.asked) == len(set(counting.asked))
+    assert estimate.tokens == sum(math.ceil(len(text) / 4) for text in counting.asked)
+    assert estimate.cost == pytest.approx(estimate.tokens * 0.15 / 1e6)
+    assert explainer.engine.spending.spent == pytest.approx(estimate.cost)
+    assert (estimate.about, estimate.at_least, estimate.cached) == (True, False, 0)
+
+
+def test_equal_texts_count_once_and_the_cache_is_free(tmp_path):
+    explainer, counting = made(prices=PRICES, cache=tmp_path / "answers.sqlite", identity="counting")
+    once = explainer.estimate(TEXT)
+    assert explainer.estimate([TEXT, TEXT]) == once
+    explainer(TEXT)
+    for again in (explainer, made(cache=tmp_path / "answers.sqlite", identity="counting", prices=PRICES)[0]):
+        assert again.estimate(TEXT)[:6] == (0, 0, 0, 0.0, once.queries, True)
+        assert again.estimate([TEXT, "some other words"]).queries == 8 - 1  # the empty text is known
+    assert len(counting.asked) == once.queries
+
+
+def test_a_tokenized_model_counts_its_tokens():
+    explainer = Explainer(progress=False, prices=PRICES)
+    estimate = explainer.estimate("a good film", queries=50)
+    e = explainer("a good film", queries=50)
+    assert (estimate.queries, estimate.tokens, estimate.about) == (e.queries, e.tokens, False)
+
+
+def test_what_is_too_expensive_is_refused_before_any_request():
+    explainer, counting = made(prices=PRICES, max_cost=0.0001)
+    with pytest.raises(
+        InputError, match=r"this call \(217 queries, about 1,401 tokens: \$0.00021\) would cost .* \$0.0001; raise"
+    ):
+        explainer(TEXT)
+    assert counting.asked == []
+    assert explainer(TEXT, queries=60, check=10).queries == len(set(counting.asked))
+    with pytest.raises(InputError, match=r"would cost .* after \$"):  # the limit is of all calls
+        explainer("another text of as many words as the one before, so that it costs too much", queries=90)
+
+
+def test_a_round_that_cannot_be_paid_is_not_begun():
+    explainer, counting = made(prices=PRICES, max_cost=0.0003)
+    estimate = explainer.estimate(TEXT, queries="auto")
+    assert estimate.at_least
+    e = explainer(TEXT, queries="auto")
+    assert e.stopped.startswith("another round costs more than is left of max_cost, $0.0003 (round ")
+    assert explainer.engine.spending.spent <= 0.0003
+    assert estimate.queries <= len(counting.asked)
+
+
+def test_rounds_of_several_texts_share_the_limit():
+    explainer, _ = made(prices=PRICES, max_cost=0.0008)
+    results = explainer([TEXT, TEXT.replace("bad", "dull"), TEXT.replace("film", "play")], queries="auto")
+    assert len(results) == 3
+    assert explainer.engine.spending.spent <= 0.0008
+
+
+def test_further_queries_of_a_method_are_refused_in_flight():
+    planned = made(prices=PRICES, method="leave-one-out", check=10)[0].estimate(TEXT)
+    assert planned.at_least
+    explainer, counting = made(prices=PRICES, method="leave-one-out", check=10, max_cost=planned.cost * 1.2)
+    with pytest.raises(InputError, match="the next request would cost"):
+        explainer(TEXT)
+    assert explainer.engine.spending.spent <= planned.cost * 1.2
+    assert len(counting.asked) == planned.queries
+
+
+def test_max_queries_is_a_hard_limit_of_a_fixed_budget():
+    explainer, counting = made(max_queries=100)
+    with pytest.raises(InputError, match=r"needs \d+ queries with those that test the explanation, and max_queries is 100"):
+        explainer(TEXT)
+    assert counting.asked == []
+    with pytest.raises(InputError, match=r"the method asks for \d+ queries, and max_queries is 20"):
+        explainer(TEXT, method="leave-one-out", max_queries=20, check=10)
+    assert len(counting.asked) <= 20
+    counting.asked.clear()
+    assert explainer(TEXT, queries=60, check=10).queries == len(counting.asked) <= 100
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_cost": 1.0}, "max_cost needs prices"),
+        ({"max_cost": -1.0, "prices": PRICES}, "max_cost must be a number above 0.*got -1.0"),
+        ({"prices": {"in": 1}}, "prices must be .*got \"{'in': 1}\""),
+        ({"prices": {"input": -1}}, "prices must be .*numbers of at least 0; got -1"),
+        ({"prices": {"gpt": PRICES}}, "prices must have the model 'Counting'; they have gpt; add it"),
+        ({"prices": "no/such.json"}, "prices must be in a JSON file that can be read"),
+    ],
+)
+def test_wrong_prices_are_refused_in_one_line(options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        made(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_prices_come_from_a_table_in_a_file(tmp_path):
+    file = tmp_path / "prices.json"
+    file.write_text(json.dumps({"gpt": PRICES, "other": {"input": 2}}))
+    assert prices_of(file, "gpt") == Prices(0.15, 0.60)
+    assert prices_of(str(file), "other") == Prices(2.0, 0.0)
+    assert Prices(0.15, 0.60).cost(1_000_000, 2_000_000) == pytest.approx(1.35)
+
+
+def test_progress_says_what_is_spent_and_left():
+    explainer, _ = made(prices=PRICES, max_cost=0.01)
+    explainer(TEXT)
+    spent = explainer.engine.spending.spent
+    assert explainer.engine.spending.shown == f"{money(spent)} spent, {money(0.01 - spent)} left"
+    assert Spending(explainer.model).shown == ""
+
+
+def test_dry_run_prints_the_estimate_and_asks_nothing():
+    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--prices", "0.15,0.60"])
+    estimate = Explainer(prices=PRICES, progress=False).estimate("a good film")
+    assert result.output == f"{estimate}; nothing was asked\n"
+    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--json"])
+    assert Estimate(**json.loads(result.output)) == estimate._replace(cost=None)
+
+
+# --- a paid model: requests are counted by the server
+
+
+def answered(asked, dear=1):
+    """A server with completions and log-probabilities that counts tokens as characters."""
+
+    def answer(handler, path, body):
+        if not path.endswith("/completions") or "messages" in body:
+            return handler.send({"error": {"message": "no chat"}}, 404)
+        text = body["prompt"]
+        asked.append(text)
+        p = 0.8 / (1.0 + math.exp(-text.count("good")))
+        top = {" good": math.log(p), " bad": math.log(0.8 - p), " so": math.log(0.2)}
+        best = max(top, key=top.get)
+        logprobs = {"tokens": [best], "token_logprobs": [top[best]], "top_logprobs": [top]}
+        usage = {"prompt_tokens": dear * (len(text) // 4 + 1), "completion_tokens": 1}
+        return handler.send({"choices": [{"text": best, "logprobs": logprobs}], "usage": usage})
+
+    return answer
+
+
+def api(url, **options):
+    return Explainer(Api("m", "{text} ->", ["bad", "good"], url, attempts=1), progress=False, prices=PRICES, **options)
+
+
+def test_a_server_is_not_asked_before_the_estimate_and_not_beyond_the_limit():
+    asked = []
+    with Served(answered(asked)) as server:
+        explainer = api(server.url, max_cost=0.0001)
+        with pytest.raises(InputError, match=r"this call .* would cost"):
+            explainer(TEXT)
+        assert asked == []
+        explainer = api(server.url, max_cost=0.01)
+        estimate = explainer.estimate(TEXT)
+        assert asked == []
+        e = explainer(TEXT)
+        paid = Prices(**PRICES).cost(sum(len(text) // 4 + 1 for text in asked), len(asked))
+        assert explainer.engine.spending.spent == pytest.approx(paid)
+        assert e.queries == estimate.queries <= len(asked)  # and the probe
+        assert paid <= estimate.cost * 1.1
+
+
+def test_requests_stop_where_a_server_charges_more_than_was_estimated():
+    asked = []
+    with Served(answered(asked, dear=60)) as server:
+        planned = api(server.url).estimate(TEXT)
+        explainer = api(server.url, max_cost=2.0 * planned.cost)
+        with pytest.raises(InputError, match="the next request would cost"):
+            explainer(TEXT)
+        assert 0 < len(asked) < planned.queries / 2
+        assert explainer.engine.spending.spent <= 2.0 * planned.cost * 1.2  # eight may have been in flight
