@@ -70,7 +70,7 @@ $(READY): pyproject.toml constraints.txt
 
 .venv/.ready-demo: pyproject.toml constraints.txt
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	$(INSTALL) '.[hf,plots]'
+	$(INSTALL) .
 	touch $@
 
 .venv/.ready-docs .venv/.ready-package: .venv/.ready-%: pyproject.toml constraints.txt

@@ -1,24 +1,28 @@
-"""The bundled classifier without a deep-learning framework: tokenizers reads the text, numpy computes the logits."""
+"""The bundled classifier without a deep-learning framework: tokenizers reads the text, numpy computes the logits.
 
-from collections.abc import Iterator
+Batches are computed in threads, one per core, each with one BLAS thread: matrices of this size are too small to be shared.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.models.adapter import ModelOptions
 from slalom.models.base import Model, Reading
 from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
 from slalom.networks.encoder import Encoder, Singles
 
-_BATCH_TOKENS = 4096  # what stays in the caches of a few cores
+_BATCH_TOKENS = 4096  # what stays in the caches of a core
 
 
 @final
@@ -28,6 +32,7 @@ class Bundled(Model):
     Args:
         folder: Where it is saved.
         name: What to call it.
+        in_torch: Returns the same classifier in torch, for methods that look inside.
 
     Example:
         >>> from slalom.models import EMBEDDED
@@ -37,15 +42,20 @@ class Bundled(Model):
 
     tokenized = True
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, in_torch: Callable[[], Model] | None = None) -> None:
         from tokenizers import Tokenizer  # noqa: PLC0415
 
-        self.folder, self.name = folder, name
+        self.folder, self.name, self.in_torch = folder, name, in_torch
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.encoder = Encoder(folder)
         labels = self.encoder.config["id2label"]
         self.head = Head("classes", tuple(labels[str(i)] for i in range(len(labels))))
         self.batch_tokens = _BATCH_TOKENS
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the threads."""
+        return {**self.__dict__, "_pool": None}
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         """Tokenize a text; `spans` are not used."""
@@ -63,14 +73,14 @@ class Bundled(Model):
 
     def unwrap(self, reading: Reading) -> tuple[Model, Reading]:
         """Return the same classifier in torch, for methods that look inside, and the text as it reads it."""
-        windows = reading.windows if isinstance(reading, TokenReading) else []
-        return self._in_torch, self._in_torch.read(reading.text, "window" if len(windows) > 1 else "cut", None)
+        if self._inside is None:
+            return self, reading
+        several = isinstance(reading, TokenReading) and len(reading.windows) > 1
+        return self._inside, self._inside.read(reading.text, "window" if several else "cut", None)
 
     @cached_property
-    def _in_torch(self) -> Model:
-        from slalom.models.huggingface.adapters import SavedAdapter  # noqa: PLC0415
-
-        return SavedAdapter().adapt(str(self.folder), ModelOptions(device="cpu"))
+    def _inside(self) -> Model | None:
+        return None if self.in_torch is None else self.in_torch()
 
     @cached_property
     def _identity(self) -> str:
@@ -83,8 +93,17 @@ class Bundled(Model):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Change nothing."""
-        yield
+        """Start the threads, and give each one BLAS thread."""
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.max_in_flight) as self._pool:
+            yield
+        self._pool = None
+
+    @property
+    def max_in_flight(self) -> int:
+        """How many batches are computed at the same time: one per core."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def batch_rows(self, length: int) -> int:
         """Return how many inputs of one length go into a batch."""
@@ -94,10 +113,12 @@ class Bundled(Model):
         """Halve the batches."""
         self.batch_tokens = max(self.batch_tokens // 2, 1)
 
-    def submit(self, inputs: NDArray[np.int32]) -> Singles:
-        """Compute the logits of ids (k, 1, length)."""
-        return self.encoder(inputs[:, 0])
+    def submit(self, inputs: NDArray[np.int32]) -> "Future[Singles]":
+        """Start to compute the logits of ids (k, 1, length), in a session."""
+        if self._pool is None:
+            raise RuntimeError("a batch must be submitted in a session")
+        return self._pool.submit(self.encoder, inputs[:, 0])
 
-    def collect(self, handle: Singles) -> Floats:
+    def collect(self, handle: "Future[Singles]") -> Floats:
         """Return the logits."""
-        return handle.astype(np.float64)
+        return handle.result().astype(np.float64)

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -33,22 +34,8 @@ class SavedAdapter(Adapter):
         if model is None and not options.specified() and "torch" not in sys.modules:
             from slalom.models.bundled import Bundled  # noqa: PLC0415
 
-            return Bundled(EMBEDDED, EMBEDDED_NAME)
-        with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
-            import torch  # noqa: PLC0415
-
-            from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
-            from slalom.models.huggingface.saved import load_saved  # noqa: PLC0415
-        path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
-        network, tokenizer, missing = load_saved(path, dtype=torch.float32)
-        if missing:
-            raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
-        device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            network = network.to(device)
-        except (RuntimeError, AssertionError) as error:
-            raise InputError(f"the model could not be put on device {device!r}: {one_line(error)}; try device 'cpu'") from error
-        return HuggingFace(network, tokenizer, options.precision, name=name)
+            return Bundled(EMBEDDED, EMBEDDED_NAME, partial(_in_torch, None, ModelOptions(device="cpu")))
+        return _in_torch(model, options)
 
 
 @final
@@ -100,3 +87,22 @@ class TorchAdapter(Adapter):
         with require("this model", "hf"):
             from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
         return HuggingFace(model, options.tokenizer, options.precision)
+
+
+def _in_torch(model: Any, options: ModelOptions) -> Model:
+    """Load a saved classifier and its tokenizer, or the bundled one."""
+    with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
+        import torch  # noqa: PLC0415
+
+        from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
+        from slalom.models.huggingface.saved import load_saved  # noqa: PLC0415
+    path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
+    network, tokenizer, missing = load_saved(path, dtype=torch.float32)
+    if missing:
+        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        network = network.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"the model could not be put on device {device!r}: {one_line(error)}; try device 'cpu'") from error
+    return HuggingFace(network, tokenizer, options.precision, name=name)
