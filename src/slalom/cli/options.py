@@ -8,7 +8,13 @@ Model = Annotated[
     str | None,
     typer.Option(help="Folder or hub name of a Hugging Face classifier.", show_default="the bundled sentiment classifier"),
 ]
-Device = Annotated[str | None, typer.Option(help="Device: cpu, cuda, cuda:1, ...", show_default="a GPU if there is one; bundled classifier: the CPU, without torch")]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Device: cpu, cuda, cuda:1, ...",
+        show_default="a GPU if there is one; the bundled classifier: the CPU, without torch",
+    ),
+]
 Column = Annotated[str | None, typer.Option(help="Field of the rows that holds the texts.", show_default="text")]
 Target = Annotated[
     str | None,
