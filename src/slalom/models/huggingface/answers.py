@@ -15,6 +15,8 @@ from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.models.sources import Prompt
 
+_PROBE = "The quick brown fox jumps over 13 lazy dogs; it isn't bored."
+
 
 @final
 class LocalLanguageModel(LanguageModel):
@@ -65,14 +67,16 @@ class LocalLanguageModel(LanguageModel):
         return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
 
     def identity(self) -> str:
-        """Return a fingerprint of the weights, and of the chat template."""
-        return f"{identity_of(self.causal.model)} {getattr(self.causal.tokenizer, 'chat_template', None)!r}"
+        """Return a fingerprint of the weights, and of the chat template and the tokens of a short text."""
+        tokenizer = self.causal.tokenizer
+        read = getattr(tokenizer, "chat_template", None), list(tokenizer(_PROBE)["input_ids"])
+        return f"{identity_of(self.causal.model)} {read!r}"
 
     def _prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt as tokens, with the special tokens of the model."""
         tokenizer = self.causal.tokenizer
         if isinstance(prompt, str):
-            ids = list(tokenizer(prompt)["input_ids"])
+            ids = list(self._encoded(prompt)["input_ids"])
             if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:  # added by tokenizers that end every text with it
                 ids.pop()
         else:
@@ -83,7 +87,7 @@ class LocalLanguageModel(LanguageModel):
                     f"the chat template of {self.name} refuses these messages: {type(error).__name__}: {one_line(error)};"
                     " pass template=, a string"
                 ) from error
-            ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+            ids = list(self._encoded(text, add_special_tokens=False)["input_ids"])
         if not ids:
             raise InputError(f"the prompt of {self.name} has no token; add words to the template")
         return ids
@@ -92,11 +96,18 @@ class LocalLanguageModel(LanguageModel):
         """Return the tokens of an answer, and their spans (t, 2) in lead and answer."""
         tokenizer, text = self.causal.tokenizer, lead + answer
         if getattr(tokenizer, "is_fast", False):
-            encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            encoded = self._encoded(text, add_special_tokens=False, return_offsets_mapping=True)
             return list(encoded["input_ids"]), np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-        ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = list(self._encoded(text, add_special_tokens=False)["input_ids"])
         ends = [min(len(tokenizer.decode(ids[: k + 1])), len(text)) for k in range(len(ids))]
         return ids, np.array([[0, *ends[:-1]], ends], dtype=np.int64).T.reshape(-1, 2)
+
+    def _encoded(self, text: str, **options: Any) -> Any:
+        """Return what the tokenizer makes of a text."""
+        try:
+            return self.causal.tokenizer(text, **options)
+        except (TypeError, UnicodeError) as error:
+            raise InputError(f"the tokenizer cannot read {text[:40]!r}; sources and answer must be valid Unicode") from error
 
     def _check_length(self, n: int) -> None:
         if self._longest is not None and n > self._longest:
