@@ -1,5 +1,6 @@
 """Language models with a template as classifiers: every answer equals that of a plain pass over the whole prompt."""
 
+import copy
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -200,6 +201,20 @@ def test_chats_are_formatted_by_the_tokenizer():
     begun = [*messages, {"role": "assistant", "content": "The sentiment is"}]
     continued = made("llama", kind="chat", template=begun, lead=" ").read("x", "cut", None)
     assert words.decode(continued.after[0]).endswith("The sentiment is")
+
+
+def test_chat_templates_with_the_date_are_read_again_on_another_day():
+    words = copy.deepcopy(tokenizer("chat"))
+    template, messages = words.chat_template, [{"role": "user", "content": "{text} good or bad?"}]
+    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}30 June\n")
+    prompted = Prompted(language_model("llama", len(words)), words, messages, LABELS)
+    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}1 July\n")
+    reading = prompted.read("A good film.", "cut", None)
+    filled = [{"role": "user", "content": "A good film. good or bad?"}]
+    string = words.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
+    whole = words(string, add_special_tokens=False)["input_ids"]
+    assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
+    assert reading.names == ("A", "good", "film", ".")
 
 
 def test_templates_that_cannot_be_used_are_refused_in_one_line():

@@ -205,8 +205,11 @@ class Prompted(TorchModel):
         if isinstance(content, str):
             start = content.index(PLACE)
             return _Prompt(content.replace(PLACE, text), start, start + len(text), 0)
-        before, after = self._chat_frame
         string = self._rendered(text)
+        before, after = self._chat_frame
+        if not (string.startswith(before) and string.endswith(after)):  # a template may contain the date
+            del self._chat_frame
+            before, after = self._chat_frame
         middle = string[len(before) : len(string) - len(after)]
         fits = len(string) >= len(before) + len(after) and string.startswith(before) and string.endswith(after)
         if not fits or (middle != text and middle.strip() != text.strip()):
