@@ -18,6 +18,7 @@ import slalom
 from slalom.contexts import sources_of
 from slalom.errors import InputError
 from slalom.models.continuation import LanguageModel
+from slalom.models.huggingface.answers import LocalLanguageModel
 from slalom.models.sources import SourceTemplate
 from slalom.render.notebook import notebook
 from slalom.render.terminal import show
@@ -72,6 +73,30 @@ def test_asking_removes_sentences_with_the_space_after_them(explained):
     for keep, context in contexts.items():
         prompt = PLAIN.format(context=context, question=QUESTION)
         assert explainer.ask(e, keep) == pytest.approx(plain_score(*tiny(), prompt, " " + ANSWER), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "reuses"), [("llama", True), ("qwen2", True), ("gpt2", True), ("bloom", True), ("mamba", False)]
+)
+def test_the_beginning_that_prompts_share_is_computed_once_and_changes_nothing(name, reuses):
+    words = tokenizer("gpt2")
+    model = language_model(name, len(words))
+    lm, widths = LocalLanguageModel(model, words), []
+    prompts = [PLAIN.format(context=context, question=QUESTION) for context in (TEXT, TEXT[:12], TEXT[:31], TEXT[:12])]
+    lm.log_probs(prompts, ANSWER, " ")  # finds out whether the model can
+
+    def count(_, inputs, options):
+        widths.append((options["input_ids"] if "input_ids" in options else inputs[0]).shape[1])
+
+    hook = model.register_forward_pre_hook(count, with_kwargs=True)
+    logs = lm.log_probs(prompts, ANSWER, " ")
+    hook.remove()
+    np.testing.assert_allclose(
+        logs.sum(axis=1), [plain_score(model, words, prompt, " " + ANSWER) for prompt in prompts], atol=1e-3
+    )
+    whole = len(words(prompts[0] + " " + ANSWER)["input_ids"])
+    assert sum(widths) == whole, "one pass over the beginning, one over the rest"
+    assert len(widths) == 1 + reuses
 
 
 def test_a_chat_template_makes_the_prompt():

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
@@ -44,6 +45,7 @@ class LocalLanguageModel(LanguageModel):
         path = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
         self.name = Path(path).name or type(model).__name__
         self._longest = positions(model)
+        self._reuses: bool | None = None  # not known yet
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         """Return the character spans (t, 2) of the tokens of an answer."""
@@ -55,7 +57,23 @@ class LocalLanguageModel(LanguageModel):
         ids = [self._prompt(prompt) for prompt in prompts]
         continuation = self._answer(answer, lead)[0]
         self._check_length(max(map(len, ids)) + len(continuation))
-        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
+        if self._reuses is None and len(ids) > 1:
+            self._reuses = self._can_reuse(ids[:2], continuation)
+        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids), reuse=bool(self._reuses)))
+
+    def _can_reuse(self, prompts: list[list[int]], continuation: list[int]) -> bool:
+        """Return whether the beginning that prompts share can be computed once: the answers must be the same."""
+        if not self.causal.takes_past or self.causal.window is not None:
+            return False
+        pairs = prompts, [continuation] * len(prompts)
+        try:
+            plain, again = self.causal.log_probs(*pairs), self.causal.log_probs(*pairs, reuse=True)
+        except MemoryError:
+            raise
+        except Exception:  # models fail in many ways on what they do not support; plain passes remain
+            return False
+        half = next(self.causal.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        return bool(np.allclose(plain, again, rtol=0.0, atol=0.5 if half else 2e-3))
 
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer; after a prompt that is a string, its first line."""
