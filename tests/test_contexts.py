@@ -1,5 +1,6 @@
 """Which source made it say this: scores against plain forward passes, and models of sources whose effects are known."""
 
+import copy
 import io
 import json
 from dataclasses import replace
@@ -11,11 +12,13 @@ from rich.console import Console
 from sklearn.linear_model import Lasso
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tokenizers import processors
 
 import slalom
 from slalom.contexts import sources_of
 from slalom.errors import InputError
 from slalom.models.continuation import LanguageModel
+from slalom.models.huggingface.answers import LocalLanguageModel
 from slalom.models.sources import SourceTemplate
 from slalom.render.notebook import notebook
 from slalom.render.terminal import show
@@ -70,6 +73,30 @@ def test_asking_removes_sentences_with_the_space_after_them(explained):
     for keep, context in contexts.items():
         prompt = PLAIN.format(context=context, question=QUESTION)
         assert explainer.ask(e, keep) == pytest.approx(plain_score(*tiny(), prompt, " " + ANSWER), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "reuses"), [("llama", True), ("qwen2", True), ("gpt2", True), ("bloom", True), ("mamba", False)]
+)
+def test_the_beginning_that_prompts_share_is_computed_once_and_changes_nothing(name, reuses):
+    words = tokenizer("gpt2")
+    model = language_model(name, len(words))
+    lm, widths = LocalLanguageModel(model, words), []
+    prompts = [PLAIN.format(context=context, question=QUESTION) for context in (TEXT, TEXT[:12], TEXT[:31], TEXT[:12])]
+    lm.log_probs(prompts, ANSWER, " ")  # finds out whether the model can
+
+    def count(_, inputs, options):
+        widths.append((options["input_ids"] if "input_ids" in options else inputs[0]).shape[1])
+
+    hook = model.register_forward_pre_hook(count, with_kwargs=True)
+    logs = lm.log_probs(prompts, ANSWER, " ")
+    hook.remove()
+    np.testing.assert_allclose(
+        logs.sum(axis=1), [plain_score(model, words, prompt, " " + ANSWER) for prompt in prompts], atol=1e-3
+    )
+    whole = len(words(prompts[0] + " " + ANSWER)["input_ids"])
+    assert sum(widths) == whole, "one pass over the beginning, one over the rest"
+    assert len(widths) == 1 + reuses
 
 
 def test_a_chat_template_makes_the_prompt():
@@ -147,6 +174,20 @@ def test_turns_of_a_chat_are_removed_and_the_system_message_stays():
     assert e.units == ("user: A good film.", "assistant: The plot was thin.")
     assert (e.unit, e.answer.question) == ("turn", QUESTION)
     for keep, kept in (((1, 1), chat), ((0, 1), [chat[0], *chat[2:]]), ((0, 0), [chat[0], chat[3]])):
+        prompt = words.apply_chat_template(kept, tokenize=False, add_generation_prompt=True)
+        assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_system_messages_stay_in_their_places(place):
+    model, words = tiny("chat")
+    chat = [{"role": "user", "content": "A good film."}, {"role": "assistant", "content": "The plot was thin."}]
+    chat.append({"role": "user", "content": QUESTION})
+    chat.insert(place, {"role": "system", "content": "Be brief."})
+    explainer = slalom.ContextExplainer(model, words, chat, check=0)
+    e = explainer(answer=ANSWER)
+    assert (len(e.units), e.answer.question) == (2, QUESTION)
+    for keep, kept in (((1, 1), chat), ((0, 1), chat[1:])):
         prompt = words.apply_chat_template(kept, tokenize=False, add_generation_prompt=True)
         assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
@@ -319,7 +360,10 @@ CHAT = [{"role": "assistant", "content": "a"}]
         ({"answer": 3}, "an answer must be a string"),
         ({"part": 2}, "part must be one of 'answer'"),
         ({"span": (1, 9)}, "0 <= start < stop <= 2; got 1 and 9"),
-        ({"span": "ab"}, "span must be two numbers"),
+        ({"span": "ab"}, "span must be two whole numbers"),
+        ({"span": (0.7, 1.2)}, "span must be two whole numbers"),
+        ({"span": "01"}, "span must be two whole numbers"),
+        ({"context": [*CHAT, "ab"]}, "a context must be a string or a list of messages"),
         ({"span": (0, 1), "part": 1}, "not both"),
         ({"tokenizer": "x"}, "leave them out"),
         ({"queries": 1}, "queries must be"),
@@ -335,6 +379,33 @@ def test_units_of_sources_are_not_those_of_a_classifier():
     explainer = slalom.Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds")
     with pytest.raises(InputError, match=r"documents are units of slalom\.context"):
         explainer("a b c", unit="document")
+
+
+def test_a_call_refuses_options_that_mean_nothing_for_an_answer(explained):
+    for option in ({"target": "answer"}, {"long": "window"}):
+        with pytest.raises(InputError, match=f"leave {next(iter(option))}= out"):
+            explained[0](QUESTION, ANSWER, **option)
+
+
+@pytest.mark.parametrize("options", [{"context": ["a \ud800"]}, {"question": "\ud800"}, {"answer": "\ud800"}])
+def test_strings_that_are_not_unicode_get_one_line(options):
+    options = {"context": TEXT, "question": QUESTION, "answer": ANSWER} | options
+    with pytest.raises(InputError, match="must be valid Unicode") as caught:
+        slalom.context(*tiny(), **options, check=0, queries=4)
+    assert "\n" not in str(caught.value)
+
+
+def test_answers_are_kept_for_one_tokenizer_only(tmp_path):
+    model, words = tiny()
+    other = copy.deepcopy(words)
+    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", words.bos_token_id)]
+    )
+    scores = [slalom.context(model, w, TEXT, QUESTION, ANSWER, check=0, cache=tmp_path / "c").score for w in (words, other)]
+    prompt = PLAIN.format(context=TEXT, question=QUESTION)
+    for score, w in zip(scores, (words, other), strict=True):
+        assert score == pytest.approx(plain_score(model, w, prompt, " " + ANSWER), abs=1e-4)
+    assert abs(scores[0] - scores[1]) > 1e-3
 
 
 def test_prompts_that_do_not_fit_are_refused():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import index
 from pathlib import Path
 from typing import Any, Literal, Unpack, final
 
@@ -120,6 +121,9 @@ class ContextExplainer:
         """
         if part is not None and span is not None:
             raise InputError("give part= or span=, not both")
+        unknown = sorted(options.keys() & {"target", "long"})
+        if unknown:
+            raise InputError(f"an answer is explained as a whole, by part= or by span=; leave {unknown[0]}= out")
         question, generated = self._question(question), answer is None
         said = self.answer(question) if answer is None else answer
         if not isinstance(said, str):
@@ -333,7 +337,7 @@ def sources_of(context: Any, unit: str | None = None) -> Sources:
 
 
 def last_question(context: Any) -> str:
-    """Return the last message of a chat, where it is of the user: the question. Empty for other contexts.
+    """Return the last turn of a chat, where it is of the user: the question. Empty for other contexts.
 
     Args:
         context: As in `sources_of`.
@@ -342,13 +346,14 @@ def last_question(context: Any) -> str:
         >>> last_question([{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who is there?"}])
         'Who is there?'
     """
-    last = context[-1] if isinstance(context, Sequence) and context else None
-    return str(last["content"]) if isinstance(last, Mapping) and last.get("role") == "user" else ""
+    turns = [part for part in context if isinstance(part, Mapping) and part.get("role") != "system"]
+    return str(turns[-1]["content"]) if turns and turns[-1].get("role") == "user" else ""
 
 
 def _chat(turns: tuple[tuple[str, str], ...]) -> Sources:
-    """Return the turns of a chat; its system messages stay."""
-    system = tuple(turn for turn in turns if turn[0] == "system")
+    """Return the turns of a chat; its system messages stay in their places."""
+    before = np.cumsum([turn[0] != "system" for turn in turns]).tolist()
+    system = tuple((n, turn) for n, turn in zip(before, turns, strict=True) if turn[0] == "system")
     others = tuple(turn for turn in turns if turn[0] != "system")
     others = others[:-1] if others and others[-1][0] == "user" else others  # the question
     if not others:
@@ -391,7 +396,7 @@ def _selected(model: Continuation, part: int | str | None, span: tuple[int, int]
             raise InputError(f"part must be one of {listed}; got {part!r}; span= takes characters of the answer")
         return name
     try:
-        start, stop = (int(end) for end in span)
+        start, stop = (index(end) for end in span)
     except (TypeError, ValueError) as error:
-        raise InputError(f"span must be two numbers, first character and the one after the last; got {span!r}") from error
+        raise InputError(f"span must be two whole numbers, first character and the one after the last; got {span!r}") from error
     return model.select(start, stop, f"characters {start} to {stop}")

@@ -724,13 +724,18 @@ def test_the_source_of_an_answer(run, tmp_path):
     assert (e.unit, len(e), e.target) == ("document", 2, "sentence 2")
     code, out, err = run(*base, "--unit", "paragraph", "--json", "--method", "leave-one-out")
     assert len(slalom.Explanation.from_dict(json.loads(out))) == 2, err
+    code, out, err = run(*base, "--json", "--method", "leave-one-out", "--span", "7:11")
+    assert slalom.Explanation.from_dict(json.loads(out)).answer.part == "good", err
     for wrong, message in (
         (["--context", "none.txt"], "could not read 'none.txt'"),
         (["--lm", "./none"], "there is no folder or file './none'"),
         (["--part", "7"], "part must be one of 'answer', 'sentence 1', 'sentence 2'; got 7"),
         (["--template", "{question}"], "must contain {context} once"),
+        (["--span", "3:99"], "0 <= start < stop <= 25; got 3 and 99"),
+        (["--span", "3-9"], "--span must be two whole numbers such as 12:19; got '3-9'"),
+        (["--span", "3:9", "--part", "1"], "give --part or --span, not both"),
     ):
         code, out, err = run(*base, *wrong)
-        assert code == 1
+        assert code in (1, 2)
         assert message in err
         assert len(err.strip().splitlines()) == 1

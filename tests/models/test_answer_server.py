@@ -1,5 +1,7 @@
 """Log probabilities of given answers from servers: llama.cpp with a real model, and one that echoes as vLLM does."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -80,12 +82,29 @@ def nonsense(handler, path, body):
     plain(handler, path, body, logprobs={"tokens": tokens, "token_logprobs": [None, 3.5, -1.0]})
 
 
+def hostile_pieces(handler, path, body, piece):
+    if path.endswith("tokenize"):
+        handler.send({"tokens": [{"id": 1, "piece": piece}]})
+    else:
+        plain(handler, path, body)
+
+
+def hostile_usage(handler, path, body):
+    choice = {"index": 0, "text": "", "logprobs": {"tokens": [" west"], "token_logprobs": [-1.0]}}
+    handler.send({"choices": [choice], "usage": {"completion_tokens": "many"}})
+
+
+NO_LOGS = "gives no log probabilities of given words"
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),
         (nonsense, "gives no log probabilities of given words"),
         (refused, "status 404"),
+        (hostile_usage, NO_LOGS),
+        *((functools.partial(hostile_pieces, piece=piece), NO_LOGS) for piece in (10**13, None, [300], ["a"], {"a": 1}, 0.5)),
     ],
 )
 def test_other_servers_get_one_line(answer, message):
@@ -101,3 +120,5 @@ def test_servers_take_strings():
         )
     with pytest.raises(InputError, match="name of a model"):
         AnswerServer(" ")
+    with pytest.raises(InputError, match="name of a model"):
+        AnswerServer(None)

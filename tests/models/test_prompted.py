@@ -1,16 +1,19 @@
 """Language models with a template as classifiers: every answer equals that of a plain pass over the whole prompt."""
 
+import copy
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
+from transformers import modeling_gguf_pytorch_utils
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries
 from slalom.models.huggingface.beginnings import partition
 from slalom.models.huggingface.causal import CausalLM
+from slalom.models.huggingface.saved import quietly
 from slalom.models.prompted import Prompted
 from tests import smollm2
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
@@ -200,6 +203,20 @@ def test_chats_are_formatted_by_the_tokenizer():
     assert words.decode(continued.after[0]).endswith("The sentiment is")
 
 
+def test_chat_templates_with_the_date_are_read_again_on_another_day():
+    words = copy.deepcopy(tokenizer("chat"))
+    template, messages = words.chat_template, [{"role": "user", "content": "{text} good or bad?"}]
+    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}30 June\n")
+    prompted = Prompted(language_model("llama", len(words)), words, messages, LABELS)
+    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}1 July\n")
+    reading = prompted.read("A good film.", "cut", None)
+    filled = [{"role": "user", "content": "A good film. good or bad?"}]
+    string = words.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
+    whole = words(string, add_special_tokens=False)["input_ids"]
+    assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
+    assert reading.names == ("A", "good", "film", ".")
+
+
 def test_templates_that_cannot_be_used_are_refused_in_one_line():
     words = tokenizer("gpt2")
     network = language_model("llama", len(words))
@@ -209,11 +226,16 @@ def test_templates_that_cannot_be_used_are_refused_in_one_line():
         ("no place", LABELS, "must contain {text} once"),
         (TEMPLATE, ["one"], "at least two different strings"),
         (TEMPLATE, {"a": " x", "b": " x"}, "in common"),
+        (TEMPLATE, {"a": 1, "b": "x"}, "the label 'a' must have continuations that are strings"),
+        (TEMPLATE, {"a": [1], "b": "x"}, "the label 'a' must have continuations that are strings"),
         ("word " * 300 + "{text}", LABELS, "has room for 256 tokens, which the template and the labels fill"),
     ):
         with pytest.raises(InputError, match=message) as refusal:
             Prompted(network, words, template, labels)
         assert "\n" not in str(refusal.value)
+    for name, wrong in {"lead": 3, "batch_tokens": -1, "max_length": "x", "chat_options": [1]}.items():
+        with pytest.raises(InputError, match=f"{name} must be"):
+            Prompted(network, words, TEMPLATE, LABELS, **{name: wrong})
     with pytest.raises(InputError, match="AutoModelForCausalLM"):
         Prompted("a path", words, TEMPLATE, LABELS)
     with pytest.raises(InputError, match="needs its tokenizer"):
@@ -374,6 +396,17 @@ def test_generation_is_greedy_and_stops_before_the_end_of_text():
     stop = ids[len(prompt) + 3]
     network.generation_config.eos_token_id = stop
     assert lm.generate(prompt, 8).tolist() == ids[len(prompt) : len(prompt) + ids[len(prompt) :].index(stop)]
+
+
+def test_the_bar_of_the_gguf_conversion_is_silenced(capfd):
+    def convert():
+        return list(modeling_gguf_pytorch_utils.tqdm([1, 2], desc="Converting"))
+
+    with quietly():
+        assert convert() == [1, 2]
+    assert capfd.readouterr().err == ""
+    assert convert() == [1, 2]
+    assert "Converting" in capfd.readouterr().err, "as it was"
 
 
 def test_smollm2_answers_as_in_a_plain_pass_and_examples_raise_the_label_share():

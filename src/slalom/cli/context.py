@@ -34,6 +34,13 @@ def context(
     part: Annotated[
         int | None, typer.Option(min=1, help="Number of the sentence of the answer to explain.", show_default="all of it")
     ] = None,
+    span: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START:STOP",
+            help="Characters of the answer to explain: the first one, and the one after the last, beginning with 0.",
+        ),
+    ] = None,
     unit: Annotated[
         Literal["sentence", "paragraph", "document"] | None,
         typer.Option(help="What a source is.", show_default="a sentence of one file, each of several files"),
@@ -77,6 +84,9 @@ def context(
         raise typer.BadParameter(f"give --lm MODEL or --api MODEL; got {'both' if lm else 'neither'}")
     if api is None and base_url is not None:
         raise typer.BadParameter("--base-url is for a model behind a server; name one with --api MODEL")
+    if part is not None and span is not None:
+        raise typer.BadParameter("give --part or --span, not both")
+    characters = None if span is None else _characters(span)
     explainer = ContextExplainer(
         lm if api is None else AnswerServer(api, base_url),
         context=texts[0] if len(texts) == 1 and unit != "document" else texts,
@@ -84,7 +94,7 @@ def context(
         max_answer_tokens=max_answer_tokens, device=device, seed=seed, cache=cache,
     )  # fmt: skip
     screen = console()
-    e = explainer(question, answer, part=part)
+    e = explainer(question, answer, part=part, span=characters)
     if as_json:
         sys.stdout.write(e.to_json() + "\n")
     else:
@@ -93,6 +103,14 @@ def context(
         Explanations([e]).to_html(html)
         if not as_json:
             screen.print(f"written: {html}", markup=False, soft_wrap=True)
+
+
+def _characters(span: str) -> tuple[int, int]:
+    """Return the two numbers of a span."""
+    numbers = span.split(":")
+    if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
+        raise typer.BadParameter(f"--span must be two whole numbers such as 12:19; got {span!r}")
+    return int(numbers[0]), int(numbers[1])
 
 
 def _text(path: Path) -> str:

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models.base import PADDING, Report
 from slalom.models.head import Head
@@ -130,6 +130,14 @@ class Prompted(TorchModel):
                 f"a prompted model must be a causal language model of transformers; got {type(model).__name__}"
                 " (load it with AutoModelForCausalLM.from_pretrained)"
             )
+        if lead is not None and not isinstance(lead, str):
+            raise InputError(f"lead must be a string; got {type(lead).__name__}")
+        if chat_options is not None and not isinstance(chat_options, Mapping):
+            raise InputError(f"chat_options must be a mapping; got {type(chat_options).__name__}")
+        if max_length is not None:
+            max_length = whole_number("max_length", max_length, 1)
+        if batch_tokens is not None:
+            batch_tokens = whole_number("batch_tokens", batch_tokens, 1)
         super().__init__(model, tokenizer, name, max_length)
         self.template, self.chat_options, self._bos = Template(template), dict(chat_options or {}), bos
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
@@ -197,8 +205,11 @@ class Prompted(TorchModel):
         if isinstance(content, str):
             start = content.index(PLACE)
             return _Prompt(content.replace(PLACE, text), start, start + len(text), 0)
-        before, after = self._chat_frame
         string = self._rendered(text)
+        before, after = self._chat_frame
+        if not (string.startswith(before) and string.endswith(after)):  # a template may contain the date
+            del self._chat_frame
+            before, after = self._chat_frame
         middle = string[len(before) : len(string) - len(after)]
         fits = len(string) >= len(before) + len(after) and string.startswith(before) and string.endswith(after)
         if not fits or (middle != text and middle.strip() != text.strip()):

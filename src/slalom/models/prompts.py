@@ -133,7 +133,13 @@ def label_set(
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InputError(f"labels must be a list of strings, or a mapping to continuations; got {labels!r}")
     if isinstance(labels, Mapping):
-        given = {str(name): [value] if isinstance(value, str) else list(value) for name, value in labels.items()}
+        given = {
+            str(name): list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+            for name, value in labels.items()
+        }
+        for name, value in given.items():
+            if not all(isinstance(spelling, str) for spelling in value):
+                raise InputError(f"the label {name!r} must have continuations that are strings; got {value!r}")
         return LabelSet(tuple(given), tuple(tuple(dict.fromkeys(value)) for value in given.values()))
     names = tuple(str(name) for name in labels)
     return LabelSet(names, tuple(_spelled(name, lead) if spellings else (lead + name,) for name in names))

@@ -36,14 +36,14 @@ class Sources:
         spans: Where its n parts are in the text, (n, 2).
         kind: What they are: "sentence", "paragraph", "document" or "turn".
         turns: The chat messages of the parts (n,), for turns; empty for the others.
-        system: Chat messages that stay, before the turns.
+        system: Chat messages that stay, each after a number of turns; the question counts as the last turn.
     """
 
     text: str
     spans: NDArray[np.int64]
     kind: str
     turns: tuple[tuple[str, str], ...] = ()
-    system: tuple[tuple[str, str], ...] = ()
+    system: tuple[tuple[int, tuple[str, str]], ...] = ()
 
 
 @final
@@ -126,9 +126,10 @@ class SourceReading(Reading):
         return [self.template.fill(context, self.question) for context in contexts]
 
     def _chat(self, row: NDArray[np.bool_]) -> Prompt:
-        kept = [turn for turn, present in zip(self.sources.turns, row.tolist(), strict=True) if present]
-        asked = [("user", self.question)] if self.question else []
-        return [{"role": role, "content": content} for role, content in (*self.sources.system, *kept, *asked)]
+        kept = [(i, self.sources.turns[i]) for i in np.flatnonzero(row).tolist()]
+        asked = [(len(self.sources.turns), ("user", self.question))] if self.question else []
+        ordered = sorted((*self.sources.system, *kept, *asked), key=lambda message: message[0])  # system messages first
+        return [{"role": role, "content": content} for _, (role, content) in ordered]
 
 
 def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
@@ -146,7 +147,10 @@ def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
         (('user', 'Hello'),)
     """
     try:
-        found = tuple((part["role"], part["content"]) if isinstance(part, Mapping) else tuple(part) for part in content)
+        found = tuple(
+            (part["role"], part["content"]) if isinstance(part, Mapping) else () if isinstance(part, str) else tuple(part)
+            for part in content
+        )
     except (TypeError, KeyError):
         found = ()
     if found and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in found):

@@ -54,7 +54,8 @@ class AnswerServer(LanguageModel):
         concurrency: int = 8,
         timeout: float = 60.0,
     ) -> None:
-        if not str(model).strip():
+        named: object = model
+        if not isinstance(named, str) or not named.strip():
             raise InputError(f"model must be the name of a model on the server; got {model!r}")
         self.client = Client(base_url, api_key_env=api_key_env, concurrency=concurrency, timeout=timeout)
         self.name = self._model = model
@@ -155,7 +156,7 @@ class AnswerServer(LanguageModel):
                 logs, pieces = [row["logprob"] for row in rows], tuple(row["token"] for row in rows)
             else:
                 logs, pieces = self._echoed(found, answer, text)
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             raise ModelError(f"{self._where} gives no log probabilities of given words") from None
         if not all(isinstance(log, (int, float)) and math.isfinite(log) and -1e4 < log <= 1e-3 for log in logs):
             raise ModelError(f"{self._where} answered with a log probability that is none")
@@ -190,10 +191,9 @@ class AnswerServer(LanguageModel):
         answer = self.client.ask("tokenize", {"content": text, "add_special": False, "with_pieces": True})
         try:
             ids = tuple(int(token["id"]) for token in answer["tokens"])
-            raw = [token["piece"] for token in answer["tokens"]]
+            pieces = tuple(_pieces([token["piece"] for token in answer["tokens"]]))
         except (KeyError, TypeError, ValueError):
             raise ModelError(f"{self._where} does not say what its tokens are") from None
-        pieces = tuple(_pieces(raw))
         if not ids or "".join(pieces) != text:
             raise ModelError(f"{self._where} reads {text[:40]!r} as other tokens; begin the answer with a space")
         return ids, pieces
@@ -212,7 +212,7 @@ def _pieces(raw: list[Any]) -> list[str]:
         if isinstance(piece, str):
             strings.append(piece)
             continue
-        left += bytes(piece)
+        left += bytes(list(piece))
         try:
             strings.append(left.decode("utf-8"))
             left = b""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
@@ -14,6 +15,8 @@ from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.models.sources import Prompt
+
+_PROBE = "The quick brown fox jumps over 13 lazy dogs; it isn't bored."
 
 
 @final
@@ -42,6 +45,7 @@ class LocalLanguageModel(LanguageModel):
         path = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
         self.name = Path(path).name or type(model).__name__
         self._longest = positions(model)
+        self._reuses: bool | None = None  # not known yet
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         """Return the character spans (t, 2) of the tokens of an answer."""
@@ -53,7 +57,23 @@ class LocalLanguageModel(LanguageModel):
         ids = [self._prompt(prompt) for prompt in prompts]
         continuation = self._answer(answer, lead)[0]
         self._check_length(max(map(len, ids)) + len(continuation))
-        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
+        if self._reuses is None and len(ids) > 1:
+            self._reuses = self._can_reuse(ids[:2], continuation)
+        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids), reuse=bool(self._reuses)))
+
+    def _can_reuse(self, prompts: list[list[int]], continuation: list[int]) -> bool:
+        """Return whether the beginning that prompts share can be computed once: the answers must be the same."""
+        if not self.causal.takes_past or self.causal.window is not None:
+            return False
+        pairs = prompts, [continuation] * len(prompts)
+        try:
+            plain, again = self.causal.log_probs(*pairs), self.causal.log_probs(*pairs, reuse=True)
+        except MemoryError:
+            raise
+        except Exception:  # models fail in many ways on what they do not support; plain passes remain
+            return False
+        half = next(self.causal.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        return bool(np.allclose(plain, again, rtol=0.0, atol=0.5 if half else 2e-3))
 
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer; after a prompt that is a string, its first line."""
@@ -65,14 +85,16 @@ class LocalLanguageModel(LanguageModel):
         return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
 
     def identity(self) -> str:
-        """Return a fingerprint of the weights, and of the chat template."""
-        return f"{identity_of(self.causal.model)} {getattr(self.causal.tokenizer, 'chat_template', None)!r}"
+        """Return a fingerprint of the weights, and of the chat template and the tokens of a short text."""
+        tokenizer = self.causal.tokenizer
+        read = getattr(tokenizer, "chat_template", None), list(tokenizer(_PROBE)["input_ids"])
+        return f"{identity_of(self.causal.model)} {read!r}"
 
     def _prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt as tokens, with the special tokens of the model."""
         tokenizer = self.causal.tokenizer
         if isinstance(prompt, str):
-            ids = list(tokenizer(prompt)["input_ids"])
+            ids = list(self._encoded(prompt)["input_ids"])
             if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:  # added by tokenizers that end every text with it
                 ids.pop()
         else:
@@ -83,7 +105,7 @@ class LocalLanguageModel(LanguageModel):
                     f"the chat template of {self.name} refuses these messages: {type(error).__name__}: {one_line(error)};"
                     " pass template=, a string"
                 ) from error
-            ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+            ids = list(self._encoded(text, add_special_tokens=False)["input_ids"])
         if not ids:
             raise InputError(f"the prompt of {self.name} has no token; add words to the template")
         return ids
@@ -92,11 +114,18 @@ class LocalLanguageModel(LanguageModel):
         """Return the tokens of an answer, and their spans (t, 2) in lead and answer."""
         tokenizer, text = self.causal.tokenizer, lead + answer
         if getattr(tokenizer, "is_fast", False):
-            encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            encoded = self._encoded(text, add_special_tokens=False, return_offsets_mapping=True)
             return list(encoded["input_ids"]), np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-        ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = list(self._encoded(text, add_special_tokens=False)["input_ids"])
         ends = [min(len(tokenizer.decode(ids[: k + 1])), len(text)) for k in range(len(ids))]
         return ids, np.array([[0, *ends[:-1]], ends], dtype=np.int64).T.reshape(-1, 2)
+
+    def _encoded(self, text: str, **options: Any) -> Any:
+        """Return what the tokenizer makes of a text."""
+        try:
+            return self.causal.tokenizer(text, **options)
+        except (TypeError, UnicodeError) as error:
+            raise InputError(f"the tokenizer cannot read {text[:40]!r}; sources and answer must be valid Unicode") from error
 
     def _check_length(self, n: int) -> None:
         if self._longest is not None and n > self._longest:

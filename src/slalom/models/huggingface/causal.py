@@ -229,6 +229,8 @@ class CausalLM:
         prompts: Sequence[Sequence[int]],
         continuations: Sequence[Sequence[int]],
         batch_tokens: int | None = None,
+        *,
+        reuse: bool = False,
     ) -> list[Floats]:
         """Return the log-probability of each token of a continuation, given its prompt and the tokens before it.
 
@@ -236,6 +238,7 @@ class CausalLM:
             prompts: Token ids, at least one each.
             continuations: Token ids, one sequence per prompt.
             batch_tokens: Tokens per batch. Default: chosen by device and memory.
+            reuse: Whether to compute the beginning that all prompts share once; the model must support it.
 
         Returns:
             For each pair, one number per token of the continuation.
@@ -251,6 +254,7 @@ class CausalLM:
         most = batch_tokens or tokens_that_fit(self.base, self.device)
         vocabulary = int(getattr(getattr(self.base, "config", None), "vocab_size", None) or 50_000)
         with evaluating(self.model, self.device):
+            past = self._shared_past([prompts[i] for i in order]) if reuse and len(order) > 1 else None
             while order:
                 length, k, longest = len(rows[order[0]]), 0, 0
                 for i in order:  # as many as fit: tokens of the longest row, logits of the longest continuation
@@ -260,13 +264,26 @@ class CausalLM:
                     k += 1
                 batch, order = order[:k], order[k:]
                 for i, found in zip(
-                    batch, self._continued([rows[i] for i in batch], [continuations[i] for i in batch]), strict=True
+                    batch, self._continued([rows[i] for i in batch], [continuations[i] for i in batch], past), strict=True
                 ):
                     results[i] = found
         return results
 
-    def _continued(self, rows: list[list[int]], continuations: list[Sequence[int]]) -> Iterator[Floats]:
-        """Yield the log-probabilities of the last tokens of rows."""
+    def _shared_past(self, prompts: list[Sequence[int]]) -> Past | None:
+        """Return the keys and values of what all prompts begin with, without their last tokens; None for no common token."""
+        first, least = prompts[0], min(map(len, prompts)) - 1
+        n = next((i for i in range(least) if any(prompt[i] != first[i] for prompt in prompts)), least)
+        if n < 1:
+            return None
+        ids = torch.tensor([list(first[:n])], device=self.device)
+        return self.forward(ids, torch.zeros_like(ids[:, :1]), keep=True).past
+
+    def _continued(
+        self, rows: list[list[int]], continuations: list[Sequence[int]], past: Past | None = None
+    ) -> Iterator[Floats]:
+        """Yield the log-probabilities of the last tokens of rows, which all begin with a past."""
+        if past is not None:
+            rows = [row[past.width :] for row in rows]
         sizes, length, longest = [len(c) for c in continuations], max(map(len, rows)), max(map(len, continuations))
         ids, places = np.full((len(rows), length), self.filler), np.zeros((len(rows), longest), dtype=np.int64)
         wanted = np.zeros((len(rows), longest), dtype=np.int64)
@@ -275,7 +292,11 @@ class CausalLM:
             places[i, :n] = np.arange(len(row) - n - 1, len(row) - 1)
             wanted[i, :n] = row[len(row) - n :]
         to = self.device
-        logits = self.forward(torch.from_numpy(ids).to(to), torch.from_numpy(places).to(to)).logits
+        sources, seen, lengths = [], None, None
+        if past is not None:
+            sources, lengths = [(past, len(rows))], torch.tensor([len(row) for row in rows], device=to)
+            seen = torch.ones((len(rows), past.width), dtype=torch.bool, device=to)
+        logits = self.forward(torch.from_numpy(ids).to(to), torch.from_numpy(places).to(to), sources, seen, lengths).logits
         found = chosen_log_probs(logits, torch.from_numpy(wanted).to(logits.device)[..., None])[..., 0].double().cpu().numpy()
         return (found[i, :n] for i, n in enumerate(sizes))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, modeling_gguf_pytorch_utils
 from transformers.utils import logging
 
 from slalom.errors import InputError, one_line, require
@@ -124,11 +124,14 @@ def positions(model: torch.nn.Module) -> int | None:
 def quietly() -> Iterator[None]:
     """Silence the progress bars and log messages of transformers."""
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    conversion: Any = modeling_gguf_pytorch_utils  # its bar ignores the settings
+    bar, conversion.tqdm = getattr(conversion, "tqdm", None), logging.tqdm
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
+        conversion.tqdm = bar
         logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
