@@ -153,12 +153,8 @@ def explain(
             if png:
                 _draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
-        advice = (
-            f"{str(out)!r} has the results so far; run the same command to continue"
-            if out
-            else "use --out FILE to keep results"
-        )
-        complain(f"interrupted after {len(explanations) + len(failures)} of {len(texts)} texts; {advice}")
+        place = f"{len(explanations) + len(failures)} of {len(texts)}"
+        complain(f"interrupted after {place} texts; {_kept(out, cache)}")
         raise typer.Exit(130) from stop
     if html and explanations:
         Explanations(explanations).to_html(html)
@@ -170,6 +166,14 @@ def explain(
         others = "; the others were explained" if explanations else ""
         complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
         raise typer.Exit(1)
+
+
+def _kept(out: Path | None, cache: Path | None) -> str:
+    """Return what an interruption leaves, and what to do."""
+    files = [f"{str(path)!r} has the {what}" for path, what in ((out, "results"), (cache, "model's answers")) if path]
+    if not files:
+        return "use --out FILE to keep results, and --cache FILE to keep the model's answers"
+    return f"{' and '.join(files)} so far; run the same command to continue"
 
 
 def _is_dry(explainer: Any, texts: Sequence[str], dry_run: bool, as_json: bool, max_cost: float | None) -> bool:
