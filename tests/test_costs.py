@@ -243,3 +243,20 @@ def test_the_estimate_has_the_tokens_that_requests_are_limited_to(mode, tokens, 
         assert model.tokens_of("a film") == before
         model.close()
     assert set(limits) == {written // times}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_explanation_is_shown_where_a_flip_costs_more_than_is_left(form):
+    asked, text = [], " and ".join(["a good day"] * 6)
+    with Served(answered(asked, dear=10)) as server:
+        model = Api("m", "{text} ->", ["bad", "good"], server.url)
+        explainer = Explainer(model, progress=False, prices=PRICES, queries=40)
+        explainer(text)
+        paid, n = explainer.engine.spending.spent, len(asked)
+        command = ["explain", text, "--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels"]
+        limits = ["bad,good", "--queries", "40", "--prices", "0.15,0.60", "--max-cost", str(paid * 1.0001), "--flip"]
+        result = CliRunner().invoke(app, command + limits + form)
+        assert result.exit_code == 0
+        assert len(asked) == 2 * n, "those of the explanation, and no more"
+    assert "no flip was looked for: the next request would cost" in result.stderr
+    assert ("removal" in result.stdout) if not form else json.loads(result.stdout)["flip"] is None

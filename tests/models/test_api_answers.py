@@ -315,3 +315,17 @@ def test_keys_are_the_first_tokens_that_differ():
     keys, prefixes = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
     assert keys == {"a": ["xy"], "b": ["xz", "w"], "c": ["v"]}
     assert prefixes == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_missing": None}, "max_missing must be a share"),
+        ({"timeout": "1"}, "timeout and patience must be seconds"),
+        ({"patience": None}, "timeout and patience must be seconds"),
+        ({"api_key_env": 1}, "api_key_env must be the name"),
+    ],
+)
+def test_arguments_of_another_type_are_an_error_of_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        api(**options)

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -229,15 +230,29 @@ def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
 
     decides = e.scale != "output"
     if wanted or (wanted is None and e.saturated and decides):
-        return explainer.flip(e) or sentence(e, None)
+        with _affordable(explainer):
+            return explainer.flip(e) or sentence(e, None)
     return None
+
+
+@contextmanager
+def _affordable(explainer: Any) -> Iterator[None]:
+    """Say so where a flip costs more than is left, and go on: the explanation is paid."""
+    try:
+        yield
+    except InputError as error:
+        if explainer.engine.spending.max_cost is None:
+            raise
+        complain(f"no flip was looked for: {error}")
 
 
 def _json(explainer: Any, e: Any, flip: bool | None) -> str:
     """Return an explanation as a line of JSON, with its flip where that is asked for."""
     if not flip:
         return str(e.to_json())
-    found = explainer.flip(e)
+    found = None
+    with _affordable(explainer):
+        found = explainer.flip(e)
     return json.dumps(e.to_dict() | {"flip": None if found is None else found.to_dict()}, ensure_ascii=False)
 
 

@@ -35,7 +35,7 @@ from slalom.models.api.answers import (
     missing,
     repeated,
 )
-from slalom.models.api.client import Client, Refused
+from slalom.models.api.client import Client, Refused, is_number
 from slalom.models.api.probe import PATHS, Capabilities, Probe, instruction, prompt, stated_tokens, with_instruction
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
@@ -131,7 +131,7 @@ class Api(Model):
         modes = ("auto", *(known.name.lower() for known in Mode))
         if mode not in modes:
             raise InputError(f"mode must be one of {', '.join(modes)}; got {mode!r}")
-        if not 0.0 <= max_missing < 1.0:
+        if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
         self.name, self.template = model, Template(template)
         self.mode = None if mode == "auto" else Mode[mode.upper()]
