@@ -29,8 +29,8 @@ class Quality(NamedTuple):
         r2: Share of the variance of the answers that is explained; None where the answers do not vary or are too few.
         mse: Mean squared error of the log odds, summed over the classes.
         queries: Number of queries.
-        ceiling: R2 that the noise of the answers allows, estimated from these queries, at least 0; None where they have no noise
-            or r2 is None.
+        ceiling: R2 that the noise of the answers allows, estimated from these queries, at least 0; None where they have no
+            noise or r2 is None.
     """
 
     r2: float | None
