@@ -208,4 +208,55 @@ def test_requests_stop_where_a_server_charges_more_than_was_estimated():
         with pytest.raises(InputError, match="the next request would cost"):
             explainer(TEXT)
         assert 0 < len(asked) < planned.queries / 2
-        assert explainer.engine.spending.spent <= 2.0 * planned.cost * 1.2  # eight may have been in flight
+        one = Prices(**PRICES).cost(60 * max(len(text) // 4 + 1 for text in asked), 1)
+        assert explainer.engine.spending.spent <= 2.0 * planned.cost + one, "near the limit one is asked at a time"
+
+
+def test_a_second_explainer_does_not_pay_for_the_first():
+    asked = []
+    with Served(answered(asked)) as server:
+        first = api(server.url)
+        first(TEXT)
+        before = len(asked)
+        second = Explainer(first.model, progress=False, prices=PRICES, seed=1)
+        assert second.engine.spending.spent == 0.0
+        second(TEXT)
+        paid = Prices(**PRICES).cost(sum(len(text) // 4 + 1 for text in asked[before:]), len(asked) - before)
+        assert second.engine.spending.spent == pytest.approx(paid)
+
+
+@pytest.mark.parametrize(("mode", "tokens", "written"), [("sample", 50, 16 * 50), ("stated", None, 48), ("stated", 70, 70)])
+def test_the_estimate_has_the_tokens_that_requests_are_limited_to(mode, tokens, written):
+    limits = []
+
+    def answer(handler, path, body):
+        limits.append(body["max_tokens"])
+        said = '{"bad": 0.4, "good": 0.6}' if mode == "stated" else " good"
+        handler.send({"choices": [{"text": said, "message": {"content": said}}]})
+
+    with Served(answer) as server:
+        model = Api("m", "{text} ->", ["bad", "good"], server.url, mode=mode, tokens=tokens)
+        times = 16 if mode == "sample" else 1
+        before = model.tokens_of("a film")
+        assert before[1] == written
+        Explainer(model, queries=4, check=0, progress=False)("a film")
+        assert model.tokens_of("a film") == before
+        model.close()
+    assert set(limits) == {written // times}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_explanation_is_shown_where_a_flip_costs_more_than_is_left(form):
+    asked, text = [], " and ".join(["a good day"] * 6)
+    with Served(answered(asked, dear=10)) as server:
+        model = Api("m", "{text} ->", ["bad", "good"], server.url)
+        explainer = Explainer(model, progress=False, prices=PRICES, queries=40)
+        explainer(text)
+        paid, n = explainer.engine.spending.spent, len(asked)
+        command = ["explain", text, "--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels"]
+        limits = ["bad,good", "--queries", "40", "--prices", "0.15,0.60", "--max-cost", str(paid * 1.0001), "--flip"]
+        result = CliRunner().invoke(app, command + limits + form)
+        assert result.exit_code == 0
+        assert len(asked) == 2 * n, "those of the explanation, and no more"
+    assert "no flip was looked for: the next request would cost" in result.stderr
+    assert ("removal" in result.stdout) if not form else json.loads(result.stdout)["flip"] is None

@@ -222,7 +222,7 @@ class Explainer:
         Example:
             >>> explainer = Explainer(lambda texts: [len(t) for t in texts], output="scores", prices={"input": 0.15})
             >>> print(explainer.estimate("one two"))
-            4 queries, about 4 tokens: $6e-07
+            4 queries, about 4 tokens: $0.0000006
         """
         return self._estimated([text] if isinstance(text, str) else as_texts(text), self._configured(**options))
 

@@ -322,6 +322,8 @@ class Pipeline:
         )  # fmt: skip
         with named_failures(options.method):
             result = options.method.explain(context)
+        others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
+        report = self.model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
         tests = np.ones(len(scores), dtype=bool)
         if further.queried:  # what the method has asked by itself does not test it
             tests[m + 1 :] = [row.tobytes() not in further.queried for row in task.keep[m + 1 :]]
@@ -330,7 +332,6 @@ class Pipeline:
             near = int(tests[m + 1 : m + 1 + task.near].sum())
             task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
         inputs = {**answer.lengths, **further.lengths}
-        report = self.model.report(np.concatenate([answer.outputs[m : m + 1], np.delete(answer.outputs, m, axis=0)]))
         return Explanation(
             text=task.reading.text,
             units=task.units.names,

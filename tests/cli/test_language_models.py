@@ -9,6 +9,7 @@ import time
 import pytest
 
 from slalom import Explainer
+from slalom.cli.language_models import classifier
 from slalom.models import Prompted
 from slalom.models.api.probe import TEXT as PROBE
 from tests.cli.test_commands import run  # noqa: F401
@@ -37,6 +38,13 @@ def test_a_text_is_explained_by_a_model_behind_an_api_and_resumed_from_the_cache
         assert "The scores are log-probabilities of completions" in out
 
 
+def test_spellings_reach_a_model_behind_an_api():
+    options = {"api": "m", "base_url": "http://127.0.0.1:1/v1", "template": "{text} ->", "labels": "bad,good", "mode": "auto"}
+    plain, spelled = (classifier(None, **options, spellings=s, concurrency=1) for s in (False, True))
+    assert plain.labels.continuations == ((" bad",), (" good",))
+    assert set(spelled.labels.continuations[1]) == {" good", "good", " Good", "Good"}
+
+
 def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
     def slow(handler, path, body):
         time.sleep(0.05)
@@ -53,7 +61,9 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
         first.send_signal(signal.SIGINT)
         _, err = first.communicate(timeout=60)
         assert first.returncode == 130
-        assert err.strip().endswith("interrupted after 0 of 1 texts; use --out FILE to keep results")
+        assert err.strip().endswith(
+            "interrupted after 0 of 1 texts; 'answers' has the model's answers so far; run the same command to continue"
+        )
         before = [body["prompt"] for _, body in server.asked]
         assert len(before) < 60, "it stopped in the middle"
         second = subprocess.run(command, check=True, timeout=100, **pipes)
@@ -85,7 +95,9 @@ def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(ru
         (["--api", "m", "--model", "x"], "give one of --model, --lm and --api; got --model and --api"),
         (["--lm", "m", "--api", "m"], "give one of --model, --lm and --api; got --lm and --api"),
         (["--lm", "m"], "--lm needs --template and --labels"),
-        (["--spellings"], "--spellings is for a local language model; name one with --lm"),
+        (["--spellings"], "--spellings is for a language model; name one with --lm MODEL or --api MODEL"),
+        (["--chat"], "--chat is for a local language model; name one with --lm"),
+        (["--mode", "sample"], "--mode is for a model behind an API; name one with --api MODEL"),
         (["--lm", "./none", "--template", "{text}", "--labels", "a,b"], "there is no folder or file './none'"),
         (["--lm", "none.gguf", "--template", "{text}", "--labels", "a,b"], "there is no folder or file 'none.gguf'"),
         (["--lm", __file__, "--template", "{text}", "--labels", "a,b"], "a language model is a folder or a .gguf file"),

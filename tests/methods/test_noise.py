@@ -272,7 +272,7 @@ def test_ceiling_is_that_of_the_formula_and_is_shown_and_saved():
         assert q.ceiling == pytest.approx(max(1.0 - 0.25 / scores.var(), 0.0))
         assert q.r2 == pytest.approx(1.0 - np.mean((e.predict(tested.keep[rows]) - scores) ** 2) / scores.var())
         assert q.r2 < q.ceiling + 0.2
-        assert f"{q.r2:.3f} of at most {q.ceiling:.3f}" in repr(e)
+        assert f"{q.r2:.3f} of about {q.ceiling:.3f} at best" in repr(e)
     again = Explanation.from_dict(json.loads(e.to_json()))
     assert again.fidelity == e.fidelity
 

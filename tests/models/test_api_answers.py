@@ -190,6 +190,20 @@ def test_repeats_give_the_mean_and_the_variance_of_the_log_odds():
     assert row.spread == pytest.approx([odds.var(ddof=1)] * 2)
 
 
+def test_repeats_are_measured_where_a_spelling_is_not_listed():
+    p = np.array([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
+    keys = Keys({"a": 0, "A": 0, "b": 1, "B": 1}, frozenset(), 2)
+    tops = [{"a": math.log(x), "b": math.log(y), "c": math.log(0.01)} for x, y in p]
+    rows = [from_log_probabilities({"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [top]}}, keys) for top in tops]
+    assert not any(row.exact for row in rows), "A and B may have up to 0.01 each"
+    row = repeated(rows)
+    odds = np.log(p[:, 0] / p[:, 1])
+    assert row.log_p[0] - row.log_p[1] == pytest.approx(odds.mean())
+    assert row.spread == pytest.approx([odds.var(ddof=1)] * 2)
+    assert np.log(row.high) == pytest.approx(np.log(p + 0.01).mean(axis=0))
+    assert np.log(row.low) == pytest.approx(np.log(p).mean(axis=0))
+
+
 # --- the model, without a server -------------------------------------------------------------------------------------------
 
 
@@ -285,7 +299,10 @@ def test_noise_of_repeats_is_reported_and_is_the_variance_of_every_score():
 def test_censored_queries_are_counted():
     model = api(("maybe", "yes"))
     answers = outputs(model, *[(log_row(("maybe", "yes"), top), 1) for top in (6, 6, 6, 2)])
-    assert model.report(answers).figures["censored"] == 0.25
+    report = model.report(answers)
+    assert report.figures["censored"] == 0.25
+    assert any(note.startswith("In 1 of 4 queries a label or a spelling of it is not") for note in report.notes)
+    assert any("left to test it" in note for note in model.report(answers[3:]).notes)
 
 
 @pytest.mark.parametrize("labels", [["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}])
@@ -298,3 +315,17 @@ def test_keys_are_the_first_tokens_that_differ():
     keys, prefixes = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
     assert keys == {"a": ["xy"], "b": ["xz", "w"], "c": ["v"]}
     assert prefixes == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_missing": None}, "max_missing must be a share"),
+        ({"timeout": "1"}, "timeout and patience must be seconds"),
+        ({"patience": None}, "timeout and patience must be seconds"),
+        ({"api_key_env": 1}, "api_key_env must be the name"),
+    ],
+)
+def test_arguments_of_another_type_are_an_error_of_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        api(**options)

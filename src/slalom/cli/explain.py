@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -153,12 +154,8 @@ def explain(
             if png:
                 _draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0)
     except KeyboardInterrupt as stop:
-        advice = (
-            f"{str(out)!r} has the results so far; run the same command to continue"
-            if out
-            else "use --out FILE to keep results"
-        )
-        complain(f"interrupted after {len(explanations) + len(failures)} of {len(texts)} texts; {advice}")
+        place = f"{len(explanations) + len(failures)} of {len(texts)}"
+        complain(f"interrupted after {place} texts; {_kept(out, cache)}")
         raise typer.Exit(130) from stop
     if html and explanations:
         Explanations(explanations).to_html(html)
@@ -170,6 +167,14 @@ def explain(
         others = "; the others were explained" if explanations else ""
         complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
         raise typer.Exit(1)
+
+
+def _kept(out: Path | None, cache: Path | None) -> str:
+    """Return what an interruption leaves, and what to do."""
+    files = [f"{str(path)!r} has the {what}" for path, what in ((out, "results"), (cache, "model's answers")) if path]
+    if not files:
+        return "use --out FILE to keep results, and --cache FILE to keep the model's answers"
+    return f"{' and '.join(files)} so far; run the same command to continue"
 
 
 def _is_dry(explainer: Any, texts: Sequence[str], dry_run: bool, as_json: bool, max_cost: float | None) -> bool:
@@ -225,15 +230,29 @@ def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
 
     decides = e.scale != "output"
     if wanted or (wanted is None and e.saturated and decides):
-        return explainer.flip(e) or sentence(e, None)
+        with _affordable(explainer):
+            return explainer.flip(e) or sentence(e, None)
     return None
+
+
+@contextmanager
+def _affordable(explainer: Any) -> Iterator[None]:
+    """Say so where a flip costs more than is left, and go on: the explanation is paid."""
+    try:
+        yield
+    except InputError as error:
+        if explainer.engine.spending.max_cost is None:
+            raise
+        complain(f"no flip was looked for: {error}")
 
 
 def _json(explainer: Any, e: Any, flip: bool | None) -> str:
     """Return an explanation as a line of JSON, with its flip where that is asked for."""
     if not flip:
         return str(e.to_json())
-    found = explainer.flip(e)
+    found = None
+    with _affordable(explainer):
+        found = explainer.flip(e)
     return json.dumps(e.to_dict() | {"flip": None if found is None else found.to_dict()}, ensure_ascii=False)
 
 

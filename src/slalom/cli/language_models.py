@@ -14,7 +14,8 @@ LanguageModel = Annotated[
     typer.Option("--lm", help="Language model as a classifier: a folder, a GGUF file or a name on the hub.", metavar="MODEL"),
 ]
 Spellings = Annotated[
-    bool, typer.Option("--spellings", help="With `--lm`: add labels without their space and with a capital letter.")
+    bool,
+    typer.Option("--spellings", help="Add labels without their space and with a capital letter; default in chats of `--api`."),
 ]
 Chat = Annotated[
     bool, typer.Option("--chat", help="With `--lm`: send the template as a user's message, by the tokenizer's chat template.")
@@ -69,14 +70,13 @@ def classifier(
     named = [name for name, value in (("--model", model), ("--lm", lm), ("--api", api)) if value is not None]
     if len(named) > 1:
         raise typer.BadParameter(f"give one of --model, --lm and --api; got {' and '.join(named)}")
-    if lm is None and (spellings or chat):
-        raise typer.BadParameter(
-            f"{'--spellings' if spellings else '--chat'} is for a local language model; name one with --lm"
-        )
-    if api is None and base_url is not None:
-        raise typer.BadParameter("--base-url is for a model behind an API; name one with --api MODEL")
+    if lm is None and chat:
+        raise typer.BadParameter("--chat is for a local language model; name one with --lm")
+    if api is None and (base_url is not None or mode != "auto"):
+        option = "--mode" if base_url is None else "--base-url"
+        raise typer.BadParameter(f"{option} is for a model behind an API; name one with --api MODEL")
     if api is None and lm is None:
-        given = {"--template": template, "--labels": labels}
+        given = {"--template": template, "--labels": labels, "--spellings": spellings or None}
         name = next((option for option, value in given.items() if value is not None), None)
         if name is not None:
             raise typer.BadParameter(f"{name} is for a language model; name one with --lm MODEL or --api MODEL")
@@ -89,7 +89,15 @@ def classifier(
         return _prompted(lm, template_of(template), labels_of(labels), spellings, chat, device)
     from slalom.models import Api  # noqa: PLC0415
 
-    return Api(str(api), template_of(template), labels_of(labels), base_url, mode=mode, concurrency=concurrency)
+    return Api(
+        str(api),
+        template_of(template),
+        labels_of(labels),
+        base_url,
+        mode=mode,
+        spellings=spellings or None,
+        concurrency=concurrency,
+    )
 
 
 def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:

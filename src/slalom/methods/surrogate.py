@@ -95,8 +95,8 @@ class SurrogateMethod(Method):
             if number + 1 >= _NOISE_ROUNDS and settled:
                 break
         plan, known = context.plan, rows.known
-        if not known.any():
-            return result._replace(r2=0.0)
+        if not known.any():  # the scores within the bounds are all there is
+            known = ~known
         predicted = result.predict(plan.keep[known], context.units)
         weights = np.where(plan.weights > 0, plan.weights, 1.0)[known]
         return result._replace(r2=explained_share(predicted, observed.scores[known], weights))

@@ -19,7 +19,7 @@ class Usage(NamedTuple):
     """What a model behind an API was asked so far.
 
     Attributes:
-        requests: Requests that were answered, those of the probe included.
+        requests: Requests that were sent, those of the probe and those sent again after a fault included.
         prompt_tokens: Tokens of the prompts of all answers, where the server counts them.
         completion_tokens: Tokens that were generated for them.
     """
@@ -142,7 +142,7 @@ class Spending:
 
     def __init__(self, model: Any, prices: Prices | None = None, max_cost: float | None = None) -> None:
         self.model, self.prices, self.max_cost = model, prices, max_cost
-        self._estimated = 0.0
+        self._before, self._estimated = model.usage, 0.0
 
     @property
     def spent(self) -> float:
@@ -152,11 +152,18 @@ class Spending:
             return 0.0
         if usage is None:
             return self._estimated
-        return self.prices.cost(usage.prompt_tokens, usage.completion_tokens) or self._estimated  # not all servers count
+        before = self._before or Usage(0, 0, 0)  # of another Explainer with the same model
+        read, written = usage.prompt_tokens - before.prompt_tokens, usage.completion_tokens - before.completion_tokens
+        return self.prices.cost(read, written) or self._estimated  # not all servers count
 
     def received(self, cost: float) -> None:
         """Add the estimated cost of answers that have come."""
         self._estimated += cost
+
+    @property
+    def dearer(self) -> float:
+        """How many times as much as estimated the answers so far have cost, at least 1."""
+        return max(self.spent / self._estimated, 1.0) if self._estimated else 1.0
 
     def allows(self, cost: float) -> bool:
         """Return whether so much more may be spent."""
@@ -190,10 +197,12 @@ def money(amount: float) -> str:
     """Return an amount as text.
 
     Example:
-        >>> money(0.00123456), money(12.5)
-        ('$0.00123', '$12.50')
+        >>> money(0.0000123456), money(12.5)
+        ('$0.0000123', '$12.50')
     """
-    return f"${amount:.2f}" if amount >= 1.0 or amount == 0.0 else f"${amount:.3g}"
+    if amount >= 1.0 or amount == 0.0:
+        return f"${amount:.2f}"
+    return f"${np.format_float_positional(amount, 3, fractional=False, trim='-')}"
 
 
 def _read(file: str | Path) -> Any:

@@ -361,7 +361,9 @@ class Engine:
         if self.spending.max_cost is None:
             return
         cost = self._cost(batch)
-        while in_flight and not self.spending.allows(cost + sum(self._cost(part) for part, _ in in_flight)):
+        while in_flight and not self.spending.allows(
+            self.spending.dearer * (cost + sum(self._cost(part) for part, _ in in_flight))
+        ):
             collect()
         self.spending.check(cost + sum(self._cost(part) for part, _ in in_flight), "the next request")
 

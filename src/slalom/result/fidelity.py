@@ -29,7 +29,8 @@ class Quality(NamedTuple):
         r2: Share of the variance of the answers that is explained; None where the answers do not vary or are too few.
         mse: Mean squared error of the log odds, summed over the classes.
         queries: Number of queries.
-        ceiling: Largest R2 that the noise of the answers allows, at least 0; None where they have no noise or r2 is None.
+        ceiling: R2 that the noise of the answers allows, estimated from these queries, at least 0; None where they have no
+            noise or r2 is None.
     """
 
     r2: float | None
@@ -48,7 +49,7 @@ class Quality(NamedTuple):
         if self.r2 is None:
             return f"unknown, as it needs {LEAST_QUERIES} queries" if self.few else "undefined"
         share = f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
-        return share if self.ceiling is None else f"{share} of at most {self.ceiling:.3f}"
+        return share if self.ceiling is None else f"{share} of about {self.ceiling:.3f} at best"
 
     @property
     def below_zero(self) -> bool:

@@ -369,18 +369,19 @@ def repeated(rows: Sequence[Row]) -> Row:
     """Return one row for a query that was asked several times, with the variance of its log odds.
 
     Args:
-        rows: Its rows; those without an answer are left out where others have one.
+        rows: Its rows; those in which a label is not listed are left out where two others have all of them.
     """
     answered = [row for row in rows if row.outcome is Outcome.ANSWERED]
-    exact = [row for row in answered if row.exact]
-    if len(exact) < 2:
+    listed = [row for row in answered if (row.low > 0.0).all()]
+    if len(listed) < 2:
         return answered[0] if answered else rows[0]
-    logs = np.array([row.log_p for row in exact])
+    logs = np.array([row.log_p for row in listed])
     mean = logs.mean(axis=0)
     others = np.array([[np.logaddexp.reduce(np.delete(log_p, c)) for c in range(len(log_p))] for log_p in logs])
-    p = np.exp(mean)
-    share = float(np.mean([row.share for row in exact]))
-    return Row(mean, p, p, exact[0].counts, share, spread=np.var(logs - others, axis=0, ddof=1))
+    low = np.exp(mean)
+    high = low * np.exp(np.mean([np.log(row.high / row.low) for row in listed], axis=0))
+    share = float(np.mean([row.share for row in listed]))
+    return Row(mean, low, high, listed[0].counts, share, spread=np.var(logs - others, axis=0, ddof=1))
 
 
 # --- columns of the outputs -------------------------------------------------------------------------------------------------

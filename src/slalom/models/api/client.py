@@ -116,10 +116,12 @@ class Client:
         with require("a model behind an API", "api"):
             import openai  # noqa: F401, PLC0415
         self.base_url, self.address = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+        if not isinstance(api_key_env, (str, type(None))):
+            raise InputError("api_key_env must be the name of an environment variable, not the key itself")
         self.api_key_env = api_key_env
         self.concurrency = whole_number("concurrency", concurrency, 1)
         self.attempts = whole_number("attempts", attempts, 1)
-        if not (0 < timeout < 1e6 and 0 <= patience < 1e6):
+        if not (is_number(timeout) and is_number(patience) and 0 < timeout < 1e6 and 0 <= patience < 1e6):
             raise InputError(f"timeout and patience must be seconds below a million; got {timeout!r} and {patience!r}")
         self.timeout, self.patience = float(timeout), float(patience)
         self._secret()  # a malformed key is refused here
@@ -482,6 +484,11 @@ def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int, thread: th
     asyncio.run_coroutine_threadsafe(end(), loop)
     if thread is not threading.current_thread():
         thread.join(_CLOSE)
+
+
+def is_number(part: object) -> bool:
+    """Return whether an argument is a number."""
+    return isinstance(part, (int, float))
 
 
 def _checked_url(url: str) -> tuple[str, str]:

@@ -35,8 +35,8 @@ from slalom.models.api.answers import (
     missing,
     repeated,
 )
-from slalom.models.api.client import Client, Refused
-from slalom.models.api.probe import PATHS, Capabilities, Probe, prompt, with_instruction
+from slalom.models.api.client import Client, Refused, is_number
+from slalom.models.api.probe import PATHS, Capabilities, Probe, instruction, prompt, stated_tokens, with_instruction
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
 from slalom.models.costs import Usage, about_tokens
@@ -126,12 +126,12 @@ class Api(Model):
         attempts: int = 6,
         patience: float = 600.0,
     ) -> None:
-        if not str(model).strip():
+        if not str(model or "").strip():
             raise InputError(f"model must be the name of a model on the server; got {model!r}")
         modes = ("auto", *(known.name.lower() for known in Mode))
         if mode not in modes:
             raise InputError(f"mode must be one of {', '.join(modes)}; got {mode!r}")
-        if not 0.0 <= max_missing < 1.0:
+        if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
         self.name, self.template = model, Template(template)
         self.mode = None if mode == "auto" else Mode[mode.upper()]
@@ -169,7 +169,15 @@ class Api(Model):
         if self._found is None:
             options = {"temperature": 0.0, "seed": self.seed}
             probe = Probe(
-                self.client, self.name, self.template, self.labels, self._chat_labels, options, self.top, self.samples
+                self.client,
+                self.name,
+                self.template,
+                self.labels,
+                self._chat_labels,
+                options,
+                self.top,
+                self.samples,
+                self.tokens,
             )
             self._found = self.client.run(lambda: probe.find(self.mode, self.repeats is None)).result()
             for label, first in self._found.first_tokens.items():
@@ -194,9 +202,13 @@ class Api(Model):
         given, found = self.template.content, self._found
         fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
         mode = self.mode if found is None else found.mode
-        times = self.samples if mode is Mode.SAMPLE else 1
+        times, written = self.samples if mode is Mode.SAMPLE else 1, _OUTPUT_TOKENS
+        if mode is Mode.STATED:
+            fixed, written = fixed + len(instruction(self.labels.names)), stated_tokens(self.labels.names)
+        if self.tokens is not None and mode in (Mode.SAMPLE, Mode.STATED):
+            written = self.tokens
         read = about_tokens(fixed + len(text)) * (1 if found is not None and found.several else times)
-        return read, times * (_OUTPUT_TOKENS if found is None else found.tokens)
+        return read, times * (written if found is None else found.tokens)
 
     def close(self) -> None:
         """Close the connections; a later query opens them again."""
@@ -430,8 +442,11 @@ class Api(Model):
         figures["censored"] = float(censored.mean()) if len(censored) else 0.0
         if censored.any():
             notes.append(
-                f"In {figures['censored']:.0%} of the queries a label is not among the listed tokens; its score is a bound."
+                f"In {censored.sum()} of {len(censored)} queries a label or a spelling of it is not among the listed"
+                " tokens; the score has bounds."
             )
+            if 2 * censored.sum() > len(censored):
+                notes.append("Few or no queries are left to test it; ask for more log-probabilities (top=) or spellings=False.")
         spread = columns.part(outputs, 4)
         measured = spread[(spread >= 0.0).all(axis=1)]
         if len(measured):

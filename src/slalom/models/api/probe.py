@@ -27,6 +27,7 @@ _SAME = 1e-4  # log-probabilities that differ by less are equal
 _DEPTH = 4  # tokens that the probe generates
 _SPELLED = 8  # tokens for a label that the server spells
 _BLANK = 0.01  # probability of a blank from which on a second token is asked for
+_UNUSABLE = "check base_url (most servers: .../v1) and the server"
 PATHS = {True: "chat/completions", False: "completions"}
 
 
@@ -156,7 +157,7 @@ class Probe:
                 raise
             return [], f"status {error.status}" + (f", {error.reason}" if error.reason else "")
         except Unusable as error:
-            raise ModelError(f"{self.client.address} answered with {error}") from None
+            raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
         if not path or len(path[0].listed) < 2:
             return [], "it ignores the option logprobs"
         return path, ""
@@ -228,7 +229,7 @@ class Probe:
         try:
             path = positions(choices(await self.client.post(PATHS[chat], body))[0])
         except Unusable as error:
-            raise ModelError(f"{self.client.address} answered with {error}") from None
+            raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
         tokens: list[str] = []
         for position in path:
             tokens.append(position.token)
@@ -254,7 +255,7 @@ class Probe:
     async def _stated(self) -> int:
         """Choose the way to ask for JSON that the server takes; return the tokens of an answer."""
         names = self.plain.names
-        tokens = self.tokens or 16 * (1 + len(names))
+        tokens = self.tokens or stated_tokens(names)
         for form in ({"type": "json_schema", "json_schema": _schema(names)}, {"type": "json_object"}, None):
             extra = {} if form is None else {"response_format": form}
             messages = with_instruction(prompt(self.template, TEXT, True)["messages"], names)
@@ -287,7 +288,7 @@ class Probe:
                     if error.status in (404, 405, 501):
                         break
                 except Unusable as error:
-                    raise ModelError(f"{self.client.address} answered with {error}") from None
+                    raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
         raise last or ModelError(f"{self.client.address} answers neither completions nor chat")
 
 
@@ -305,6 +306,17 @@ def prompt(template: Template, text: str, chat: bool) -> dict[str, Any]:
     return {"messages": filled if isinstance(filled, list) else [{"role": "user", "content": filled}]}
 
 
+def stated_tokens(names: Sequence[str]) -> int:
+    """Return the tokens that stated probabilities of some labels may have."""
+    return 16 * (1 + len(names))
+
+
+def instruction(names: Sequence[str]) -> str:
+    """Return the sentence that asks for the probability of each label in JSON."""
+    example = json.dumps({name: round(1.0 / len(names), 2) for name in names}, ensure_ascii=False)
+    return f"Answer with JSON only: the probability of each answer, numbers that add up to 1, in the form {example}"
+
+
 def with_instruction(messages: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[dict[str, str]]:
     """Return messages, the last of which asks for the probability of each label in JSON.
 
@@ -312,10 +324,8 @@ def with_instruction(messages: Sequence[Mapping[str, str]], names: Sequence[str]
         messages: Chat messages.
         names: The labels.
     """
-    example = json.dumps({name: round(1.0 / len(names), 2) for name in names}, ensure_ascii=False)
-    ask = f"Answer with JSON only: the probability of each answer, numbers that add up to 1, in the form {example}"
     *before, last = (dict(message) for message in messages)
-    return [*before, last | {"content": f"{last['content']}\n\n{ask}"}]
+    return [*before, last | {"content": f"{last['content']}\n\n{instruction(names)}"}]
 
 
 def _schema(names: Sequence[str]) -> dict[str, Any]:
