@@ -250,7 +250,7 @@ def test_the_solver_giving_up_is_survived(monkeypatch):
     def tired(*_args, **_options):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr("slalom.core.fitting.alternating.nnls", tired)
+    monkeypatch.setattr("scipy.optimize.nnls", tired)
     rng = np.random.default_rng(13)
     truth = planted(rng, 10)
     counts = pairs(rng, 120, 10)
