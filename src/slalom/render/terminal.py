@@ -11,6 +11,7 @@ from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
 from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
+from slalom.result.plain import duration
 from slalom.result.remarks import no_single_unit
 from slalom.text import printable
 
@@ -253,7 +254,7 @@ def _harmless(text: str) -> str:
 
 def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it cost."""
-    took = f"{e.queries} queries, {e.seconds:.2g} s"
+    took = f"{e.queries} queries, {duration(e.seconds)}"
     if not e.signed:
         return took
     parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]

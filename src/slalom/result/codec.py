@@ -17,6 +17,7 @@ from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
 from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
+from slalom.result.plain import duration
 from slalom.result.spread import Spread
 
 FORMAT = "slalom explanation"
@@ -118,7 +119,7 @@ FIELDS = (
     Row("seed", fact=("Seed", str)),
     Row("queries", fact=("Queries", "{:,}".format)),
     Row("tokens", fact=("Tokens read", "{:,}".format)),
-    Row("seconds", fact=("Time", "{:.3g} s".format)),
+    Row("seconds", fact=("Time", duration)),
     Row("cut", fact=("Tokens cut", "{:,}".format)),
     Row("diagnosis"),
     Row("model", fact=("Model", lambda name: name or "not named")),

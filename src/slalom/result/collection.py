@@ -14,6 +14,7 @@ from slalom.result.document import Document
 from slalom.result.explanation import Explanation
 from slalom.result.fidelity import Fidelity
 from slalom.result.frame import columns, frame, pandas
+from slalom.result.plain import duration
 from slalom.views import view
 
 _BATCH = "slalom explanations"
@@ -103,7 +104,7 @@ class Explanations(Sequence[Explanation], Document):
     def __repr__(self) -> str:
         """Summarise the explanations in one line."""
         failed = f"; {len(self.failures)} failed, see .failures" if self.failures else ""
-        return f"Explanations of {len(self)} texts: {self.queries} queries, {self.seconds:.2g} s{failed}"
+        return f"Explanations of {len(self)} texts: {self.queries} queries, {duration(self.seconds)}{failed}"
 
     def _repr_html_(self) -> str:
         """Show all texts in a notebook."""

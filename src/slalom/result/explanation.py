@@ -22,7 +22,7 @@ from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
-from slalom.result.plain import NORMAL_95, number, presence
+from slalom.result.plain import NORMAL_95, duration, number, presence
 from slalom.result.remarks import remarks
 from slalom.result.scale import determined, full_effect, saturated
 from slalom.result.spread import Spread
@@ -592,7 +592,7 @@ class Explanation(Document):
         """Summarise the explanation in a few lines."""
         lines = [
             f"Explanation of {self.target!r}: score {number(self.score)}, {len(self)} {self.unit}s, {self.method},"
-            f" {self.queries} queries, {self.seconds:.2g} s",
+            f" {self.queries} queries, {duration(self.seconds)}",
             *([f"stopped: {self.stopped}"] if self.stopped else []),
             f"fidelity: {self.fidelity_text}",
         ]

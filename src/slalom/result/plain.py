@@ -58,3 +58,13 @@ def versions(*packages: str) -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, without exponents.
+
+    Example:
+        >>> duration(0.0312), duration(1.26), duration(130.4)
+        ('0.031 s', '1.3 s', '130 s')
+    """
+    return f"{seconds:.2g} s" if seconds < 99.5 else f"{seconds:.0f} s"
