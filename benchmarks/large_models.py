@@ -22,25 +22,30 @@ PEAK = 989e12
 WORDS = "The first half is dull but the second half of this long film is one of the best things I have seen in years"
 
 
+LLAMA = {
+    "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "max_position_embeddings": 8192,
+}  # fmt: skip
+BLOOM = {"vocab_size": 250880, "hidden_size": 4096, "n_layer": 30, "n_head": 32}
+
+
 def _llama():
-    shape = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32}
-    config = hf.LlamaConfig(vocab_size=128256, num_key_value_heads=8, max_position_embeddings=8192, num_labels=2, **shape)
-    return hf.LlamaForSequenceClassification, config
+    return hf.LlamaForSequenceClassification, hf.LlamaConfig(num_labels=2, **LLAMA)
 
 
 def _bloom():
-    return hf.BloomForSequenceClassification, hf.BloomConfig(hidden_size=4096, n_layer=30, n_head=32, num_labels=2)
+    return hf.BloomForSequenceClassification, hf.BloomConfig(num_labels=2, **BLOOM)
 
 
 MODELS = {"llama-8b": _llama, "bloom-7b": _bloom}
 RUNS = (("joint", 200), ("joint", 1000), ("eff", 1000))
 
 
-def text_of(tokenizer, n):
-    """Return a text of n tokens, special ones included."""
+def text_of(tokenizer, n, special=True):
+    """Return a text of n tokens, special ones included or not."""
     words = []
-    while len(tokenizer(" ".join(words)).input_ids) < n:
-        words += WORDS.split()[len(words) % 23 :][:1]
+    while len(tokenizer(" ".join(words), add_special_tokens=special).input_ids) < n:
+        words.append(WORDS.split()[len(words) % len(WORDS.split())])
     return " ".join(words)
 
 

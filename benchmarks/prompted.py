@@ -29,9 +29,9 @@ from slalom.methods import method as find_method
 from slalom.models import EMBEDDED, Prompted
 from slalom.models.huggingface.saved import load_language_model
 
+from large_models import BLOOM, LLAMA, PEAK, text_of
 from reviews import rows
 
-PEAK = 989e12
 EXAMPLES = (
     ("a waste of two hours, dull and badly acted.", "negative"),
     ("a warm and funny film with a great cast.", "positive"),
@@ -106,13 +106,11 @@ def run_reuse(options):
 
 
 def _llama():
-    shape = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32}
-    config = hf.LlamaConfig(vocab_size=128256, num_key_value_heads=8, max_position_embeddings=8192, **shape)
-    return hf.LlamaForCausalLM, config
+    return hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA)
 
 
 def _bloom():
-    return hf.BloomForCausalLM, hf.BloomConfig(vocab_size=250880, hidden_size=4096, n_layer=30, n_head=32)
+    return hf.BloomForCausalLM, hf.BloomConfig(**BLOOM)
 
 
 def _small():
@@ -121,16 +119,12 @@ def _small():
 
 
 MODELS = {"llama-8b": _llama, "bloom-7b": _bloom, "small": _small}
-WORDS = "The first half is dull but the second half of this long film is one of the best things I have seen in years"
 
 
 def run_speed(options):
     """Print time and share of the peak of random models of large shapes."""
     tokenizer = hf.AutoTokenizer.from_pretrained(EMBEDDED)
-    words = []
-    while len(tokenizer(" ".join(words), add_special_tokens=False).input_ids) < options.tokens:
-        words.append(WORDS.split()[len(words) % 24])
-    text, cuda = " ".join(words), options.device.startswith("cuda")
+    text, cuda = text_of(tokenizer, options.tokens, special=False), options.device.startswith("cuda")
     for name in options.models:
         kind, config = MODELS[name]()
         torch.set_default_dtype(torch.bfloat16)

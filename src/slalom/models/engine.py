@@ -439,17 +439,33 @@ def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
     lengths = sorted(rows)
     if not overhead:
         return [[length] for length in lengths]
-    counted = np.concatenate([[0], np.cumsum([rows[length] for length in lengths])])
-    least, begin = np.zeros(len(lengths) + 1), np.zeros(len(lengths) + 1, dtype=int)
-    for end in range(1, len(lengths) + 1):  # least[end]: of the first `end` lengths, the last of which closes a batch
-        costs = least[:end] + (counted[end] - counted[:end]) * lengths[end - 1] + overhead
-        begin[end] = int(costs.argmin())
+    ranges, _ = cheapest_ranges(np.array(lengths), np.array([rows[length] for length in lengths]), overhead)
+    return [lengths[begin:end] for begin, end in ranges]
+
+
+def cheapest_ranges(
+    lengths: NDArray[np.int64], counts: NDArray[np.int64], overhead: float
+) -> tuple[list[tuple[int, int]], float]:
+    """Return ranges of lengths, as places from begin to end, that cost least, and their cost.
+
+    A range costs its overhead, and its largest length for each of its inputs.
+
+    Args:
+        lengths: Different lengths, ascending.
+        counts: Number of inputs of each.
+        overhead: What a range costs besides its inputs, in tokens.
+    """
+    counted = np.concatenate([[0], np.cumsum(counts)])
+    least, begin = np.zeros(len(counted)), np.zeros(len(counted), dtype=np.int64)
+    for end in range(1, len(counted)):  # least[end]: of the first `end` lengths, the last of which closes a range
+        costs = least[:end] + overhead + (counted[end] - counted[:end]) * lengths[end - 1]
+        begin[end] = costs.argmin()
         least[end] = costs[begin[end]]
-    ranges, end = list[list[int]](), len(lengths)
+    ranges, end = list[tuple[int, int]](), len(lengths)
     while end:
-        ranges.append(lengths[begin[end] : end])
+        ranges.append((int(begin[end]), end))
         end = int(begin[end])
-    return ranges[::-1]
+    return ranges[::-1], float(least[-1])
 
 
 def _padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:

@@ -32,11 +32,10 @@ from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
 from slalom.models.huggingface.staging import Transfer, to_device, to_host
-from slalom.models.prompts import PLACE, LabelSet, Message, Template, label_set
+from slalom.models.prompts import LOW_SHARE, PLACE, LabelSet, Message, Template, label_set
 
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
-_LOW_SHARE = 0.5
 _CPU_OVERHEAD = 16  # cost of a call on a CPU, in tokens
 _KEPT_TOKENS = 16_384  # whose keys and values are kept, on a CPU
 
@@ -295,7 +294,7 @@ class Prompted(TorchModel):
         shares = label_share(outputs)
         mean, whole = float(shares.mean()), float(shares[0])
         figures = {"label share": mean, "label share of the whole text": whole}
-        if mean >= _LOW_SHARE:
+        if mean >= LOW_SHARE:
             return Report(figures)
         return Report(
             figures,

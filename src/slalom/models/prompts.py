@@ -13,6 +13,7 @@ from typing import Any, final
 from slalom.errors import InputError
 
 PLACE = "{text}"
+LOW_SHARE = 0.5  # of the probability on the labels: below it, a note says so
 Message = Mapping[str, str]
 
 

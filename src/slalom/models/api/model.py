@@ -41,14 +41,13 @@ from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head
-from slalom.models.prompts import LabelSet, Message, Template, label_set
+from slalom.models.prompts import LOW_SHARE, LabelSet, Message, Template, label_set
 
 ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _HOPELESS = 20  # queries without any answer at the beginning
-_LOW_SHARE = 0.5  # share of the probability on labels below which a note says so
 _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
@@ -432,7 +431,7 @@ class Api(Model):
             notes.append("Answers in the cache were asked for in different ways; use mode= and another cache file.")
         if answered.any() and mode is not Mode.STATED:
             figures["label share"] = float(share[answered].mean())
-            if figures["label share"] < _LOW_SHARE:
+            if figures["label share"] < LOW_SHARE:
                 notes.append(
                     f"Only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
                     " or add examples."
@@ -464,8 +463,7 @@ def _continuations(
     """Return the labels with the continuations of a completion, and with those of a chat answer."""
     if not isinstance(labels, (str, Mapping, LabelSet)) and isinstance(labels, Iterable):
         labels = list(labels)
-    last = template.content[-1:] if isinstance(template.content, str) else " "
-    plain = label_set(labels, "" if last.isspace() else " ", bool(spellings))
+    plain = label_set(labels, template.lead, bool(spellings))
     if isinstance(labels, (Mapping, LabelSet)):  # a chat answer begins without the blank of a completion
         both = tuple(tuple(dict.fromkeys([*known, *(k.strip() for k in known)])) for known in plain.continuations)
         return plain, LabelSet(plain.names, both if spellings is not False else plain.continuations)

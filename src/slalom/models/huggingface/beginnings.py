@@ -16,6 +16,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.models.engine import cheapest_ranges
 from slalom.models.huggingface.causal import Past
 
 _MOST = 64  # trunks
@@ -168,14 +169,6 @@ def partition(sizes: NDArray[np.int64], overhead: float) -> tuple[list[NDArray[n
     """
     order = np.argsort(sizes, kind="stable")
     values, counts = np.unique(sizes, return_counts=True)
+    ranges, cost = cheapest_ranges(values, counts, overhead)
     ends = np.concatenate([[0], np.cumsum(counts)])
-    cost, cut = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
-    for j in range(1, len(ends)):
-        options = cost[:j] + overhead + (ends[j] - ends[:j]) * values[j - 1]
-        cut[j] = options.argmin()
-        cost[j] = options[cut[j]]
-    groups, j = [], len(ends) - 1
-    while j:
-        groups.append(order[ends[cut[j]] : ends[j]])
-        j = int(cut[j])
-    return groups[::-1], float(cost[-1])
+    return [order[ends[begin] : ends[end]] for begin, end in ranges], cost
