@@ -1,0 +1,1 @@
+"""Many texts: explain them all, resume, store as Parquet, and summarise what a model does in general."""

@@ -1,0 +1,1 @@
+"""`slalom serve`: explanations on a live page, and as a REST API."""
