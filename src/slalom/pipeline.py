@@ -403,18 +403,20 @@ class Pipeline:
     def _planned(self, texts: Sequence[Any], options: Options) -> Iterator[list[Task | Failure]]:
         """Plan all texts; each list holds as many tasks as fit into memory."""
         tasks: list[Task | Failure] = []
+        size = 0
         for number, text in enumerate(texts):
             where = "" if len(texts) == 1 or options.errors == "keep" else f" (text {number})"  # a Failure has its number
             try:
-                tasks.append(self.plan(text, options, number, where))
+                task = self.plan(text, options, number, where)
+                size += _cells(task, options)
+                tasks.append(task)
             except Exception as error:
                 if options.errors == "raise":
                     raise
                 tasks.append(_failure(number, text, error))
-            size = sum(_cells(task, options) for task in tasks if isinstance(task, Task))
             if number == len(texts) - 1 or size > CELLS:
                 yield tasks
-                tasks = []
+                tasks, size = [], 0
 
     def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
         """Ask and explain all tasks, round by round; a result is yielded as soon as those before it are there."""

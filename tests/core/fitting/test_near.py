@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slalom.core.fitting.near import fit_near
+from slalom.core.fitting.near import _Solver, fit_near
 from slalom.core.lengths import Lengths
 
 N = 30
@@ -122,3 +122,17 @@ def test_short_texts_do_not_extrapolate_to_single_removals():
     found = fit_near(keep, residual, np.arange(30) > 0, rho, np.arange(7), np.ones(7, dtype=np.int64))
     assert found.power == 2
     assert np.abs(found.changes).max() < 1.0
+
+
+@pytest.mark.parametrize(("m", "n"), [(12, 40), (39, 40)])
+def test_few_rows_are_solved_in_their_own_space_with_the_same_result(m, n):
+    """Rows of zeros change nothing but the space in which it is solved."""
+    rng = np.random.default_rng(m)
+    design, target = rng.normal(size=(m, n)), rng.normal(size=(m, 2))
+    few, many = _Solver(design, 0.01), _Solver(np.vstack([design, np.zeros((n, n))]), 0.01)
+    assert (few.by_rows, many.by_rows) == (True, False)
+    line, same = few(target), many(np.vstack([target, np.zeros((n, 2))]))
+    np.testing.assert_allclose(line.slopes, same.slopes, rtol=1e-9)
+    np.testing.assert_allclose(line.explained, same.explained, rtol=1e-9)
+    assert few.log_det == pytest.approx(many.log_det)
+    assert line.prior * target.size == pytest.approx(same.prior * (target.size + 2 * n))  # both are the misfit by the strength

@@ -261,22 +261,33 @@ class _Line(NamedTuple):
 
 
 class _Solver:
-    """Ridge regression through the origin, of a strength relative to the size of the design (m, n)."""
+    """Ridge regression through the origin, of a strength relative to the size of the design X (m, n).
+
+    With fewer rows than units it works in the space of the rows: X'(XX' + strength)^-1 = (X'X + strength)^-1 X'.
+    """
 
     def __init__(self, design: Floats, strength: float) -> None:
-        gram = design.T @ design
-        self.design, self.strength = design, strength * (float(np.trace(gram)) or 1.0)
+        m, n = design.shape
+        self.design, self.by_rows = design, m < n
+        gram = design @ design.T if self.by_rows else design.T @ design
+        self.strength = strength * (float(np.trace(gram)) or 1.0)
         gram.flat[:: len(gram) + 1] += self.strength
         self.lower, failed = NumpyBackend().inverse_cholesky(gram)
         if failed:
             raise ArithmeticError("the normal equations near the text have no solution")
         self.log_det = -2.0 * float(np.log(np.diag(self.lower)).sum()) - len(gram) * np.log(self.strength)
-        self.explained = 1.0 - self.strength * (self.lower**2).sum(axis=0)
+        if self.by_rows:
+            self.explained = ((self.lower @ design) ** 2).sum(axis=0)
+        else:
+            self.explained = 1.0 - self.strength * (self.lower**2).sum(axis=0)
 
     def __call__(self, target: Floats) -> _Line:
         """Return the regression of targets (m, K)."""
-        pull, power = self.design.T @ target, float((target**2).sum())
-        half = self.lower @ pull
-        misfit = max(power - float((half**2).sum()), 1e-24 * power + 1e-300)
+        power = float((target**2).sum())
+        half = self.lower @ (target if self.by_rows else self.design.T @ target)
+        left = self.strength * float((half**2).sum()) if self.by_rows else power - float((half**2).sum())
+        misfit = max(left, 1e-24 * power + 1e-300)
+        slopes = self.lower.T @ half
         evidence = -0.5 * (target.shape[1] * self.log_det + target.size * np.log(misfit))
-        return _Line(self.lower.T @ half, evidence, misfit / target.size / self.strength, self.explained)
+        slopes = self.design.T @ slopes if self.by_rows else slopes
+        return _Line(slopes, evidence, misfit / target.size / self.strength, self.explained)

@@ -191,8 +191,10 @@ class TorchBackend(Backend):
         return self.xp.nn.functional.pad(array, ends) if any(more) else array
 
     def padding(self, rows: int, units: int) -> tuple[int, int]:
-        """Pad to 512, 1024, ... rows and 31, 95, 159, ... units: matrices of one more, for the level, are well aligned."""
-        return (-rows % 512, (31 - units) % 64) if self.device.type == "cuda" else (0, 0)
+        """Pad to 256, 512, 1024, ... rows and 31, 95, 159, ... units: matrices of one more, for the level, are well aligned."""
+        if self.device.type != "cuda":
+            return 0, 0
+        return -rows % (256 if rows <= 256 else 512), (31 - units) % 64
 
     def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
         """Factorise and invert on the device; no host synchronisation."""
