@@ -36,7 +36,7 @@ def traced(folder, texts):
     import ray  # noqa: PLC0415
 
     (Path(folder) / f"{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
-    time.sleep(0.03)
+    time.sleep(0.2)
     return score(texts)
 
 

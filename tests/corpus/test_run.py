@@ -51,9 +51,9 @@ def undisturbed(tmp_path_factory, source):
     return rows(out)
 
 
-def script(*arguments):
+def script(*arguments, env=None):
     """Start a run in another process."""
-    return subprocess.Popen([sys.executable, "-m", "tests.corpus.models", *map(str, arguments)], cwd=ROOT)
+    return subprocess.Popen([sys.executable, "-m", "tests.corpus.models", *map(str, arguments)], cwd=ROOT, env=env)
 
 
 def _is_worker(pid):

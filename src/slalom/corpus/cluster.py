@@ -6,6 +6,7 @@ machine that may be gone: it is given up, and another one is asked for wherever 
 
 import logging
 import os
+import socket
 import warnings
 from concurrent.futures import Future
 from typing import Any, final
@@ -31,6 +32,7 @@ class RayActors(Executor):
     """
 
     def __init__(self, address: str, most: int = 0, cores: int = 1, gpus: float | None = None) -> None:
+        _reach(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         with require("--ray", "ray"):
@@ -51,10 +53,7 @@ class RayActors(Executor):
                     include_dashboard=False if address == "local" else None,
                 )
         except Exception as error:  # of any kind
-            raise InputError(
-                f"there must be a Ray cluster at {address!r} ({one_line(error, 160)}); start one with ray start --head, or use"
-                " --ray local"
-            ) from error
+            raise _no_cluster(address, error) from error
         logging.getLogger("ray").setLevel(logging.ERROR)
         self.gpus = gpus if gpus is not None else min(float(ray.cluster_resources().get("GPU", 0.0)), 1.0)
 
@@ -116,3 +115,20 @@ class _RayBench:
 
     def compute(self, job: Job) -> Finished:
         return self.bench(job)
+
+
+def _reach(address: str) -> None:
+    """Fail at once where nothing listens at host:port; Ray itself tries for most of a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except OSError as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> InputError:
+    return InputError(
+        f"there must be a Ray cluster at {address!r} ({one_line(error, 160)}); start one with ray start --head, or use --ray local"
+    )
