@@ -63,7 +63,7 @@ for _name, _module, _function in (
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that importing the package is fast."""
-    if name in ("methods", "models"):
+    if name in ("corpus", "methods", "models"):
         return import_module(f"slalom.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'slalom' has no attribute {name!r}")

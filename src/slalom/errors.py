@@ -17,6 +17,8 @@ _PACKAGES = {
     "pandas": "pandas",
     "plots": "matplotlib",
     "api": "openai",
+    "corpus": "pyarrow",
+    "ray": "ray",
 }
 
 

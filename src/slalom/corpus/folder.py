@@ -1,0 +1,273 @@
+"""Where a corpus lies: a local folder, or a folder of a remote file system (s3://, gs://, anything of pyarrow or fsspec).
+
+A file appears whole or not at all. Locally it is written under another name, synchronised, renamed, and the folder is
+synchronised too. A remote file is one upload, which object stores show when it is complete.
+
+manifest.json           what the table is: model, options, source
+progress.json           how far the last run came
+parts/NNNNNN.parquet    the table
+"""
+
+import os
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, final
+from uuid import uuid4
+
+from slalom.errors import InputError, one_line, require
+
+MANIFEST, PROGRESS, LOCK, PARTS = "manifest.json", "progress.json", "lock", "parts"
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part.
+
+    Example:
+        >>> part_name(12)
+        'parts/000012.parquet'
+    """
+    return f"{PARTS}/{number:06d}.parquet"
+
+
+class Folder(ABC):
+    """A folder whose files appear whole or not at all.
+
+    Attributes:
+        address: The folder as the user wrote it.
+    """
+
+    address: str
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none.
+
+        Args:
+            name: Relative to the folder.
+        """
+
+    @abstractmethod
+    def write(self, name: str, content: Any) -> None:
+        """Write a file, whole or not at all.
+
+        Args:
+            name: Relative to the folder.
+            content: Its bytes.
+
+        Raises:
+            InputError: It cannot be written.
+        """
+
+    @abstractmethod
+    def names(self, name: str) -> list[str]:
+        """Return the names of the files in a folder below this one, none where it does not exist."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+
+    @abstractmethod
+    def source(self, name: str) -> Any:
+        """Return what pyarrow reads a file from."""
+
+    @abstractmethod
+    def path(self, name: str) -> str:
+        """Return the address of a file."""
+
+    def parts(self) -> list[int]:
+        """Return the numbers of the parts that are there."""
+        stems = (name.removesuffix(".parquet") for name in self.names(PARTS) if name.endswith(".parquet"))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+@final
+class LocalFolder(Folder):
+    """A folder of this machine, or one that several machines mount.
+
+    Args:
+        path: The folder; it is made where a file is written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.root, self.address = Path(path).expanduser().absolute(), str(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the absolute path, which holds in other processes too."""
+        return {"root": self.root, "address": self.address}
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none."""
+        try:
+            return (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a temporary file, synchronise it, rename it, and synchronise the folder."""
+        path = self.root / name
+        temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _synchronise(path.parent)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise InputError(f"could not write {str(path)!r}: {error.strerror or error}; name another folder") from error
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the files in a folder below this one."""
+        try:
+            return os.listdir(self.root / name)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def source(self, name: str) -> Any:
+        """Return the path of a file."""
+        return str(self.root / name)
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return str(self.root / name)
+
+    def clean(self, older: float = 3600.0) -> None:
+        """Remove temporary files that killed processes have left.
+
+        Args:
+            older: Least age in seconds: a worker of another machine may still write a younger one.
+        """
+        for place in (self.root, self.root / PARTS):
+            for path in place.glob(".*.tmp") if place.is_dir() else ():
+                try:
+                    if time.time() - path.stat().st_mtime > older:
+                        path.unlink(missing_ok=True)
+                except FileNotFoundError:
+                    continue
+
+
+@final
+class RemoteFolder(Folder):
+    """A folder of a remote file system.
+
+    Args:
+        address: Such as s3://bucket/corpus.
+
+    Raises:
+        InputError: No such file system.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._open()
+
+    def _open(self) -> None:
+        with require("a corpus", "corpus", "pyarrow"):
+            from pyarrow import fs  # noqa: PLC0415
+        try:
+            self.files, self.root = fs.FileSystem.from_uri(self.address)
+        except (ValueError, OSError, NotImplementedError) as error:
+            self.files, self.root = _of_fsspec(self.address, error)
+        self._kinds = fs.FileType
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the address; another process opens it again."""
+        return {"address": self.address}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the address."""
+        self.address = state["address"]
+        self._open()
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none."""
+        try:
+            with self.files.open_input_file(self._at(name)) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: Any) -> None:
+        """Upload a file at once."""
+        try:
+            self.files.create_dir(self._at(name).rpartition("/")[0], recursive=True)
+            with self.files.open_output_stream(self._at(name)) as file:
+                file.write(content)
+        except OSError as error:
+            raise InputError(f"could not write {self.path(name)!r}: {one_line(error)}") from error
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the files in a folder below this one."""
+        from pyarrow import fs  # noqa: PLC0415
+
+        found = self.files.get_file_info(fs.FileSelector(self._at(name), allow_not_found=True))
+        return [info.base_name for info in found if info.type == self._kinds.File]
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        try:
+            self.files.delete_file(self._at(name))
+        except FileNotFoundError:
+            return
+
+    def source(self, name: str) -> Any:
+        """Return an open file."""
+        return self.files.open_input_file(self._at(name))
+
+    def path(self, name: str) -> str:
+        """Return the address of a file."""
+        return f"{self.address.rstrip('/')}/{name}"
+
+    def _at(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
+
+
+def folder_of(address: str | Path) -> Folder:
+    """Return the folder of a path or an address; file:// is a local one.
+
+    Args:
+        address: A path, or an address such as s3://bucket/corpus.
+
+    Raises:
+        InputError: The address has no file system.
+
+    Example:
+        >>> folder_of("out").path("manifest.json").endswith("/out/manifest.json")
+        True
+    """
+    text = str(address)
+    if text.startswith("file://"):
+        return LocalFolder(text.removeprefix("file://"))
+    return RemoteFolder(text) if "://" in text else LocalFolder(address)
+
+
+def _of_fsspec(address: str, error: Exception) -> tuple[Any, str]:
+    """Return a file system of fsspec and a path in it."""
+    from pyarrow import fs  # noqa: PLC0415
+
+    try:
+        import fsspec  # noqa: PLC0415
+
+        files, root = fsspec.url_to_fs(address)
+    except (ImportError, ValueError) as reason:
+        raise InputError(f"{address!r} must name a file system of pyarrow or fsspec: {one_line(reason)}") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(files)), root
+
+
+def _synchronise(path: Path) -> None:
+    """Write the entries of a folder to the disk, where folders can be opened."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,179 @@
+"""Opening a corpus: its manifest, its rows in batches, and whole explanations where they were kept."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from slalom.corpus.folder import MANIFEST, Folder, folder_of, part_name
+from slalom.corpus.table import EXPLAINED, arrow, part_facts
+from slalom.errors import InputError, one_line
+from slalom.result import Explanation
+
+FORMAT, VERSION = "slalom corpus", 1
+_TEXTS = 1000  # per batch
+
+
+@final
+class Corpus:
+    """The explanations of many texts, in a folder: what `slalom corpus run` writes.
+
+    A run may be under way: a part is there whole or not at all. Nothing is kept in memory.
+
+    Args:
+        folder: Where it lies.
+        manifest: The content of its manifest.
+
+    Attributes:
+        manifest: The model, the options and the source.
+    """
+
+    def __init__(self, folder: Folder, manifest: dict[str, Any]) -> None:
+        self._folder, self.manifest = folder, manifest
+
+    @property
+    def folder(self) -> str:
+        """Path or address of the folder."""
+        return self._folder.address
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return str(self.manifest["model"]["name"])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the model's classes."""
+        return tuple(self.manifest["model"]["labels"])
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the parts that are there now. Part k holds the texts from k * part_size on."""
+        return self._folder.parts()
+
+    @property
+    def parts(self) -> list[str]:
+        """Paths or addresses of the parts that are there now, in order."""
+        return [self._folder.path(part_name(number)) for number in self.numbers]
+
+    def __len__(self) -> int:
+        """Return the number of texts in the parts that are there now."""
+        numbers = self.numbers
+        if not numbers:
+            return 0  # all but the last part have the same size
+        return (len(numbers) - 1) * int(self.manifest["part_size"]) + int(self.facts(numbers[-1])["rows"])
+
+    def facts(self, number: int) -> dict[str, Any]:
+        """Return the number of rows of a part, and of texts by status; only the end of its file is read.
+
+        Args:
+            number: Number of the part.
+        """
+        try:
+            return part_facts(self._folder.source(part_name(number)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._damaged(number, error) from error
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield the rows in order, as pyarrow record batches of at most 1000 texts.
+
+        Args:
+            columns: Names of the columns to read; others cost nothing. Default: all.
+
+        Raises:
+            InputError: There is no such column, or a part is damaged.
+        """
+        arrow()
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        for number in self.numbers:
+            try:
+                with pq.ParquetFile(self._folder.source(part_name(number))) as file:
+                    names = file.schema_arrow.names
+                    missing = [name for name in columns or () if name not in names]
+                    if missing:
+                        raise InputError(
+                            f"a column must be one of {', '.join(names)}; got {missing[0]!r}; columns of the source are kept"
+                            " by --keep NAME"
+                        )
+                    yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
+            except (OSError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise self._damaged(number, error) from error
+
+    def __getitem__(self, number: int) -> Explanation:
+        """Return the whole explanation of a text.
+
+        Args:
+            number: Number of the text in the source, from 0.
+
+        Raises:
+            IndexError: The text is not there (yet).
+            InputError: It could not be explained, or the run did not keep whole explanations.
+        """
+        if not self.manifest["full"]:
+            raise InputError(f"{self.folder!r} has no whole explanations; run again with --full (full=True)")
+        size = int(self.manifest["part_size"])
+        part, place = divmod(number, size)
+        arrow()
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        if number < 0 or part not in self.numbers:
+            raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")
+        with pq.ParquetFile(self._folder.source(part_name(part))) as file:
+            if place >= file.metadata.num_rows:
+                raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if place < rows:
+                    found = file.read_row_group(group, ["status", "error", "explanation"]).slice(place, 1).to_pylist()[0]
+                    break
+                place -= rows
+        if found["status"] != EXPLAINED:
+            raise InputError(f"text {number} was not explained ({found['status']}): {found['error']}")
+        return Explanation.from_dict(json.loads(found["explanation"]))
+
+    def __repr__(self) -> str:
+        """Return what it is in one line."""
+        return f"Corpus {self.folder!r}: {len(self)} texts in {len(self.numbers)} parts, {self.model}"
+
+    def _damaged(self, number: int, error: Exception) -> InputError:
+        path = self._folder.path(part_name(number))
+        return InputError(f"{path!r} is damaged ({one_line(error)}); delete it and run the same command again")
+
+
+def open(path: str | Path) -> Corpus:  # noqa: A001
+    """Open a folder that `slalom corpus run` has written, or is writing.
+
+    Args:
+        path: The folder, or an address such as s3://bucket/corpus.
+
+    Raises:
+        InputError: It is something else.
+        MissingExtra: pyarrow is not installed.
+    """
+    folder = folder_of(path)
+    return Corpus(folder, read_manifest(folder))
+
+
+def read_manifest(folder: Folder) -> dict[str, Any]:
+    """Return the manifest of a corpus.
+
+    Args:
+        folder: Where it lies.
+
+    Raises:
+        InputError: There is none, or it is of another version.
+    """
+    content = folder.read(MANIFEST)
+    if content is None:
+        raise InputError(f"{folder.address!r} must be a folder that slalom corpus run has written; it has no {MANIFEST}")
+    try:
+        manifest = json.loads(content)
+        found = manifest["format"], manifest["version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: {one_line(error)}") from error
+    if found != (FORMAT, VERSION):
+        raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; update slalom")
+    return dict(manifest)

@@ -1,0 +1,200 @@
+"""The table of a corpus: one row per text, in Parquet.
+
+schema(keep)            its columns
+explained_row(...)      the row of an explanation
+failed_row(...)         that of a text without one
+table(rows, keep)       rows as a pyarrow table
+encoded(table, ...)     a part as the bytes of a Parquet file, with counts in its metadata
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slalom.errors import require
+from slalom.result import Explanation
+
+EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
+STATUSES = (EXPLAINED, FAILED, KILLED)
+GIVEN = "given_"  # before the name of a column that is copied from the source
+_METADATA = b"slalom"
+_LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
+
+
+class SourceRow(NamedTuple):
+    """A row of the source.
+
+    Attributes:
+        number: Its number, from 0.
+        id: Its id.
+        text: The text; anything but a string fails.
+        given: Values of the columns that are kept, as strings or None.
+        error: Why the row could not be read; None where it could.
+    """
+
+    number: int
+    id: str
+    text: Any
+    given: Mapping[str, str | None]
+    error: str | None = None
+
+
+def arrow() -> Any:
+    """Return pyarrow.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    with require("a corpus", "corpus", "pyarrow"):
+        import pyarrow as pa  # noqa: PLC0415
+    return pa
+
+
+def schema(keep: Sequence[str] = ()) -> Any:
+    """Return the columns of the table as a pyarrow schema.
+
+    Args:
+        keep: Names of columns of the source that are copied.
+
+    Example:
+        >>> schema(["gold"]).names[:6]
+        ['number', 'id', 'status', 'error', 'text', 'given_gold']
+    """
+    pa = arrow()
+    floats, integers, strings = pa.list_(pa.float32()), pa.list_(pa.int32()), pa.list_(pa.string())
+    columns = [
+        ("number", pa.int64(), False), ("id", pa.string(), False), ("status", pa.string(), False), ("error", pa.string()),
+        ("text", pa.string()), *((GIVEN + name, pa.string()) for name in keep),
+        ("label", pa.string()), ("probability", pa.float32()), ("probabilities", floats),
+        ("target", pa.string()), ("score", pa.float64()),
+        ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
+        ("removal", floats), ("removal_se", floats), ("values", floats), ("importances", floats),
+        ("background_value", pa.float64()), ("background_importance", pa.float64()),
+        ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
+        ("queries", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float32()),
+        ("remarks", strings), ("explanation", pa.string()),
+    ]  # fmt: skip
+    return pa.schema([pa.field(name, kind, *nullable) for name, kind, *nullable in columns])
+
+
+def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full: bool = False) -> dict[str, Any]:
+    """Return the row of an explanation.
+
+    Args:
+        source: The row of the source.
+        e: The explanation of its text, of one target.
+        text: Whether to keep the text.
+        full: Whether to keep the whole explanation, as JSON.
+    """
+    probability = None if e.prediction is None else e.prediction[1]
+    near, far, background = e.fidelity.near, e.fidelity.far, e.background
+    return {
+        **_source_columns(source, text),
+        "status": EXPLAINED,
+        "label": None if e.label is None else _unicode(e.label),
+        "probability": probability,
+        "probabilities": None if e.probabilities is None else e.probabilities.astype(np.float32),
+        "target": _unicode(e.target),
+        "score": float(np.asarray(e.score)),
+        "n_units": len(e),
+        "units": [_unicode(name) for name in e.units],
+        "starts": e.spans[:, 0].astype(np.int32),
+        "ends": e.spans[:, 1].astype(np.int32),
+        "sizes": e.sizes.astype(np.int32),
+        "removal": _single(e.removal),
+        "removal_se": None if e.removal_se is None else _single(e.removal_se),
+        "values": _single(e.values),
+        "importances": _single(e.importances),
+        "background_value": None if background is None else float(np.asarray(background.value)),
+        "background_importance": None if background is None else float(background.importance),
+        "near_r2": None if near is None else near.r2,
+        "near_mse": None if near is None else near.mse,
+        "far_r2": None if far is None else far.r2,
+        "far_mse": None if far is None else far.mse,
+        "queries": e.queries,
+        "tokens": e.tokens,
+        "seconds": e.seconds,
+        "remarks": [_unicode(remark) for remark in e.remarks],
+        "explanation": e.to_json() if full else None,
+    }
+
+
+def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: bool = True) -> dict[str, Any]:
+    """Return the row of a text that could not be explained.
+
+    Args:
+        source: The row of the source.
+        error: Why, in one line.
+        status: "failed", or "killed" where it ended its worker.
+        text: Whether to keep the text.
+    """
+    return {**_source_columns(source, text), "status": status, "error": _unicode(error)}
+
+
+def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
+    """Return rows as a pyarrow table; a column that a row lacks is null.
+
+    Args:
+        rows: What `explained_row` and `failed_row` return.
+        keep: Names of columns of the source that are copied.
+
+    Example:
+        >>> table([failed_row(SourceRow(0, "a", "", {}), "no word")]).column("error").to_pylist()
+        ['no word']
+    """
+    columns = schema(keep)
+    arrays = [arrow().array([row.get(field.name) for row in rows], type=field.type) for field in columns]
+    return arrow().Table.from_arrays(arrays, schema=columns)
+
+
+def encoded(part: Any, digest: str, texts_per_group: int = 2000) -> Any:
+    """Return a part as the bytes of a Parquet file, compressed with zstd.
+
+    Args:
+        part: The pyarrow table.
+        digest: Of the rows of the source (`slalom.corpus.sources.digest`).
+        texts_per_group: Rows per row group: what a reader holds in memory at least.
+    """
+    pa = arrow()
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    about = {"rows": part.num_rows, "digest": digest, **counts(part)}
+    labelled = part.replace_schema_metadata({_METADATA: json.dumps(about).encode()})
+    sink = pa.BufferOutputStream()
+    pq.write_table(labelled, sink, compression="zstd", compression_level=_LEVEL, row_group_size=texts_per_group, version="2.6")
+    return sink.getvalue()
+
+
+def counts(part: Any) -> dict[str, int]:
+    """Return the number of rows of a pyarrow table by status."""
+    statuses = part.column("status").to_pylist()
+    return {status: statuses.count(status) for status in STATUSES}
+
+
+def part_facts(source: Any) -> dict[str, Any]:
+    """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status.
+
+    Args:
+        source: A path or an open file.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    found: dict[str, Any] = json.loads(pq.read_metadata(source).metadata[_METADATA])
+    return found
+
+
+def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
+    kept = _unicode(source.text) if text and isinstance(source.text, str) else None
+    given = {GIVEN + name: None if value is None else _unicode(value) for name, value in source.given.items()}
+    return {"number": source.number, "id": _unicode(source.id), "text": kept, **given}
+
+
+def _single(numbers: Any) -> Any:
+    return np.asarray(numbers, dtype=np.float64).astype(np.float32)
+
+
+def _unicode(text: str) -> str:
+    """Return text that UTF-8 can encode: half of a surrogate pair becomes a question mark, and spans stay right."""
+    return text.encode("utf-8", "replace").decode("utf-8")
