@@ -1,8 +1,11 @@
 """Many texts: explain them all, resume, store as Parquet, and summarise what a model does in general.
 
 open(folder)            the table of explanations in a folder, as a `Corpus`
+summary(folder)         words and phrases over all its texts, and shortcuts among them
 """
 
 from slalom.corpus.opening import Corpus, open  # noqa: A004
+from slalom.corpus.summarise import summary
+from slalom.corpus.summarised import CorpusSummary, Shortcut, WordEffect
 
-__all__ = ["Corpus", "open"]
+__all__ = ["Corpus", "CorpusSummary", "Shortcut", "WordEffect", "open", "summary"]
