@@ -268,11 +268,11 @@ class _Run:
     counts: Counts
     least: int
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, ranked: bool = False) -> Iterator[Chunk]:
         """Yield the explained rows with the target."""
         given = [GIVEN + name for name in (self.counts.gold, self.counts.slices) if name is not None]
         columns = [*_COLUMNS, *dict.fromkeys(given)]
-        return self.reader.chunks(explained(self.table.batches(columns), self.counts.target))
+        return self.reader.chunks(explained(self.table.batches(columns), self.counts.target), ranked)
 
     def sums(self) -> tuple[Keys, Floats, int]:
         """Return keys (k,), their sums (k, 8), and the fewest texts for which these are complete."""
@@ -283,7 +283,7 @@ class _Run:
                 sketch.add(chunk.occurrences.key)
             least = sketch.threshold(least, _CANDIDATES)
         moments = Moments(8)
-        for chunk in self.chunks():
+        for chunk in self.chunks(ranked=True):
             found = chunk.occurrences
             if sketch is not None:
                 found = found[sketch.frequent(found.key, least)]

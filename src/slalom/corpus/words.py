@@ -46,7 +46,7 @@ class Occurrences:
         key: What occurs.
         level: `PIECE`, `WORD`, or the number of words of a phrase.
         effect: Its effect there.
-        top: Whether it is among the strongest of its text and level.
+        top: Whether it is among the strongest of its text and level; False where these were not wanted.
         start, end: Where it is in the text, in characters.
         place: Index of its first word (or unit, for a piece) in the names of the chunk.
     """
@@ -104,12 +104,14 @@ class Chunk:
     Args:
         rows: The rows, a record batch with units, starts, ends, removal, and text where it was kept.
         reader: How words are read.
+        ranked: Whether to find the strongest of each text.
     """
 
-    def __init__(self, rows: Any, reader: "Reader") -> None:
+    def __init__(self, rows: Any, reader: "Reader", ranked: bool = True) -> None:
         self.rows = rows
-        self._reader = reader
-        self._words: list[str] = []
+        self._reader, self._ranked = reader, ranked
+        self._names: list[str] = []
+        self._word_codes = np.zeros(0, dtype=np.int64)
         self._pieces: list[str] = []
         self.occurrences = self._read()
 
@@ -118,15 +120,19 @@ class Chunk:
         effect = _numbers(self.rows, "removal")
         start, end = (_numbers(self.rows, name).astype(np.int64) for name in ("starts", "ends"))
         row = np.repeat(np.arange(len(sizes)), sizes)
-        texts = self.rows.column("text").to_pylist() if "text" in self.rows.schema.names else [None] * len(sizes)
+        texts = self._texts(len(sizes))
         group, pieces = self._grouped(texts, row, start, end)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         n_words = len(first)
         word_row, word_start = row[first], start[first]
         word_end = np.maximum.reduceat(end, first) if n_words else end
         word_effect = np.bincount(group, effect, n_words)
-        self._words = self._word_names(texts, word_row, word_start, word_end, units, names, first, np.diff(first, append=len(row)))
-        hashes = self._reader.hashes(self._words)
+        if n_words == len(row):
+            self._names, self._word_codes = [self._reader.fold(name) for name in names], units
+        else:
+            self._names = self._word_names(texts, word_row, word_start, word_end, units[first], names)
+            self._word_codes = np.arange(n_words)
+        hashes = self._reader.hashes(self._names)[self._word_codes]
         parts = [self._level(WORD, word_row, hashes, word_effect, word_start, word_end, np.arange(n_words))]
         key, total = hashes, word_effect
         for length in range(2, self._reader.longest + 1):
@@ -157,16 +163,17 @@ class Chunk:
         group = np.cumsum(new) - 1
         return group, np.flatnonzero(np.bincount(group)[group] > 1)
 
+    def _texts(self, n: int) -> list[str | None]:
+        """Return the texts where they are needed to find words, else None for each."""
+        kept = self._reader.merges and "text" in self.rows.schema.names
+        return list(self.rows.column("text").to_pylist()) if kept else [None] * n
+
     def _word_names(
-        self, texts: list[str | None], row: Index, start: Index, end: Index, units: Index, names: list[str], first: Index, sizes: Index
+        self, texts: list[str | None], row: Index, start: Index, end: Index, unit: Index, names: list[str]
     ) -> list[str]:
-        """Return the words as they are in the text; the name of the unit where there is one and no text of its own."""
+        """Return the words as they are in the text; the name of the first unit where that is empty."""
         fold = self._reader.fold
-        whole = sizes == 1
-        if whole.all():
-            folded = [fold(name) for name in names]
-            return [folded[i] for i in units[first].tolist()]
-        found = zip(row.tolist(), start.tolist(), end.tolist(), units[first].tolist(), strict=True)
+        found = zip(row.tolist(), start.tolist(), end.tolist(), unit.tolist(), strict=True)
         return [fold((texts[r] or "")[a:b] or names[u]) for r, a, b, u in found]
 
     def _piece_names(self, units: Index, names: list[str], group: Index, pieces: Index) -> list[str]:
@@ -177,23 +184,29 @@ class Chunk:
         return [f"{'-' if before else ''}{fold(names[unit])}{'-' if after else ''}" for unit, before, after in parts]
 
     def _level(self, level: int, row: Index, key: Keys, effect: Floats, start: Index, end: Index, place: Index) -> Occurrences:
-        order = np.lexsort((-np.abs(effect), row))
-        rank = np.empty(len(row), dtype=np.int64)
-        counts = np.bincount(row) if len(row) else np.zeros(0, dtype=np.int64)
-        rank[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        top = rank < self._reader.strongest
+        top = np.zeros(len(row), dtype=bool)
+        if self._ranked and len(row):
+            size = np.abs(effect)
+            order = np.argsort(row - size / (2 * size.max() or 1.0), kind="stable")  # by row, then strongest first
+            counts = np.bincount(row)
+            top[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts) < self._reader.strongest
         return Occurrences(row, key, np.full(len(row), level, dtype=np.int8), effect, top, start, end, place)
 
     def words_of(self, i: int) -> tuple[str, ...]:
         """Return the words of occurrence i; for a piece its name."""
         level, place = int(self.occurrences.level[i]), int(self.occurrences.place[i])
-        return (self._pieces[place],) if level == PIECE else tuple(self._words[place : place + level])
+        return (
+            (self._pieces[place],)
+            if level == PIECE
+            else tuple(self._names[code] for code in self._word_codes[place : place + level].tolist())
+        )
 
     def text_of(self, i: int) -> str:
         """Return occurrence i as it is in the text, in lower case where words are; its words where the text was not kept."""
         occurrences, words = self.occurrences, self.words_of(i)
-        text = self.column("text")[int(occurrences.row[i])] if "text" in self.rows.schema.names else None
-        if occurrences.level[i] <= WORD or text is None:
+        kept = occurrences.level[i] > WORD and "text" in self.rows.schema.names
+        text = self.rows.column("text")[int(occurrences.row[i])].as_py() if kept else None
+        if text is None:
             return " ".join(words)
         written = " ".join(text[int(occurrences.start[i]) : int(occurrences.end[i])].split())
         return self._reader.fold(written) if written else " ".join(words)
@@ -246,18 +259,23 @@ class Reader:
             key = _mixed(key) + hashes[i : i + 1]
         return int(key[0])
 
-    def chunks(self, batches: Iterable[Any]) -> Iterator[Chunk]:
-        """Yield record batches in chunks of about as many units each."""
+    def chunks(self, batches: Iterable[Any], ranked: bool = True) -> Iterator[Chunk]:
+        """Yield record batches in chunks of about as many units each.
+
+        Args:
+            batches: Record batches.
+            ranked: Whether to find the strongest of each text.
+        """
         waiting: list[Any] = []
         units = 0
         for batch in batches:
             waiting.append(batch)
             units += int(np.sum(batch.column("n_units").to_numpy(zero_copy_only=False)))
             if units >= _CHUNK:
-                yield Chunk(_joined(waiting), self)
+                yield Chunk(_joined(waiting), self, ranked)
                 waiting, units = [], 0
         if waiting:
-            yield Chunk(_joined(waiting), self)
+            yield Chunk(_joined(waiting), self, ranked)
 
 
 def observations(occurrences: Occurrences) -> Observations:
