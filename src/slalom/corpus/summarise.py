@@ -359,6 +359,21 @@ class Pooled:
         return Known(float(self.n[at]), float(self.mean[at]))
 
 
+def kind_of(level: int) -> Kind:
+    """Return what a level is."""
+    return _KINDS.get(level, "phrase")
+
+
+def parts_of(key: int, level: int, details: Details, reader: Reader) -> list[int]:
+    """Return the keys of the shorter phrases and words of a phrase, and of the pieces of a word."""
+    if level == PIECE:
+        return []
+    words = details.words[key]
+    runs = [words[i : i + n] for n in range(1, level) for i in range(level - n + 1)]
+    keys = [reader.key(run, len(run)) for run in runs]
+    return [*keys, *(reader.key((piece,), PIECE) for piece in details.pieces.get(key, ()))]
+
+
 @final
 class _Candidates:
     """The selected keys with their names, parts and sums by groups."""
@@ -366,19 +381,11 @@ class _Candidates:
     def __init__(self, pooled: Pooled, selected: Index, details: Details, reader: Reader) -> None:
         self._pooled, self._selected, self._details = pooled, selected, details
         self._at = {int(key): i for i, key in enumerate(pooled.keys[selected].tolist())}
-        self.parts = {key: self._parts(key, reader) for key in self._at}
+        level = pooled.level[selected].tolist()
+        self.parts = {key: parts_of(key, level[i], details, reader) for key, i in self._at.items()}
         every = np.array(sorted({part for parts in self.parts.values() for part in parts}), dtype=np.uint64)
         at, there = pooled.find(every)
         self._lookup = {int(key): pooled.known(int(i)) for key, i, ok in zip(every, at, there, strict=True) if ok}
-
-    def _parts(self, key: int, reader: Reader) -> list[int]:
-        """Return the keys of the shorter phrases and words of a phrase, and of the pieces of a word."""
-        words, level = self._details.words[key], int(self._pooled.level[self._selected[self._at[key]]])
-        if level == PIECE:
-            return []
-        runs = [words[i : i + n] for n in range(1, level) for i in range(level - n + 1)]
-        keys = [reader.key(run, len(run)) for run in runs]
-        return [*keys, *(reader.key((piece,), PIECE) for piece in self._details.pieces.get(key, ()))]
 
     def known(self, key: int) -> Known:
         """Return texts and mean effect of a key."""
@@ -404,7 +411,7 @@ class _Candidates:
         groups = self._details.groups(i)
         return WordEffect(
             name=self._details.names[key],
-            kind=_KINDS.get(round(level / n), "phrase"),
+            kind=kind_of(round(level / n)),
             effect=effect_of(n, s1, s2),
             occurrences=int(count),
             strongest=strong / n,
