@@ -57,6 +57,9 @@ for _name, _module, _function in (
     ("notebook", "notebook", "notebook"),
     ("compared plot", "figures", "ComparedPlots"),
     ("compared page", "page", "comparison_page"),
+    ("corpus plot", "figures", "CorpusPlots"),
+    ("corpus page", "page.corpus", "corpus_page"),
+    ("corpus comparison page", "page.corpus", "corpus_comparison_page"),
 ):
     connect(_name, partial(_draw, _module, _function))
 

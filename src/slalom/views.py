@@ -1,7 +1,7 @@
 """Views of results by name, so that results do not import the rendering code.
 
 `slalom/__init__.py` connects each view once: "plot" and "page" of explanations, "notebook" of one explanation,
-"compared plot" and "compared page" of a comparison.
+"compared plot" and "compared page" of a comparison, "corpus plot", "corpus page" and "corpus comparison page" of corpora.
 """
 
 from collections.abc import Callable

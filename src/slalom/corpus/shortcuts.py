@@ -1,0 +1,197 @@
+"""Words and phrases that move the model but should not.
+
+For a word with mean effect m (over the n texts that have it, towards the target class) the score is what the model relies on it
+for certain, times the share of it that nothing supports:
+
+    score = L (1 - (1 - d)(1 - c / 2)) (1 - n / N)
+
+    L = max(0, |m| - t se)                   the least the model relies on it: the end of a 95% interval next to zero, with a moderated
+                                             variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
+    d = max(0, 1 - max(0, U) / L)            the share that labels do not support. U: the most they support, the upper end of a 95%
+                                             interval of the log odds of the target among texts that have the word, relative to all
+                                             texts, in the direction of m; two texts at the base rate are added
+    c = max(0, KL - q) / log(1 / p)          how concentrated its texts are in one slice: divergence of their slices from those of all
+                                             texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
+    1 - n / N                                the share of texts without it: a shortcut is strong on few texts
+
+Without labels d is 0, without slices c is 0; with neither the score is L (1 - n / N), the strong and rare.
+
+A phrase is left out where a part of it explains it (same direction, at least half of the effect, at least 1.25 times as many
+texts: "great xyzzy" where "xyzzy" does it alone), and a part where a phrase holds it (at least 0.8 of its texts, no weaker:
+"my honest" within "in my honest").
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, stdtrit
+
+from slalom.core.checks import Floats
+from slalom.result import NORMAL_95
+
+_PRIOR = 4.0  # texts that the usual variance counts for
+_ADDED = 2.0  # texts at the base rate
+_PART, _MORE, _WITHIN = 0.5, 1.25, 0.8  # of an effect; of texts; of texts
+_TAIL = 0.025
+
+
+class Suspicion(NamedTuple):
+    """How suspicious some words are, one number each.
+
+    Attributes:
+        score: The score; 0: nothing to suspect.
+        reliance: L.
+        unsupported: d; NaN without labels.
+        concentration: c; NaN without slices.
+        support: Shrunken log odds of the target given the word, relative to all texts; NaN without labels.
+        slice: Index of the slice where it is most frequent relative to all texts; -1 without slices.
+    """
+
+    score: Floats
+    reliance: Floats
+    unsupported: Floats
+    concentration: Floats
+    support: Floats
+    slice: NDArray[np.int64]
+
+
+def reliance(n: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return L (k,), from the numbers of texts, means and variances of the effects over texts (k,)."""
+    known = n > 1
+    usual = float(np.median(variance[known])) if known.any() else 0.0
+    freedom = _PRIOR + np.maximum(n - 1, 0)
+    moderated = (_PRIOR * usual + np.maximum(n - 1, 0) * np.where(known, variance, 0.0)) / freedom
+    half = stdtrit(freedom, 1 - _TAIL) * np.sqrt(moderated / np.maximum(n, 1))
+    return np.asarray(np.maximum(0.0, np.abs(mean) - half))
+
+
+def label_support(with_target: Floats, without: Floats, rate: float) -> tuple[Floats, Floats]:
+    """Return how far labels support a word: the log odds of the target relative to all texts, and their standard error.
+
+    Args:
+        with_target: Texts that have the word and the target's label (k,).
+        without: Texts that have the word and another label (k,).
+        rate: Share of the target among the labels of all texts.
+
+    Example:
+        >>> support, error = label_support(np.array([8.0]), np.array([0.0]), 0.5)  # log (8 + 1) / (0 + 1)
+        >>> support.round(3).tolist(), error.round(3).tolist()
+        ([2.197], [1.054])
+    """
+    yes, no = with_target + _ADDED * rate, without + _ADDED * (1 - rate)
+    return np.log(yes / no) - np.log(rate / (1 - rate)), np.sqrt(1 / yes + 1 / no)
+
+
+def concentration(counts: Floats, shares: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Return c (k,), and the slice where each word is most frequent relative to all texts.
+
+    Args:
+        counts: Texts with the word by slice (k, s).
+        shares: Shares of the slices among all texts (s,), above 0.
+
+    Example:
+        >>> c, where = concentration(np.array([[400.0, 0.0], [200.0, 200.0]]), np.array([0.5, 0.5]))
+        >>> c.round(2).tolist(), where.tolist()
+        ([0.97, 0.0], [0, 0])
+    """
+    n = counts.sum(axis=1)
+    q = (counts + _ADDED * shares) / (n + _ADDED)[:, None]
+    divergence = np.sum(q * np.log(q / shares), axis=1)
+    where = np.argmax(q / shares, axis=1)
+    if len(shares) < 2:
+        return np.zeros(len(counts)), where
+    chance = chdtri(len(shares) - 1, _TAIL) / (2 * np.maximum(n, 1))
+    return np.clip((divergence - chance) / -np.log(shares[where]), 0.0, 1.0), where
+
+
+def suspicion(
+    n: Floats,
+    mean: Floats,
+    variance: Floats,
+    texts: int,
+    *,
+    labels: tuple[Floats, Floats, float] | None = None,
+    slices: tuple[Floats, Floats] | None = None,
+) -> Suspicion:
+    """Return how suspicious words are.
+
+    Args:
+        n: Texts with each word (k,).
+        mean: Mean effects over these texts (k,).
+        variance: Their variances over texts (k,).
+        texts: Number of all texts.
+        labels: Arguments of `label_support`. Default: no labels are known.
+        slices: Arguments of `concentration`. Default: no slices.
+    """
+    least = reliance(n, mean, variance)
+    none = np.full(len(n), np.nan)
+    unsupported = support = concentrated = none
+    where = np.full(len(n), -1)
+    doubt = np.ones(len(n))
+    if labels is not None and 0 < labels[2] < 1:
+        support, error = label_support(*labels)
+        most = np.maximum(0.0, np.sign(mean) * support + NORMAL_95 * error)
+        unsupported = np.where(least > 0, np.maximum(0.0, 1 - most / np.maximum(least, 1e-300)), 0.0)
+        doubt = 1 - unsupported
+    else:
+        labels = None
+    if slices is not None:
+        concentrated, where = concentration(*slices)
+        doubt = doubt * (1 - concentrated / 2)
+    share = np.ones(len(n)) if labels is None and slices is None else 1 - doubt
+    return Suspicion(least * share * (1 - n / texts), least, unsupported, concentrated, support, where)
+
+
+class Known(NamedTuple):
+    """What is known of a word, a phrase or a piece: texts and mean effect."""
+
+    texts: float
+    mean: float
+
+
+def explained_by_part(whole: Known, parts: Sequence[Known]) -> bool:
+    """Return whether a part of a phrase does alone what the phrase does.
+
+    Example:
+        >>> explained_by_part(Known(10, 4.5), [Known(200, 4.0)]), explained_by_part(Known(10, -1.0), [Known(200, 0.5)])
+        (True, False)
+    """
+    return any(
+        part.mean * whole.mean > 0 and abs(part.mean) >= _PART * abs(whole.mean) and part.texts >= _MORE * whole.texts
+        for part in parts
+    )
+
+
+def held_by(part: Known, whole: Known) -> bool:
+    """Return whether a part of a phrase occurs nearly nowhere else, and is no stronger.
+
+    Example:
+        >>> held_by(Known(100, 2.0), Known(95, 4.0)), held_by(Known(300, 2.0), Known(95, 4.0))
+        (True, False)
+    """
+    return (
+        whole.texts >= _WITHIN * part.texts and part.mean * whole.mean >= 0 and abs(whole.mean) >= abs(part.mean) * (1 - 1e-6)
+    )
+
+
+def representatives(
+    known: Mapping[int, Known], parts: Mapping[int, Sequence[int]], lookup: Mapping[int, Known]
+) -> dict[int, bool]:
+    """Return which keys stand for themselves: no part explains them, and no phrase holds them.
+
+    Args:
+        known: The candidates.
+        parts: For each candidate the keys of all its parts.
+        lookup: Texts and effects of these parts, where they are known.
+    """
+    alone = {}
+    for key, whole in known.items():
+        alone[key] = not explained_by_part(whole, [lookup[part] for part in parts.get(key, ()) if part in lookup])
+    for key, whole in known.items():
+        if alone[key]:
+            for part in parts.get(key, ()):
+                if alone.get(part) and held_by(known[part], whole):
+                    alone[part] = False
+    return alone

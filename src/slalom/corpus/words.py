@@ -1,0 +1,333 @@
+"""Words and phrases of a table of explanations, with their effects.
+
+    effect(word)   = sum of `removal` over its units          units that begin in one word, as `Explanation.merge("word")` groups them
+    effect(phrase) = sum of the effects of its words          n adjacent words of one text
+    effect(text, word) = mean over its occurrences there      one observation per text
+
+`removal` is by how much the score falls without a unit, so a sum is what the units do one by one; a surrogate that is not additive
+predicts another number for removing them together. Words are named in lower case unless `case` is set. A *piece* is a unit of a
+word that has several: "un-", "-able".
+
+Everything is numbered by 64-bit keys (a hash of the name), so that a batch is a handful of numpy arrays and no table of
+strings grows with the corpus. Two of ten million names share a key with a probability below 3e-6.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.text import words as word_spans
+
+Keys: TypeAlias = NDArray[np.uint64]
+Index: TypeAlias = NDArray[np.int64]
+
+PIECE, WORD = 0, 1  # levels; a phrase of n words has level n
+LONGEST = 3  # words of a phrase
+
+_SEPARATOR = "\n<\n"  # no word, tag or grapheme reaches across it
+_CHUNK = 250_000  # units that are handled at once
+_CACHED = 1_000_000  # names whose hashes are kept
+_PIECES = np.uint64(0x5851F42D4C957F2D)
+_ROWS = np.uint64(0x9E3779B97F4A7C15)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Occurrences:
+    """Where words, phrases and pieces occur in some texts, in parallel arrays.
+
+    Attributes:
+        row: Text of each occurrence, counted from the first of the chunk.
+        key: What occurs.
+        level: `PIECE`, `WORD`, or the number of words of a phrase.
+        effect: Its effect there.
+        top: Whether it is among the strongest of its text and level; False where these were not wanted.
+        start, end: Where it is in the text, in characters.
+        place: Index of its first word (or unit, for a piece) in the names of the chunk.
+    """
+
+    row: Index
+    key: Keys
+    level: NDArray[np.int8]
+    effect: Floats
+    top: NDArray[np.bool_]
+    start: Index
+    end: Index
+    place: Index
+
+    def __len__(self) -> int:
+        """Return the number of occurrences."""
+        return len(self.key)
+
+    def __getitem__(self, chosen: Any) -> "Occurrences":
+        """Return some of them."""
+        return Occurrences(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """One observation per text and key.
+
+    Attributes:
+        row: Text.
+        key: What occurs in it.
+        level: Its level.
+        effect: Mean effect over its occurrences in the text.
+        count: Number of occurrences.
+        top: Whether one of them is among the strongest of the text.
+        first: Index of the occurrence with the strongest effect.
+    """
+
+    row: Index
+    key: Keys
+    level: NDArray[np.int8]
+    effect: Floats
+    count: Index
+    top: NDArray[np.bool_]
+    first: Index
+
+    def __len__(self) -> int:
+        """Return the number of observations."""
+        return len(self.key)
+
+
+@final
+class Chunk:
+    """Some rows of a table, with what occurs in them.
+
+    Args:
+        rows: The rows, a record batch with units, starts, ends, removal, and text where it was kept.
+        reader: How words are read.
+        ranked: Whether to find the strongest of each text.
+    """
+
+    def __init__(self, rows: Any, reader: "Reader", ranked: bool = True) -> None:
+        self.rows = rows
+        self._reader, self._ranked = reader, ranked
+        self._names: list[str] = []
+        self._word_codes = np.zeros(0, dtype=np.int64)
+        self._pieces: list[str] = []
+        self.occurrences = self._read()
+
+    def _read(self) -> Occurrences:
+        units, sizes, names = _flat(self.rows, "units")
+        effect = _numbers(self.rows, "removal")
+        start, end = (_numbers(self.rows, name).astype(np.int64) for name in ("starts", "ends"))
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        texts = self._texts(len(sizes))
+        group, pieces = self._grouped(texts, row, start, end)
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        n_words = len(first)
+        word_row, word_start = row[first], start[first]
+        word_end = np.maximum.reduceat(end, first) if n_words else end
+        word_effect = np.bincount(group, effect, n_words)
+        if n_words == len(row):
+            self._names, self._word_codes = [self._reader.fold(name) for name in names], units
+        else:
+            self._names = self._word_names(texts, word_row, word_start, word_end, units[first], names)
+            self._word_codes = np.arange(n_words)
+        hashes = self._reader.hashes(self._names)[self._word_codes]
+        parts = [self._level(WORD, word_row, hashes, word_effect, word_start, word_end, np.arange(n_words))]
+        key, total = hashes, word_effect
+        for length in range(2, self._reader.longest + 1):
+            inside = np.flatnonzero(word_row[: n_words - length + 1] == word_row[length - 1 :])
+            key, total = _mixed(key[: n_words - length + 1]) + hashes[length - 1 :], total[:-1] + word_effect[length - 1 :]
+            ends = word_end[inside + length - 1]
+            parts.append(self._level(length, word_row[inside], key[inside], total[inside], word_start[inside], ends, inside))
+        if len(pieces):
+            names_of_pieces = self._piece_names(units, names, group, pieces)
+            self._pieces = names_of_pieces
+            keys = _mixed(self._reader.hashes(names_of_pieces) ^ _PIECES)
+            at = np.arange(len(pieces))
+            parts.append(self._level(PIECE, row[pieces], keys, effect[pieces], start[pieces], end[pieces], at))
+        return Occurrences(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Occurrences)))
+
+    def _grouped(self, texts: list[str | None], row: Index, start: Index, end: Index) -> tuple[Index, Index]:
+        """Return the word of each unit, counted over all rows, and the units that are pieces of words."""
+        if not self._reader.merges or not len(row) or any(text is None for text in texts):
+            return np.arange(len(row)), np.zeros(0, dtype=np.int64)
+        offsets = np.cumsum([0, *(len(text or "") + len(_SEPARATOR) for text in texts)])[:-1]
+        cells = word_spans(_SEPARATOR.join(text or "" for text in texts))[:, 0]
+        lowest = np.searchsorted(cells, offsets)[row]  # a unit before all words joins the first one
+        begins, ends = offsets[row] + start, offsets[row] + np.maximum(end - 1, start)
+        cell = np.maximum.accumulate(np.maximum(np.searchsorted(cells, begins, side="right") - 1, lowest))
+        reach = np.maximum.accumulate(np.maximum(np.searchsorted(cells, ends, side="right") - 1, cell))
+        new = np.ones(len(row), dtype=bool)
+        new[1:] = (cell[1:] > reach[:-1]) | (row[1:] != row[:-1])
+        group = np.cumsum(new) - 1
+        return group, np.flatnonzero(np.bincount(group)[group] > 1)
+
+    def _texts(self, n: int) -> list[str | None]:
+        """Return the texts where they are needed to find words, else None for each."""
+        kept = self._reader.merges and "text" in self.rows.schema.names
+        return list(self.rows.column("text").to_pylist()) if kept else [None] * n
+
+    def _word_names(
+        self, texts: list[str | None], row: Index, start: Index, end: Index, unit: Index, names: list[str]
+    ) -> list[str]:
+        """Return the words as they are in the text; the name of the first unit where that is empty."""
+        fold = self._reader.fold
+        found = zip(row.tolist(), start.tolist(), end.tolist(), unit.tolist(), strict=True)
+        return [fold((texts[r] or "")[a:b] or names[u]) for r, a, b, u in found]
+
+    def _piece_names(self, units: Index, names: list[str], group: Index, pieces: Index) -> list[str]:
+        fold = self._reader.fold
+        inside = np.concatenate([[False], group[1:] == group[:-1]])
+        goes_on = np.concatenate([inside[1:], [False]])
+        parts = zip(units[pieces].tolist(), inside[pieces].tolist(), goes_on[pieces].tolist(), strict=True)
+        return [f"{'-' if before else ''}{fold(names[unit])}{'-' if after else ''}" for unit, before, after in parts]
+
+    def _level(self, level: int, row: Index, key: Keys, effect: Floats, start: Index, end: Index, place: Index) -> Occurrences:
+        top = np.zeros(len(row), dtype=bool)
+        if self._ranked and len(row):
+            size = np.abs(effect)
+            order = np.argsort(row - size / (2 * size.max() or 1.0), kind="stable")  # by row, then strongest first
+            counts = np.bincount(row)
+            top[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts) < self._reader.strongest
+        return Occurrences(row, key, np.full(len(row), level, dtype=np.int8), effect, top, start, end, place)
+
+    def words_of(self, i: int) -> tuple[str, ...]:
+        """Return the words of occurrence i; for a piece its name."""
+        level, place = int(self.occurrences.level[i]), int(self.occurrences.place[i])
+        return (
+            (self._pieces[place],)
+            if level == PIECE
+            else tuple(self._names[code] for code in self._word_codes[place : place + level].tolist())
+        )
+
+    def text_of(self, i: int) -> str:
+        """Return occurrence i as it is in the text, in lower case where words are; its words where the text was not kept."""
+        occurrences, words = self.occurrences, self.words_of(i)
+        kept = occurrences.level[i] > WORD and "text" in self.rows.schema.names
+        text = self.rows.column("text")[int(occurrences.row[i])].as_py() if kept else None
+        if text is None:
+            return " ".join(words)
+        written = " ".join(text[int(occurrences.start[i]) : int(occurrences.end[i])].split())
+        return self._reader.fold(written) if written else " ".join(words)
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column of the rows as a list."""
+        return list(self.rows.column(name).to_pylist())
+
+
+@final
+class Reader:
+    """Reads the words of record batches.
+
+    Args:
+        merges: Whether units may be smaller than words.
+        longest: Words of the longest phrase; 1: no phrases.
+        strongest: How many of a text count as its strongest.
+        case: Whether "Good" and "good" are two words.
+    """
+
+    def __init__(self, merges: bool = True, longest: int = LONGEST, strongest: int = 5, case: bool = False) -> None:
+        self.merges, self.longest, self.strongest, self.case = merges, longest, strongest, case
+        self._hashes: dict[str, int] = {}
+
+    def fold(self, name: str) -> str:
+        """Return a name as it is counted."""
+        return name if self.case else name.lower()
+
+    def hashes(self, names: Iterable[str]) -> Keys:
+        """Return the keys of single words."""
+        cache = self._hashes
+        if len(cache) > _CACHED:
+            cache.clear()
+        found = []
+        for name in names:
+            number = cache.get(name)
+            if number is None:
+                digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                number = cache[name] = int.from_bytes(digest, "little")
+            found.append(number)
+        return np.array(found, dtype=np.uint64)
+
+    def key(self, words: tuple[str, ...], level: int) -> int:
+        """Return the key of a word, a phrase or a piece by its name."""
+        hashes = self.hashes(words)
+        if level == PIECE:
+            return int(_mixed(hashes ^ _PIECES)[0])
+        key = hashes[:1]
+        for i in range(1, len(words)):
+            key = _mixed(key) + hashes[i : i + 1]
+        return int(key[0])
+
+    def chunks(self, batches: Iterable[Any], ranked: bool = True) -> Iterator[Chunk]:
+        """Yield record batches in chunks of about as many units each.
+
+        Args:
+            batches: Record batches.
+            ranked: Whether to find the strongest of each text.
+        """
+        waiting: list[Any] = []
+        units = 0
+        for batch in batches:
+            waiting.append(batch)
+            units += int(np.sum(batch.column("n_units").to_numpy(zero_copy_only=False)))
+            if units >= _CHUNK:
+                yield Chunk(_joined(waiting), self, ranked)
+                waiting, units = [], 0
+        if waiting:
+            yield Chunk(_joined(waiting), self, ranked)
+
+
+def observations(occurrences: Occurrences) -> Observations:
+    """Return one observation per text and key, ordered by nothing in particular."""
+    pair = _mixed(occurrences.key) + occurrences.row.astype(np.uint64) * _ROWS
+    order = np.argsort(pair, kind="stable")
+    ordered = pair[order]
+    heads = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(order) else np.zeros(0, dtype=np.int64)
+    if len(heads) == len(order):  # nothing occurs twice
+        ones = np.ones(len(order), dtype=np.int64)
+        every = np.arange(len(order))
+        return Observations(
+            occurrences.row, occurrences.key, occurrences.level, occurrences.effect, ones, occurrences.top, every
+        )
+    count = np.diff(heads, append=len(order))
+    effect, top = occurrences.effect[order], occurrences.top[order]
+    member = np.repeat(np.arange(len(heads)), count)
+    best = np.lexsort((-np.abs(effect), member))[heads]
+    lead = order[heads]
+    return Observations(
+        occurrences.row[lead],
+        occurrences.key[lead],
+        occurrences.level[lead],
+        np.add.reduceat(effect, heads) / count,
+        count,
+        np.maximum.reduceat(top, heads),
+        order[best],
+    )
+
+
+def _mixed(key: Keys) -> Keys:
+    """Return keys with their bits mixed, so that the order of words matters (the finaliser of splitmix64)."""
+    key = key + np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(key ^ (key >> np.uint64(31)))
+
+
+def _joined(batches: list[Any]) -> Any:
+    """Return record batches as one."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _flat(rows: Any, name: str) -> tuple[Index, Index, list[str]]:
+    """Return a list column of strings as codes, the length of each list, and the distinct strings."""
+    column = rows.column(name)
+    coded = column.flatten().dictionary_encode()
+    sizes = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(coded.indices.to_numpy(zero_copy_only=False), dtype=np.int64), sizes, coded.dictionary.to_pylist()
+
+
+def _numbers(rows: Any, name: str) -> Floats:
+    return np.asarray(rows.column(name).flatten().to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,0 +1,99 @@
+"""What a model does on a corpus, or what changed between two, as one self-contained HTML page."""
+
+import json
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from slalom.corpus import CorpusComparison, CorpusSummary
+from slalom.render.page.parts import asset, policy, style, template
+from slalom.text import printable
+
+_SCRIPTS = ("format.js", "corpus.js")
+
+
+def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
+    """Return a summary of a corpus as one self-contained HTML page.
+
+    Args:
+        summary: What `slalom.corpus.summary` returns.
+        title: Title of the page. Default: the model and the number of texts.
+
+    Returns:
+        The page: shortcuts, the strongest words as bars or swarms, examples, parts of the corpus, and a table.
+    """
+    about = summary.about
+    facts = [("model", about["model"]), ("texts", f"{about['explained']:,}"), ("effects on the score of", about["target"])]
+    if about["accuracy"] is not None:
+        facts.append(("accuracy", f"{100 * about['accuracy']:.1f} %"))
+    if about["slice"] is not None:
+        facts.append(("slices", about["slice"]))
+    found = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
+    data = {**summary.to_dict(), "shortcuts": found}
+    if not found:
+        shortcuts = "None was found."
+    elif about["gold"] is None and about["slice"] is None:
+        shortcuts = "Neither true labels nor slices were given: these are only the strong and rare."
+    else:
+        shortcuts = "Score: log odds that the model relies on it for, beyond what true labels and slices support. Look at the examples before you judge."
+    name = title or f"What {about['model']} does on {about['explained']:,} texts"
+    return _page(name, facts, data, heading="Strongest", shortcuts=shortcuts, flips=None)
+
+
+def corpus_comparison_page(comparison: CorpusComparison, title: str | None = None) -> str:
+    """Return a comparison of two models on the same texts as one self-contained HTML page.
+
+    Args:
+        comparison: What `slalom.corpus.compare` returns.
+        title: Title of the page. Default: the two models.
+
+    Returns:
+        The page: changed words, a table of all, and flipped predictions with their reasons.
+    """
+    about = comparison.about
+    first, second = about["models"]
+    facts = [("before", first), ("after", second), ("shared texts", f"{about['shared']:,}"), ("effects on", about["target"])]
+    if about["accuracy"] is not None:
+        facts.append(("accuracy", " → ".join(f"{100 * share:.1f} %" for share in about["accuracy"])))
+    facts.append(("flipped predictions", f"{about['flipped']:,} ({100 * about['flipped'] / about['shared']:.1f} %)"))
+    ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
+    flips = f"{ways or 'None'}. Listed: the {len(comparison.flips)} with the largest change of the score, and the words that moved it."
+    data = comparison.to_dict()
+    return _page(title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips))
+
+
+def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:
+    look, script = "\n".join((style(), asset("corpus.css"))), _script()
+    return template("corpus.html").render(
+        title=printable(title),
+        policy=Markup(policy(look, script)),
+        style=Markup(look),
+        script=Markup(script),
+        facts=[(name, printable(str(value))) for name, value in facts],
+        data=_embedded(data),
+        **parts,
+    )
+
+
+def _embedded(data: Any) -> Markup:
+    """Return data as JSON in ASCII that no HTML parser can take for markup, numbers to six digits."""
+    plain = json.dumps(_rounded(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _rounded(data: Any) -> Any:
+    match data:
+        case float():
+            return float(f"{data:.6g}")
+        case dict():
+            return {name: _rounded(value) for name, value in data.items()}
+        case list() | tuple():
+            return [_rounded(value) for value in data]
+        case _:
+            return data
+
+
+@cache
+def _script() -> str:
+    return '(() => {\n"use strict";\n' + "\n".join(map(asset, _SCRIPTS)) + "})();"

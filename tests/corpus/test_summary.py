@@ -1,0 +1,221 @@
+"""Summaries of a corpus: every number against one computed by hand or by a plain loop."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from slalom import Explainer, corpus
+from slalom.corpus import summarise, words
+from slalom.corpus.moments import Sketch, difference, effect_of
+from slalom.corpus.table import SourceRow, explained_row, failed_row
+from slalom.errors import InputError
+from tests.corpus.tables import row, write
+
+VOCABULARY = ("good", "bad", "not", "film", "the", "10", "/", "<br />", "Good")
+
+
+def random_rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        text = " ".join(rng.choice(VOCABULARY, rng.integers(1, 12)))
+        effects = rng.normal(size=len(words.word_spans(text)))
+        gold, part = rng.choice(["neg", "pos"]), rng.choice(["web", "mail", "paper"])
+        rows.append(row(i, text, effects, label=str(rng.choice(["neg", "pos"])), gold=str(gold), part=str(part)))
+    return rows
+
+
+def plain_observations(rows, length):
+    """For each phrase the texts that have it, with the mean effect of its occurrences there."""
+    seen = {}
+    for r in rows:
+        names = [name.lower() for name in r["units"]]
+        effects = r["removal"].astype(float)
+        found = {}
+        for i in range(len(names) - length + 1):
+            found.setdefault(tuple(names[i : i + length]), []).append(effects[i : i + length].sum())
+        for phrase, several in found.items():
+            seen.setdefault(phrase, {})[r["number"]] = (np.mean(several), len(several))
+    return seen
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows()
+
+
+@pytest.fixture(scope="module", params=["at once", "sketch and small chunks"])
+def summed(request, rows, tmp_path_factory):
+    folder = write(tmp_path_factory.mktemp("corpus") / "out", rows, unit="word", keep=("gold", "part"), part=25)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param != "at once":
+            patch.setattr(summarise, "_SKETCHED", 0)
+            patch.setattr(words, "_CHUNK", 40)
+        return corpus.summary(folder, gold="gold", slices="part", min_texts=3, top=1000, strongest=2)
+
+
+def test_every_number_of_words_and_phrases(summed, rows):
+    listed = {(word.kind, word.name): word for word in summed.words}
+    by_number = {r["number"]: r for r in rows}
+    reference = plain_observations(rows, 1)
+    frequent = {phrase for phrase, texts in reference.items() if len(texts) >= 3}
+    assert {name for kind, name in listed if kind == "word"} == {phrase[0] for phrase in frequent}
+    assert sum(kind == "phrase" for kind, _ in listed) > 20
+    for length in (1, 2, 3):
+        for phrase, texts in plain_observations(rows, length).items():
+            word = listed.get(("word" if length == 1 else "phrase", " ".join(phrase)))
+            if word is None:
+                continue
+            y = np.array([effect for effect, _ in texts.values()])
+            half = stats.t.ppf(0.975, len(y) - 1) * y.std(ddof=1) / len(y) ** 0.5
+            np.testing.assert_allclose(word.effect, [len(y), y.mean(), y.std(ddof=1), y.mean() - half, y.mean() + half], rtol=1e-9)
+            assert word.occurrences == sum(count for _, count in texts.values())
+            assert word.against == ((y < 0) if y.mean() >= 0 else (y > 0)).sum()
+            by_part = {}
+            for number, (effect, _) in texts.items():
+                by_part.setdefault(by_number[number]["given_part"], []).append(effect)
+            for part in ("web", "mail", "paper"):
+                inside = word.groups["slice"][part]
+                assert inside.texts == len(by_part.get(part, []))
+                if inside.texts:
+                    assert inside.mean == pytest.approx(np.mean(by_part[part]))
+
+
+def test_correct_and_wrong_predictions_differ_by_welch(summed, rows):
+    texts = plain_observations(rows, 1)["film",]
+    correct = {r["number"]: r["given_gold"] == r["label"] for r in rows}
+    a, b = ([effect for number, (effect, _) in texts.items() if correct[number] is truth] for truth in (True, False))
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+    gap = summed["film"].contrast()
+    np.testing.assert_allclose(gap, [np.mean(a) - np.mean(b), expected.low, expected.high])
+    assert summed["film"].groups["prediction"]["correct"].texts == len(a)
+    assert summed["film"].to_dict()["correct_minus_wrong"]["difference"] == gap.difference
+    assert summed.about["accuracy"] == np.mean(list(correct.values()))
+    assert difference(effect_of(1, 1.0, 1.0), effect_of(3, 1.0, 3.0)) is None
+
+
+def test_how_often_among_the_strongest(summed, rows):
+    texts = strongest = 0
+    for r in rows:
+        names = [name.lower() for name in r["units"]]
+        if "bad" in names:
+            texts += 1
+            strongest += "bad" in [names[i] for i in np.argsort(-np.abs(r["removal"]), kind="stable")[:2]]
+    assert 0 < strongest < texts
+    assert summed["bad"].strongest == strongest / texts
+
+
+def test_examples_are_the_strongest_texts_in_both_directions(summed, rows):
+    texts = {number: effect for number, (effect, _) in plain_observations(rows, 1)["bad",].items()}
+    word = summed["bad"]
+    sign = np.sign(word.effect.mean)
+    order = sorted(texts, key=lambda number: -sign * texts[number])
+    assert [example.number for example in word.usual] == order[:3]
+    assert [example.number for example in word.unusual] == [n for n in order[::-1] if sign * texts[n] < 0][:3]
+    for example in (*word.usual, *word.unusual):
+        source = rows[example.number]
+        assert example.effect == pytest.approx(texts[example.number])
+        assert example.before.lstrip("…") + example.word + example.after.rstrip("…") in source["text"]
+        assert (example.word, example.id, example.gold) == ("bad", f"id{example.number}", source["given_gold"])
+    assert sorted(effect for effect, _ in word.sample) == pytest.approx(sorted(texts.values()))
+
+
+def test_tokens_are_merged_into_words_as_explanations_are(tmp_path):
+    texts = ["The unwatchable film isn't good", "unwatchable, 10/10!", "Überraschung: unwatchable 10/10"]
+    explainer = Explainer(queries=60, progress=False)
+    explained = explainer(texts)
+    rows = [explained_row(SourceRow(i, str(i), text, {}), e) for i, (text, e) in enumerate(zip(texts, explained, strict=True))]
+    rows.append(failed_row(SourceRow(3, "3", "", {}), "no word"))
+    found = corpus.summary(write(tmp_path / "out", rows, labels=("negative", "positive")), min_texts=2)
+    merged = [e.merge("word") for e in explained]
+    expected = [
+        e.removal[(e.spans[:, 0] >= span[0]) & (e.spans[:, 1] <= span[1])].sum()
+        for e, m in zip(explained, merged, strict=True)
+        for name, span in zip(m.units, m.spans.tolist(), strict=True)
+        if name == "unwatchable"
+    ]
+    assert len(expected) == 3
+    assert found["unwatchable"].effect.mean == pytest.approx(np.mean(expected), rel=1e-6)
+    assert {word.name for word in found.of_kind("piece")} >= {"unwatch-", "-able"}
+    assert (found.about["texts"], found.about["explained"]) == (4, 3)
+
+
+def test_words_read_over_many_texts_are_those_of_each(tmp_path):
+    texts = ["<b", "a> x<br />y", "", "e\u0301t", "\u0301x", "한국 中文", "a<", "br />"]
+    texts = [text for text in texts if len(words.word_spans(text))]
+    letters = [[(i, i + 1) for i, letter in enumerate(text) if not letter.isspace()] for text in texts]
+    rows = [row(i, text, np.ones(len(spans)), spans=spans) for i, (text, spans) in enumerate(zip(texts, letters, strict=True))]
+    table = corpus.open(write(tmp_path / "out", rows))
+    (chunk,) = words.Reader(longest=1).chunks(table.batches())
+    found = [(int(chunk.occurrences.row[i]), chunk.words_of(i)[0]) for i in np.flatnonzero(chunk.occurrences.level == 1)]
+    assert found == [(i, text[a:b].lower()) for i, text in enumerate(texts) for a, b in words.word_spans(text)]
+
+
+def test_a_phrase_that_a_part_explains_is_left_out(tmp_path):
+    effects = {"great": 2.0, "not": -0.5, "bad": -1.0}
+    rows = [row(i, text, effects) for i, text in enumerate(["a great film", "great fun", "so great", "great", "a film"] * 3)]
+    rows += [row(100 + i, "hardly any good", [-1.0, -1.0, -1.0]) for i in range(5)]
+    rows += [row(200 + i, "hardly", [0.0]) for i in range(9)] + [row(300 + i, "any good", [0.0, 0.0]) for i in range(9)]
+    found = corpus.summary(write(tmp_path / "out", rows, unit="word"), min_texts=3)
+    assert "hardly any good" in {word.name for word in found.of_kind("phrase")}
+    assert not any("great" in word.name for word in found.of_kind("phrase"))
+
+
+def test_one_target_at_a_time(tmp_path):
+    rows = [row(i, "x y", [1.0, 2.0], target=("a", "b", "b")[i % 3]) for i in range(30)]
+    folder = write(tmp_path / "out", rows, labels=("a", "b", "c"))
+    found = corpus.summary(folder)
+    assert (found.about["target"], found.about["explained"], found.about["other_targets"]) == ("b", 20, {"a": 10})
+    assert corpus.summary(folder, target="a")["x"].effect.texts == 10
+    with pytest.raises(InputError, match="target must be one of 'a', 'b', which texts explain; got 'c'"):
+        corpus.summary(folder, target="c")
+
+
+def test_true_labels_may_be_indices(tmp_path):
+    rows = [row(i, "x", [1.0], label="pos", gold=str(i % 2)) for i in range(10)]
+    found = corpus.summary(write(tmp_path / "out", rows, keep=("gold",)), gold="gold")
+    assert found.about["accuracy"] == 0.5
+    rows[3]["given_gold"] = "maybe"
+    with pytest.raises(InputError, match=r"'gold' must hold labels of the model \(neg, pos\) or their indices; got 'maybe'"):
+        corpus.summary(write(tmp_path / "two", rows, keep=("gold",)), gold="gold")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gold": "nothing"}, "a column must be one of .*; got 'given_nothing'; columns of the source are kept by --keep NAME"),
+        ({"sort": "name"}, "sort must be one of 'effect', 'total', 'texts'; got 'name'"),
+        ({"phrases": 6}, "phrases must be from 1 to 5 words; got 6"),
+        ({"min_texts": 1}, "min_texts must be"),
+    ],
+)
+def test_wrong_arguments(tmp_path, options, message):
+    folder = write(tmp_path / "out", [row(0, "x", [1.0])])
+    with pytest.raises(InputError, match=message):
+        corpus.summary(folder, **options)
+
+
+def test_a_corpus_without_explained_texts(tmp_path):
+    folder = write(tmp_path / "out", [failed_row(SourceRow(0, "a", "", {}), "no word")])
+    with pytest.raises(InputError, match="must have at least one explained text; it has 1 rows, none explained"):
+        corpus.summary(folder)
+
+
+def test_a_sketch_never_forgets():
+    sketch, rng = Sketch(), np.random.default_rng(0)
+    keys = rng.integers(0, 2**63, 3000).astype(np.uint64)
+    repeated = np.repeat(keys, np.arange(3000) % 10 + 1)
+    sketch.add(repeated)
+    assert sketch.frequent(keys[np.arange(3000) % 10 + 1 >= 4], 4).all()
+    assert sketch.frequent(keys[np.arange(3000) % 10 + 1 < 4], 4).mean() < 0.01
+    assert sketch.threshold(4, 10_000) == 4
+    assert sketch.frequent(keys, sketch.threshold(4, 700)).sum() <= 700
+
+
+def test_order_of_words_matters_in_keys():
+    reader = words.Reader()
+    pairs = {reader.key(pair, 2) for pair in product("abc", repeat=2)}
+    assert len(pairs) == 9
+    assert reader.key(("a",), words.WORD) != reader.key(("a",), words.PIECE)
