@@ -72,12 +72,13 @@ class UnitText {
     });
   }
 
-  // Units that another text stands for; null for none.
+  // Another text in the place of a unit; null: its own.
   swap(unit, text) {
     const span = this.spans[unit];
+    span.dataset.was ??= span.textContent;
+    span.textContent = text ?? span.dataset.was;
     span.classList.toggle("swapped", text !== null);
-    if (text === null) delete span.dataset.swap;
-    else span.dataset.swap = text;
+    if (text === null) delete span.dataset.was;
   }
 
   light(unit, lit) { this.spans[unit]?.classList.toggle("on", lit); }
