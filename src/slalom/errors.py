@@ -17,6 +17,7 @@ _PACKAGES = {
     "pandas": "pandas",
     "plots": "matplotlib",
     "api": "openai",
+    "web": "fastapi and uvicorn",
 }
 
 

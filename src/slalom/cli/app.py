@@ -18,6 +18,7 @@ from slalom.cli.explain import explain
 from slalom.cli.info import info
 from slalom.cli.methods import methods
 from slalom.cli.printing import complain
+from slalom.cli.serve import serve
 from slalom.cli.train import train
 from slalom.errors import SlalomError, one_line
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(compare)
 app.command()(context)
+app.command()(serve)
 app.command()(train)
 app.command()(methods)
 app.command()(info)

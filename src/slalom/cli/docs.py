@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-_COMMANDS = ("", "explain", "compare", "context", "train", "methods", "info")
+_COMMANDS = ("", "explain", "compare", "context", "serve", "train", "methods", "info")
 
 
 def commands() -> str:

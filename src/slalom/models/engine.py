@@ -135,6 +135,11 @@ class Engine:
         self.spending = Spending(model)
         self._lock = RLock()
 
+    @property
+    def cached(self) -> int:
+        """Number of answers in memory."""
+        return len(self._slots)
+
     def forget(self) -> None:
         """Clear the answers in memory; a cache file is left as it is."""
         with self._lock:
