@@ -30,7 +30,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def axe(request):
-    """What axe-core finds on the page that a driver shows: [(rule, elements)]; skips where npm cannot fetch it."""
+    """What axe-core finds on the page that a driver shows, by all rules or some: [(rule, elements)]; skips without npm."""
     folder = request.config.cache.mkdir("axe-core")
     file = folder / "package" / "axe.min.js"
     if not file.exists():
@@ -46,9 +46,10 @@ def axe(request):
             archive.extract("package/axe.min.js", folder, filter="data")
     script = file.read_text(encoding="utf-8")
 
-    def violations(driver):
+    def violations(driver, *rules):
         driver.execute_script(script)
-        found = driver.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = driver.execute_async_script("axe.run(document, arguments[0]).then(r => arguments[1](r.violations))", options)
         return [(one["id"], [node["target"] for node in one["nodes"]]) for one in found]
 
     return violations
