@@ -3,7 +3,7 @@
 import secrets
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -46,6 +46,10 @@ def serve(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
+    long: Annotated[
+        Literal["cut", "window"],
+        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
+    ] = "cut",
     device: Device = None,
     cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
@@ -72,7 +76,7 @@ def serve(
 
     access = Access(host, _token(token, is_loopback(host)))
     limits = Limits(queries=max_queries, seconds=timeout)
-    named: list[str | None] = list(dict.fromkeys(model or [None]))
+    named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
     models = []
     for name in named:
         asked = classifier(
@@ -84,7 +88,7 @@ def serve(
     served = [
         Served(_id(explainer, number, len(models)), explainer, limits, code)
         for number, (explainer, code) in enumerate(
-            (_explainer(asked, None if lm else device, cache), code) for asked, code in models
+            (_explainer(asked, None if lm else device, cache, long), code) for asked, code in models
         )
     ]
     server = Server(served, access, limits, port)
@@ -108,10 +112,10 @@ def _token(given: str | None, loopback: bool) -> str | None:
     return secrets.token_urlsafe(16) if given is None and not loopback else given
 
 
-def _explainer(asked: Any, device: str | None, cache: Path | None) -> Any:
+def _explainer(asked: Any, device: str | None, cache: Path | None, long: Literal["cut", "window"]) -> Any:
     from slalom import Explainer  # noqa: PLC0415
 
-    return Explainer(asked, device=device, cache=cache, progress=False)
+    return Explainer(asked, device=device, cache=cache, long=long, progress=False)
 
 
 def _id(explainer: Any, number: int, several: int) -> str:

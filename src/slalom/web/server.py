@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -67,6 +68,7 @@ class Server(uvicorn.Server):
         Raises:
             KeyboardInterrupt: It was interrupted.
         """
+        warnings.filterwarnings("ignore", ".* tokens do not fit into ", UserWarning)  # the page shows it
         asyncio.run(self._main(ready))
 
     async def _main(self, ready: Callable[[], Any]) -> None:
