@@ -1,5 +1,7 @@
 """Explanations in rounds: the last one is that of a call, each query is asked once, and every round is tested."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -119,7 +121,7 @@ def test_steps_come_after_lots_of_queries_and_count_them():
     assert [step.queries for step in asking] == sorted({step.queries for step in asking})
     assert {step.of for step in steps} == {steps[-1].queries}
     assert [step.final for step in steps].index(True) == len(steps) - 1
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in pairwise(steps):
         assert (following.explanation is not None) == (step.answered and step.explanation is None)
     assert saved(steps[-1].explanation) == saved(explainer(queries=400)(TEXT))
 

@@ -3,7 +3,7 @@
 import secrets
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -69,29 +69,28 @@ def serve(
     with require("slalom serve", "web"):
         import fastapi  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
+    from slalom import Explainer  # noqa: PLC0415
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.served import Served  # noqa: PLC0415
-    from slalom.web.server import Server  # noqa: PLC0415
+    from slalom.web.server import Server, listen  # noqa: PLC0415
 
     access = Access(host, _token(token, is_loopback(host)))
     limits = Limits(queries=max_queries, seconds=timeout)
+    listening = listen(host, port)  # fails before a model is loaded
     named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
-    models = []
-    for name in named:
+    served = []
+    for number, name in enumerate(named, start=1):
         asked = classifier(
             name, lm=lm, spellings=spellings, chat=chat, device=device,
             api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
         )  # fmt: skip
-        code = _code(name, lm, api, template, labels)
-        models.append((asked, code))
-    served = [
-        Served(_id(explainer, number, len(models)), explainer, limits, code)
-        for number, (explainer, code) in enumerate(
-            (_explainer(asked, None if lm else device, cache, long), code) for asked, code in models
+        explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
+        shown = Path(str(explainer.model.name)).name or "model"  # never a path
+        served.append(
+            Served(shown if len(named) == 1 else f"{number}-{shown}", explainer, limits, _code(name, lm, api, template, labels))
         )
-    ]
-    server = Server(served, access, limits, port)
+    server = Server(served, access, limits, listening)
 
     def ready() -> None:
         console().print(f"slalom is running at {server.address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
@@ -110,18 +109,6 @@ def _token(given: str | None, loopback: bool) -> str | None:
     if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
         raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
     return secrets.token_urlsafe(16) if given is None and not loopback else given
-
-
-def _explainer(asked: Any, device: str | None, cache: Path | None, long: Literal["cut", "window"]) -> Any:
-    from slalom import Explainer  # noqa: PLC0415
-
-    return Explainer(asked, device=device, cache=cache, long=long, progress=False)
-
-
-def _id(explainer: Any, number: int, several: int) -> str:
-    """Return the name of a model in requests: never a path."""
-    name = Path(str(explainer.model.name)).name or "model"
-    return name if several == 1 else f"{number + 1}-{name}"
 
 
 def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:

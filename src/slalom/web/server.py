@@ -25,12 +25,11 @@ class Server(uvicorn.Server):
         models: The models; the first is the default.
         access: Who may use it.
         limits: Bounds of requests.
-        port: The port; 0: any that is free.
+        listening: The socket that it listens on.
     """
 
-    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, port: int) -> None:
-        self.models, self.access = models, access
-        self.socket = _listening(access.host, port)
+    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, listening: socket.socket) -> None:
+        self.models, self.access, self.socket = models, access, listening
         super().__init__(
             uvicorn.Config(
                 application(models, access, limits),
@@ -95,8 +94,12 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens.
+
+    Args:
+        host: The address.
+        port: The port; 0: any that is free.
 
     Raises:
         InputError: The address or the port cannot be used.
