@@ -174,9 +174,9 @@ def raising(error):
 
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError("CUDA error:\n device-side assert"), ValueError("x" * 5000), KeyError("a"), MemoryError(), SystemExit(3), StopIteration()],
+    [RuntimeError("CUDA:\n assert"), ValueError("x" * 5000), KeyError("a"), MemoryError(), SystemExit(3), StopIteration()],
     ids=lambda e: type(e).__name__,
-)  # fmt: skip
+)
 def test_a_model_that_raises_answers_500_in_one_line_and_the_server_lives_on(error):
     with serving(raising(error)) as client:
         for path, body in (
@@ -192,7 +192,7 @@ def test_a_model_that_raises_answers_500_in_one_line_and_the_server_lives_on(err
         assert name == "error"
         assert data["status"] == 500
         assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
-        assert len(client.server.models[0].queue) == 0
+        until(lambda: len(client.server.models[0].queue) == 0)
 
 
 def test_an_error_of_a_model_has_no_key(monkeypatch):

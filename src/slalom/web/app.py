@@ -262,7 +262,7 @@ def _status(error: Exception) -> tuple[int, str]:
     """Return the status of an error, and its line."""
     for kind, status in _STATUSES:
         if isinstance(error, kind):
-            return status, one_line(error)
+            return status, one_line(error) if status < 500 else _without_secrets(one_line(error))
     _LOG.error("a request failed: %s", type(error).__name__)  # its message may have parts of a text
     return 500, f"the model failed: {type(error).__name__}: {_without_secrets(one_line(error))}"
 
