@@ -9,7 +9,8 @@ from slalom import Explainer
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
-from slalom.web.server import Server, listen
+from slalom.web.server import Server
+from slalom.web.sockets import listen
 
 TEXT = "a good film with one bad end and a great cast"
 WORDS = {"good": 2.0, "bad": -3.0, "great": 1.5}

@@ -3,7 +3,7 @@
 import secrets
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,6 +24,9 @@ from slalom.cli.language_models import (
 from slalom.cli.options import Device
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, require
+
+if TYPE_CHECKING:
+    from slalom.web.server import Server
 
 Models = Annotated[
     list[str] | None,
@@ -66,31 +69,34 @@ def serve(
     Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
     only the REST API; /api/docs lists it. Ctrl-C ends the server.
     """
-    with require("slalom serve", "web"):
-        import fastapi  # noqa: F401, PLC0415
-        import uvicorn  # noqa: F401, PLC0415
-    from slalom import Explainer  # noqa: PLC0415
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
-    from slalom.web.served import Served  # noqa: PLC0415
-    from slalom.web.server import Server, listen  # noqa: PLC0415
+    from slalom.web.sockets import listen  # noqa: PLC0415
 
     access = Access(host, _token(token, is_loopback(host)))
     limits = Limits(queries=max_queries, seconds=timeout)
-    listening = listen(host, port)  # fails before a model is loaded
-    named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
-    served = []
-    for number, name in enumerate(named, start=1):
-        asked = classifier(
-            name, lm=lm, spellings=spellings, chat=chat, device=device,
-            api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
-        )  # fmt: skip
-        explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
-        shown = Path(str(explainer.model.name)).name or "model"  # never a path
-        served.append(
-            Served(shown if len(named) == 1 else f"{number}-{shown}", explainer, limits, _code(name, lm, api, template, labels))
-        )
-    server = Server(served, access, limits, listening)
+    with listen(host, port) as listening:  # fails before anything is loaded
+        with require("slalom serve", "web"):
+            from slalom.web.served import Served  # noqa: PLC0415
+            from slalom.web.server import Server  # noqa: PLC0415
+        from slalom import Explainer  # noqa: PLC0415
+
+        named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
+        served = []
+        for number, name in enumerate(named, start=1):
+            asked = classifier(
+                name, lm=lm, spellings=spellings, chat=chat, device=device,
+                api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+            )  # fmt: skip
+            explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
+            shown = Path(str(explainer.model.name)).name or "model"  # never a path
+            title = shown if len(named) == 1 else f"{number}-{shown}"
+            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
+        _run(Server(served, access, limits, listening), open_page)
+
+
+def _run(server: "Server", open_page: bool) -> None:
+    """Serve until Ctrl-C."""
 
     def ready() -> None:
         console().print(f"slalom is running at {server.address} (Ctrl-C stops it)", markup=False, soft_wrap=True)

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import uvicorn
 
-from slalom.errors import InputError
 from slalom.web.app import application
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
@@ -92,25 +91,3 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop, from any thread."""
         self.should_exit = True
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Args:
-        host: The address.
-        port: The port; 0: any that is free.
-
-    Raises:
-        InputError: The address or the port cannot be used.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"could not listen on {host} port {port}: {getattr(error, 'strerror', None) or error};"
-                         " choose another one with --port") from error  # fmt: skip
-    listening.listen(1024)
-    return listening
