@@ -41,6 +41,7 @@ _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 _LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
+_BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
@@ -703,10 +704,17 @@ class _Run:
 
 
 def _order(plan: QueryPlan, seed: int) -> NDArray[np.int64]:
-    """Return the rows of a plan in a random order; the whole text and the empty one come first."""
-    order = np.random.default_rng([seed, 3]).permutation(len(plan.keep))
-    kept = plan.keep[order].sum(axis=1)
-    return order[np.argsort((kept > 0) & (kept < plan.keep.shape[1]), kind="stable")]
+    """Return the rows of a plan in a random order whose beginnings are plans, too.
+
+    The whole text and the empty one come first. Rows next to each other are of one kind, so each block of them is spread over
+    the order. Rows without a weight correct a fit, and come later: of a small plan the fit needs a larger share.
+    """
+    rng, m = np.random.default_rng([seed, 3]), len(plan.keep)
+    ranks = rng.permuted(np.tile(np.arange(_BLOCK), (-(-m // _BLOCK), 1)), axis=1).ravel()[:m]
+    place = (ranks + rng.random(m)) / _BLOCK
+    kept = plan.keep.sum(axis=1)
+    place = np.where(plan.weights > 0, place, np.sqrt(place))
+    return np.argsort(np.where((kept > 0) & (kept < plan.keep.shape[1]), place, -1.0), kind="stable")
 
 
 def _sizes(first: int, most: int) -> list[int]:

@@ -3,7 +3,7 @@
 import secrets
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,6 +24,9 @@ from slalom.cli.language_models import (
 from slalom.cli.options import Device
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, require
+
+if TYPE_CHECKING:
+    from slalom.web.server import Server
 
 Models = Annotated[
     list[str] | None,
@@ -46,6 +49,10 @@ def serve(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
+    long: Annotated[
+        Literal["cut", "window"],
+        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
+    ] = "cut",
     device: Device = None,
     cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
@@ -62,32 +69,34 @@ def serve(
     Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
     only the REST API; /api/docs lists it. Ctrl-C ends the server.
     """
-    with require("slalom serve", "web"):
-        import fastapi  # noqa: F401, PLC0415
-        import uvicorn  # noqa: F401, PLC0415
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
-    from slalom.web.served import Served  # noqa: PLC0415
-    from slalom.web.server import Server  # noqa: PLC0415
+    from slalom.web.sockets import listen  # noqa: PLC0415
 
     access = Access(host, _token(token, is_loopback(host)))
     limits = Limits(queries=max_queries, seconds=timeout)
-    named: list[str | None] = list(dict.fromkeys(model or [None]))
-    models = []
-    for name in named:
-        asked = classifier(
-            name, lm=lm, spellings=spellings, chat=chat, device=device,
-            api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
-        )  # fmt: skip
-        code = _code(name, lm, api, template, labels)
-        models.append((asked, code))
-    served = [
-        Served(_id(explainer, number, len(models)), explainer, limits, code)
-        for number, (explainer, code) in enumerate(
-            (_explainer(asked, None if lm else device, cache), code) for asked, code in models
-        )
-    ]
-    server = Server(served, access, limits, port)
+    with listen(host, port) as listening:  # fails before anything is loaded
+        with require("slalom serve", "web"):
+            from slalom.web.served import Served  # noqa: PLC0415
+            from slalom.web.server import Server  # noqa: PLC0415
+        from slalom import Explainer  # noqa: PLC0415
+
+        named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
+        served = []
+        for number, name in enumerate(named, start=1):
+            asked = classifier(
+                name, lm=lm, spellings=spellings, chat=chat, device=device,
+                api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+            )  # fmt: skip
+            explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
+            shown = Path(str(explainer.model.name)).name or "model"  # never a path
+            title = shown if len(named) == 1 else f"{number}-{shown}"
+            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
+        _run(Server(served, access, limits, listening), open_page)
+
+
+def _run(server: "Server", open_page: bool) -> None:
+    """Serve until Ctrl-C."""
 
     def ready() -> None:
         console().print(f"slalom is running at {server.address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
@@ -106,18 +115,6 @@ def _token(given: str | None, loopback: bool) -> str | None:
     if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
         raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
     return secrets.token_urlsafe(16) if given is None and not loopback else given
-
-
-def _explainer(asked: Any, device: str | None, cache: Path | None) -> Any:
-    from slalom import Explainer  # noqa: PLC0415
-
-    return Explainer(asked, device=device, cache=cache, progress=False)
-
-
-def _id(explainer: Any, number: int, several: int) -> str:
-    """Return the name of a model in requests: never a path."""
-    name = Path(str(explainer.model.name)).name or "model"
-    return name if several == 1 else f"{number + 1}-{name}"
 
 
 def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:

@@ -6,6 +6,8 @@ goes away cancels its job.
 
 import asyncio
 import logging
+import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
@@ -260,9 +262,18 @@ def _status(error: Exception) -> tuple[int, str]:
     """Return the status of an error, and its line."""
     for kind, status in _STATUSES:
         if isinstance(error, kind):
-            return status, one_line(error)
-    _LOG.error("a request failed: %s: %s", type(error).__name__, one_line(error))
-    return 500, f"the model failed: {type(error).__name__}: {one_line(error)}"
+            return status, one_line(error) if status < 500 else _without_secrets(one_line(error))
+    _LOG.error("a request failed: %s", type(error).__name__)  # its message may have parts of a text
+    return 500, f"the model failed: {type(error).__name__}: {_without_secrets(one_line(error))}"
+
+
+def _without_secrets(message: str) -> str:
+    """Return a message of somebody else's code without values of variables that hold keys."""
+    secret = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+    for name, value in os.environ.items():
+        if secret.search(name) and len(value) >= 8:
+            message = message.replace(value, "***")
+    return message
 
 
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (

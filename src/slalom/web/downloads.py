@@ -2,6 +2,7 @@
 
 import csv
 import io
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,8 @@ from slalom.errors import require
 from slalom.result import Explanation
 from slalom.result.frame import columns
 from slalom.web.schema import Subject
+
+_DRAWING = threading.Lock()  # matplotlib's caches are not made for threads
 
 
 class File(NamedTuple):
@@ -63,8 +66,9 @@ def _picture(kind: str) -> Callable[..., bytes]:
     def draw(e: Explanation, *_: Any) -> bytes:
         with require("a picture", "plots"):
             import matplotlib  # noqa: F401, PLC0415
-        figure, content = e.plot.bar() if e.additive else e.plot.scatter(), io.BytesIO()
-        figure.savefig(content, format=kind)
+        content = io.BytesIO()
+        with _DRAWING:
+            (e.plot.bar() if e.additive else e.plot.scatter()).savefig(content, format=kind)
         return content.getvalue()
 
     return draw

@@ -2,9 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Text = Annotated[str, Field(description="The text.")]
+
+def _unicode(text: str) -> str:
+    """Return a string, unless it has halves of surrogate pairs, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a text must be valid Unicode") from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_unicode)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
 
 
@@ -17,27 +27,27 @@ class _Strict(BaseModel):
 class Subject(_Strict):
     """What is explained, and how."""
 
-    text: str = Field(description="The text to explain.", examples=["A slow but beautiful film."])
-    model: str | None = Field(None, description="Id of a model of /api/info. Default: the first.")
-    method: str = Field("joint", description="Name of a method of /api/methods.")
-    unit: str | None = Field(None, description="token, type, word or sentence. Default: that of the method.")
+    text: Text = Field(description="The text to explain.", examples=["A slow but beautiful film."])
+    model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
+    method: Text = Field("joint", description="Name of a method of /api/methods.")
+    unit: Text | None = Field(None, description="token, type, word or sentence. Default: that of the method.")
     queries: int | None = Field(None, ge=2, description="Budget of model queries. Default: five per unit, from 200 to 1000.")
-    target: str | None = Field(None, description="Class to explain, by label or index, or all. Default: class 1 of two.")
+    target: Text | None = Field(None, description="Class to explain, by label or index, or all. Default: class 1 of two.")
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the queries and the fit.")
 
 
 class Question(_Strict):
     """What the model is asked: parts of a text that is explained (`keep`), or whole texts (`texts`)."""
 
-    text: str | None = Field(None, description="The text that is explained; with keep.")
-    model: str | None = Field(None, description="Id of a model of /api/info. Default: the first.")
-    method: str = Field("joint", description="Name of a method of /api/methods.")
-    unit: str | None = Field(None, description="Unit of the explanation.")
+    text: Text | None = Field(None, description="The text that is explained; with keep.")
+    model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
+    method: Text = Field("joint", description="Name of a method of /api/methods.")
+    unit: Text | None = Field(None, description="Unit of the explanation.")
     queries: int | None = Field(None, ge=2, description="Budget of the explanation.")
-    target: str | None = Field(None, description="Class of the scores.")
+    target: Text | None = Field(None, description="Class of the scores.")
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the explanation.")
     keep: list[list[Literal[0, 1]]] | None = Field(None, description="Presence of the units, one row per question.")
-    texts: list[str] | None = Field(None, description="Whole texts.")
+    texts: list[Text] | None = Field(None, description="Whole texts.")
 
     def subject(self) -> Subject:
         """Return the explanation that rows of `keep` are about."""

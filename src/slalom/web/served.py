@@ -7,7 +7,6 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -26,6 +25,7 @@ from slalom.web.work import Queue
 _STEP = 0.5  # seconds that a step with questions to a model should take: a cancelled text ends after it
 _MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
 FIRST = 50  # queries of the first round
+_ALONE = threading.Lock()
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ class Served:
         self.id, self.explainer, self.limits, self.code = name, explainer, limits, code
         self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
         self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
-        self._lock, self._recent_lock = threading.RLock(), threading.Lock()
+        self._recent_lock = threading.Lock()
 
     def recent(self, subject: Subject) -> Explanation | None:
         """Return an explanation that was asked for lately; None where there is none."""
@@ -72,23 +72,24 @@ class Served:
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self.target(subject.target), seed=subject.seed,
         )  # fmt: skip
-        alone = not isinstance(method(subject.method), SurrogateMethod)
-        fits = False
-        while True:
-            # Fits run side by side; what asks or opens the model does not.
-            with nullcontext() if fits and not alone else self._lock:
-                step = next(steps, None)
-                if step is None:
-                    return
-                if explainer.engine.cached > _MOST_ANSWERS:
-                    explainer.engine.forget()
-            fits = step.answered and step.explanation is None
+        side_by_side = isinstance(method(subject.method), SurrogateMethod)
+        while (step := self._next(steps, side_by_side)) is not None:
             if step.final and step.explanation is not None:
                 with self._recent_lock:
                     self._recent[_key(subject)] = step.explanation
                     while len(self._recent) > self.limits.kept:
                         self._recent.popitem(last=False)
             yield step
+
+    def _next(self, steps: Iterator[Step], side_by_side: bool) -> Step | None:
+        """Take a step. Our methods run side by side; others look inside the model or use global random numbers."""
+        engine = self.explainer.engine
+        if engine.cached > _MOST_ANSWERS:
+            engine.forget()
+        if side_by_side:
+            return next(steps, None)
+        with _ALONE, engine.exclusive():
+            return next(steps, None)
 
     def events(self, subject: Subject) -> Iterator[tuple[str, str]]:
         """Explain a text in rounds, as names and JSON of server-sent events."""
@@ -116,18 +117,16 @@ class Served:
         yield from self.explained(question.subject(), lambda e: self._parts(e, keep))
 
     def _whole_texts(self, texts: Sequence[str], target: str | None) -> dict[str, Any]:
-        with self._lock:
-            scores, decisions = self.explainer.decide(texts, self.target(target))
-        return self._answer(scores, decisions)
+        return self._answer(*self.explainer.decide(texts, self.target(target)))
 
     def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> dict[str, Any]:
         n = len(e)
         if any(len(row) != n for row in keep):
             raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
-        with self._lock:
-            scores, decisions = self.explainer.ask(e, rows), self.explainer.decisions(e, rows)
-        return self._answer(scores, decisions) | {"predicted": plain(e.predict(rows)) if e.signed else None}
+        return self._answer(self.explainer.ask(e, rows), self.explainer.decisions(e, rows)) | {
+            "predicted": plain(e.predict(rows)) if e.signed else None
+        }
 
     def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
         known = all(decision.probabilities is not None for decision in decisions)
@@ -143,8 +142,7 @@ class Served:
         return self.explained(subject, self._flip)
 
     def _flip(self, e: Explanation) -> dict[str, Any]:
-        with self._lock:
-            flip = self.explainer.flip(e)
+        flip = self.explainer.flip(e)
         if flip is None or flip.asked is None:
             return {"flip": None}
         score = np.atleast_1d(e.score)

@@ -2,12 +2,12 @@
 
 import asyncio
 import socket
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import uvicorn
 
-from slalom.errors import InputError
 from slalom.web.app import application
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
@@ -24,12 +24,11 @@ class Server(uvicorn.Server):
         models: The models; the first is the default.
         access: Who may use it.
         limits: Bounds of requests.
-        port: The port; 0: any that is free.
+        listening: The socket that it listens on.
     """
 
-    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, port: int) -> None:
-        self.models, self.access = models, access
-        self.socket = _listening(access.host, port)
+    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, listening: socket.socket) -> None:
+        self.models, self.access, self.socket = models, access, listening
         super().__init__(
             uvicorn.Config(
                 application(models, access, limits),
@@ -67,6 +66,7 @@ class Server(uvicorn.Server):
         Raises:
             KeyboardInterrupt: It was interrupted.
         """
+        warnings.filterwarnings("ignore", ".* tokens do not fit into ", UserWarning)  # the page shows it
         asyncio.run(self._main(ready))
 
     async def _main(self, ready: Callable[[], Any]) -> None:
@@ -91,21 +91,3 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop, from any thread."""
         self.should_exit = True
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        InputError: The address or the port cannot be used.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"could not listen on {host} port {port}: {getattr(error, 'strerror', None) or error};"
-                         " choose another one with --port") from error  # fmt: skip
-    listening.listen(1024)
-    return listening

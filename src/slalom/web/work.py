@@ -178,8 +178,11 @@ class Queue:
         except StopIteration:
             job.send("end", None)
             return False
-        except BaseException as error:  # whatever a model raises, the thread goes on
+        except Exception as error:
             job.send("error", error.with_traceback(None))
+            return False
+        except BaseException as error:  # of a model, such as SystemExit: the server goes on
+            job.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
             return False
         return True
 
