@@ -17,8 +17,12 @@ _PACKAGES = {
     "pandas": "pandas",
     "plots": "matplotlib",
     "api": "openai",
+<<<<<<< HEAD
     "corpus": "pyarrow",
     "ray": "ray",
+=======
+    "web": "fastapi and uvicorn",
+>>>>>>> live
 }
 
 

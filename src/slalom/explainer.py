@@ -1,7 +1,7 @@
 """The Explainer: one model, its options, and explanations of its decisions."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, final, overload
@@ -9,13 +9,13 @@ from typing import Any, Literal, TypedDict, Unpack, cast, final, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
-from slalom.models import Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
+from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
 from slalom.models.costs import Spending, check_max_cost
-from slalom.pipeline import CELLS, Options, Pipeline
+from slalom.pipeline import CELLS, Options, Pipeline, Step
 from slalom.result import Explanation, Explanations, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import as_texts
@@ -199,13 +199,64 @@ class Explainer:
         chosen = self._configured(errors=errors, **options)
         if isinstance(text, str):
             chosen = replace(chosen, errors="raise")
-        self.model.head.resolve(chosen.target, np.zeros(self.model.head.n_outputs))  # fails before any query
         texts = [text] if isinstance(text, str) else as_texts(text)
-        if self.engine.spending.max_cost is not None:
-            estimate = self._estimated(texts, chosen)
-            self.engine.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
+        self._check(texts, chosen)
         explanations = Explanations(self.pipeline.run(texts, chosen))
         return explanations[0] if isinstance(text, str) else explanations
+
+    def refine(self, text: str, /, *, first: int = 50, **options: Unpack[CallOptions]) -> Iterator[Explanation]:
+        """Explain one text at once, and then better and better.
+
+        The first explanation is that of a part of the queries of a call, the next one of twice as many, the last one of all:
+        it is the one that a call returns. Each query is asked once, and all rounds are tested by the same held-out queries.
+        A method that has no budget or chooses its own queries has one round.
+
+        Args:
+            text: The text.
+            first: Queries of the first round, besides those that test it.
+            **options: As in a call. Where ``queries="auto"``, further rounds follow as in a call.
+
+        Yields:
+            An explanation per round. A generator that is closed asks nothing more.
+
+        Raises:
+            InputError: As a call does, when the first explanation is asked for.
+            ModelError: As a call does.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds", check=20)
+            >>> [e.queries for e in explainer.refine("One! Two! Three! Four! Five! Six! Seven! Eight!")]
+            [68, 111, 198]
+        """
+        for step in self.steps(text, first=first, **options):
+            if step.explanation is not None:
+                yield step.explanation
+
+    def steps(
+        self, text: str, /, *, first: int = 50, seconds: float | None = None, **options: Unpack[CallOptions]
+    ) -> Iterator[Step]:
+        """Explain one text as `refine` does, in small steps; for programs with several texts at a time, such as a server.
+
+        Args:
+            text: The text.
+            first: As in `refine`.
+            seconds: How long a step that asks the model should take, about; None: a round is asked in one step.
+            **options: As in a call.
+
+        Yields:
+            A step after each lot of queries and after each explanation.
+        """
+        whole_number("first", first, 2)
+        chosen = self._configured(**options)
+        self._check([text], chosen)
+        yield from self.pipeline.refine(text, chosen, first, seconds)
+
+    def _check(self, texts: Sequence[Any], options: Options) -> None:
+        """Fail before any query where the target is not a class or the texts cost too much."""
+        self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))
+        if self.engine.spending.max_cost is not None:
+            estimate = self._estimated(texts, options)
+            self.engine.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
 
     def estimate(self, text: str | Iterable[str], /, **options: Unpack[CallOptions]) -> Estimate:
         """Return what explaining texts will ask and cost; the model is asked nothing.
@@ -287,6 +338,59 @@ class Explainer:
                     results.append(scores if np.ndim(keeps[len(results)]) == 2 else scores[0])
                 questions = []
         return results
+
+    def decisions(self, explanation: Explanation, keep: ArrayLike) -> list[Decision]:
+        """Return the label and the probabilities that the model gives parts of a text.
+
+        Args:
+            explanation: An explanation of this model.
+            keep: Presence of its units, (m, n) or (n,).
+
+        Returns:
+            One decision per row.
+
+        Raises:
+            InputError: As `ask` does.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")
+            >>> [d.label for d in explainer.decisions(explainer("Stop! Now!"), [[1, 1, 1, 1], [1, 0, 1, 0]])]
+            ['1', '0']
+        """
+        (answer,) = self.engine([self._question(explanation, keep, "")])
+        return self.model.head.decide(answer.outputs[:, : self.model.head.n_outputs])
+
+    def decide(self, texts: Sequence[str], target: Target = None) -> tuple[Floats, list[Decision]]:
+        """Return what the model says about whole texts.
+
+        Args:
+            texts: The texts.
+            target: The class of the scores, by label or index, or "all". Default: class 1 of two, else the class with the
+                highest output for the first text.
+
+        Returns:
+            The scores (m,), or (m, n_classes) for "all", and a decision per text.
+
+        Raises:
+            InputError: There is no such class, or a text is not a string.
+            ModelError: If the model fails or its answers are unusable.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")
+            >>> scores, decisions = explainer.decide(["Stop!", "Go"])
+            >>> scores.tolist(), [d.label for d in decisions]
+            ([0.5, -0.5], ['1', '0'])
+        """
+        self.model.head.resolve(target, np.zeros(self.model.head.n_outputs))  # fails before any query
+        queries = []
+        for text in as_texts(texts):
+            reading, _ = self.pipeline.read(text, "word", self.options.long)
+            queries.append(Queries(reading, np.ones((1, len(reading.names)), dtype=bool)))
+        answers = self.engine(queries)
+        outputs = np.concatenate([answer.outputs for answer in answers]) if answers else np.zeros((0, self.model.n_columns))
+        column = self.model.head.resolve(target, outputs[0] if len(outputs) else np.zeros(self.model.head.n_outputs))
+        decisions = self.model.decisions([query.reading.text for query in queries], outputs)
+        return self.model.observe(outputs, column).scores, decisions
 
     def flip(self, explanation: Explanation, *, threshold: float | None = None, max_queries: int = 50) -> Flip | None:
         """Return a small set of units without which this model decides otherwise.

@@ -40,6 +40,8 @@ from slalom.text import GIVEN, KINDS, Answered, QueryPlan, Units, query_keys, re
 _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
+_LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
+_BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
@@ -178,9 +180,43 @@ class Task(NamedTuple):
         """Index of the row of the whole text."""
         return len(self.plan.keep)
 
+    @property
+    def distinct(self) -> int:
+        """Number of different queries."""
+        return len(set(query_keys(self.keep, self.units.names)))
+
+    def first(self, rows: NDArray[np.int64]) -> "Task":
+        """Return the task with some rows of its plan only; the whole text keeps its share of the weight."""
+        keep, weights = self.plan.keep[rows], self.plan.weights[rows]
+        whole, everything = keep.all(axis=1), self.plan.keep.all(axis=1)
+        total = float(self.plan.weights[~everything].sum())
+        if total > 0.0 and weights[~whole].any():
+            weights = np.where(whole, np.maximum(weights * weights[~whole].sum() / total, 1.0 * (weights > 0)), weights)
+        return self.extended(QueryPlan(keep, weights))
+
     def extended(self, plan: QueryPlan) -> "Task":
         """Return the task with a larger plan; the whole text and the held-out rows stay."""
         return self._replace(plan=plan, keep=np.concatenate([plan.keep, self.keep[self.whole :]]))
+
+
+class Step(NamedTuple):
+    """Where the explanation of one text is, in rounds.
+
+    Attributes:
+        round: Number of the round, from 1.
+        queries: Number of queries that are answered so far, those that test the explanation included.
+        of: Number of queries in the end; of a budget that grows, that of the next round.
+        answered: Whether all rows of the round are answered, so that what follows is its explanation.
+        explanation: The explanation of the round; None as long as its rows are asked.
+        final: Whether it is the last one.
+    """
+
+    round: int
+    queries: int
+    of: int
+    answered: bool = False
+    explanation: Explanation | None = None
+    final: bool = False
 
 
 @final
@@ -208,6 +244,52 @@ class Pipeline:
         """
         for tasks in self._planned(texts, options):
             yield from self._explained(tasks, options)
+
+    def refine(self, text: Any, options: Options, first: int, seconds: float | None = None) -> Iterator[Step]:
+        """Explain one text in rounds: from the first rows of its plan, then from twice as many, at last from all.
+
+        Rows are asked in a random order, each once. The last explanation is that of `run`, of the same rows in the same order.
+
+        Args:
+            text: The text.
+            options: How to explain it.
+            first: Rows of the plan in the first round.
+            seconds: How long a lot of queries should take, so that a caller is not kept waiting; None: a round is one lot.
+
+        Yields:
+            A step after each lot, and one with the explanation of each round.
+        """
+        options = replace(options, errors="raise")
+        task = self.plan(text, options)
+        order = _order(task.plan, options.seed)
+        sizes = _sizes(first, len(order)) if options.method.takes_budget else [len(order)]
+        of, run = task.distinct, _Run(task)
+        asked, lot = 0, min(first, _LOT)
+        for number, size in enumerate(sizes, start=1):
+            while asked < size:
+                began, before = perf_counter(), asked
+                asked = size if seconds is None else min(size, asked + lot)
+                run.task = task.first(order[:asked])
+                self.ask([run], "asking")
+                rate = (asked - before) / max(perf_counter() - began, 1e-9)
+                lot = max(_LOT, 0 if seconds is None else int(seconds * rate))
+                yield Step(number, run.task.distinct, of, asked == size)
+            if asked < len(order):
+                part = task.first(np.sort(order[:asked]))
+                yield Step(number, part.distinct, of, True, self.explain(run.reordered(part, order[:asked]), options))
+        run, number = run.reordered(task, order), len(sizes)
+        run.rounds = 1  # as if all rows had been asked at once
+        while run.result is None:
+            asked = run.task.distinct
+            self._advance(run, options)
+            if isinstance(run.result, Explanation):
+                yield Step(number, run.task.distinct, run.task.distinct, True, run.result, final=True)
+                break
+            if run.explanation is not None:
+                yield Step(number, asked, run.task.distinct, True, run.explanation)
+            number += 1
+            self.ask([run], "asking")
+            yield Step(number, run.task.distinct, run.task.distinct, True)
 
     def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
         """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""
@@ -606,9 +688,43 @@ class _Run:
         self._seconds += seconds
         return self._seconds
 
+    def reordered(self, task: Task, order: NDArray[np.int64]) -> "_Run":
+        """Return a run of the same rows in the order of their numbers, with its answers.
+
+        Args:
+            task: The task with the rows in that order.
+            order: Number of each row of the plan of this run.
+        """
+        run, outputs, m = _Run(task), self.answers.outputs, len(order)
+        run.decision, run._seconds, run._planned, run.rounds = self.decision, self._seconds, m, self.rounds
+        run._answers = Answers(np.concatenate([outputs[:m][np.argsort(order)], outputs[m:]]), self.answers.lengths)
+        return run
+
     def fail(self, error: Exception) -> None:
         """End with a Failure."""
         self.result = _failure(self.task.number, self.task.reading.text, error)
+
+
+def _order(plan: QueryPlan, seed: int) -> NDArray[np.int64]:
+    """Return the rows of a plan in a random order whose beginnings are plans, too.
+
+    The whole text and the empty one come first. Rows next to each other are of one kind, so each block of them is spread over
+    the order. Rows without a weight correct a fit, and come later: of a small plan the fit needs a larger share.
+    """
+    rng, m = np.random.default_rng([seed, 3]), len(plan.keep)
+    ranks = rng.permuted(np.tile(np.arange(_BLOCK), (-(-m // _BLOCK), 1)), axis=1).ravel()[:m]
+    place = (ranks + rng.random(m)) / _BLOCK
+    kept = plan.keep.sum(axis=1)
+    place = np.where(plan.weights > 0, place, np.sqrt(place))
+    return np.argsort(np.where((kept > 0) & (kept < plan.keep.shape[1]), place, -1.0), kind="stable")
+
+
+def _sizes(first: int, most: int) -> list[int]:
+    """Return sizes of rounds: the first, twice as many and so on; the last has all rows, and is not just a few more."""
+    sizes = [first]
+    while 2 * sizes[-1] < most:
+        sizes.append(2 * sizes[-1])
+    return [*(size for size in sizes if 1.25 * size <= most), most] if first < most else [most]
 
 
 def _cells(task: Task, options: Options) -> int:

@@ -19,6 +19,7 @@ from slalom.cli.explain import explain
 from slalom.cli.info import info
 from slalom.cli.methods import methods
 from slalom.cli.printing import complain
+from slalom.cli.serve import serve
 from slalom.cli.train import train
 from slalom.errors import SlalomError, one_line
 
@@ -37,7 +38,11 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(compare)
 app.command()(context)
+<<<<<<< HEAD
 app.add_typer(corpus, name="corpus")
+=======
+app.command()(serve)
+>>>>>>> live
 app.command()(train)
 app.command()(methods)
 app.command()(info)

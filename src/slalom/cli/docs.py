@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+<<<<<<< HEAD
 _COMMANDS = (
     "",
     "explain",
@@ -17,6 +18,9 @@ _COMMANDS = (
     "methods",
     "info",
 )
+=======
+_COMMANDS = ("", "explain", "compare", "context", "serve", "train", "methods", "info")
+>>>>>>> live
 
 
 def commands() -> str:

@@ -135,6 +135,17 @@ class Engine:
         self.spending = Spending(model)
         self._lock = RLock()
 
+    @property
+    def cached(self) -> int:
+        """Number of answers in memory."""
+        return len(self._slots)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other threads from the model, for code that changes it temporarily, such as methods that look inside."""
+        with self._lock:
+            yield
+
     def forget(self) -> None:
         """Clear the answers in memory; a cache file is left as it is."""
         with self._lock:

@@ -20,7 +20,25 @@ from slalom.render.page.parts import asset, policy, style, template
 from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
-_SCRIPTS = ("surrogate.js", "format.js", "tip.js", "bars.js", "scatter.js", "table.js", "page.js")
+# In this order; the live page has all but the last.
+VIEWER = (
+    "surrogate.js",
+    "format.js",
+    "tip.js",
+    "bars.js",
+    "reading.js",
+    "scatter.js",
+    "table.js",
+    "text.js",
+    "strongest.js",
+    "classes.js",
+    "guess.js",
+    "preview.js",
+    "layout.js",
+    "viewer.js",
+    "theme.js",
+)
+_SCRIPTS = (*VIEWER, "page.js")
 
 
 def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
@@ -70,4 +88,4 @@ def _script() -> str:
     return '(() => {\n"use strict";\n' + "\n".join(map(asset, _SCRIPTS)) + "})();"
 
 
-__all__ = ["comparison_page", "page"]
+__all__ = ["VIEWER", "comparison_page", "page"]

@@ -37,7 +37,25 @@ def entry(explanation: Explanation) -> dict[str, Any]:
         "prediction": e.prediction,
         "target": e.target if score.size == 1 else e.labels[e.leading],
         "score": float(score[e.leading]),
+        "preview": preview(e),
     }
+
+
+def preview(explanation: Explanation) -> list[tuple[str, float | None]]:
+    """Return the first words of a text with the strengths of their colours, in [-1, 1]; None for what is no unit."""
+    e = explanation
+    column = None if e.values.ndim == 1 else e.leading
+    removal, full = e.scores("removal", column), full_effect(e, "removal", column) or 1.0
+    parts: list[tuple[str, float | None]] = []
+    left = _OPENING
+    for piece in pieces(e.text, e.spans):
+        text = printable(" ".join(f"|{piece.text[: 4 * left]}|".split()))[1:-1]  # white space at the ends becomes one blank
+        strength = None if piece.unit is None else float(np.clip(removal[piece.unit] / full, -1.0, 1.0).round(3))
+        parts.append((text[:left], strength))
+        left -= len(text)
+        if left <= 0:
+            return [*parts, (" …", None)]
+    return parts
 
 
 def content(explanation: Explanation) -> dict[str, Any]:
@@ -76,6 +94,8 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "labels": e.labels,
         "answer": _answer(e),
         "warnings": e.remarks,
+        "fidelity": {name: quality and _r2(quality) for name, quality in (("near", e.fidelity.near), ("far", e.fidelity.far))},
+        "queries": e.queries,
         "facts": _facts(e),
     }
 
@@ -161,6 +181,11 @@ def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
     return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
+
+
+def _r2(quality: Quality) -> float | None:
+    """Return R2 to four digits; None where it is not defined."""
+    return None if quality.r2 is None else float(f"{quality.r2:.4g}")
 
 
 def _column(score: Callable[[], Floats]) -> Any:

@@ -6,6 +6,7 @@ const MARGIN = { left: 44, right: 16, top: 24, bottom: 42 };
 const LABELLED = 40; // units that may get a label
 const AVOIDED = 150; // points that a label does not cover
 const WEAK = 0.05; // of the strongest score: pale units below it have no label
+const CROSSED = 25; // units whose intervals are drawn at once; of others when they are looked at
 const EDGE = 5; // half the height of a triangle on the edge
 
 // Round numbers about `wanted` times between low and high.
@@ -62,7 +63,8 @@ class Scatter {
     }).observe(holder);
   }
 
-  // shown: { names, x, y, weights, frame, background, gone }, and what paint takes; frame: { x, y, pale }, see content.py
+  // shown: { names, x, y, within, weights, frame, background, gone }, and what paint takes; within: { x, y }, half the 95% intervals;
+  // frame: { x, y, pale }, see content.py
   show(shown) {
     this.shown = shown;
     this.width = Math.max(280, this.holder.clientWidth);
@@ -82,6 +84,10 @@ class Scatter {
       return { x: toX(x[i]), y: toY(y[i]), r: Math.max(2.2, widest * Math.sqrt(weights[i] / heaviest)), far };
     });
 
+    this.crossAt = (i) => this.cross(i, { toX, toY, inner });
+    const sure = shown.within?.x && n - this.pale.size <= CROSSED ? names.map((_, i) => i).filter((i) => !this.pale.has(i)) : [];
+    this.crossed = sure.length > 0;
+    const crosses = draw("g", { class: "crosses", "aria-hidden": "true" }, ...sure.map((i) => draw("path", { d: this.crossAt(i) })));
     const grid = draw("g", { class: "grid", "aria-hidden": "true" });
     const across = ticks(left, right, this.width < 420 ? 4 : 6);
     for (const v of across.found) {
@@ -117,12 +123,13 @@ class Scatter {
     this.reserved = [];
     if (shown.background) this.drawBackground(fixed, shown.background, { inner, toX, toY, left, right, low, high });
     this.labels = draw("g", { class: "labels", "aria-hidden": "true" });
+    this.reach = draw("path", { class: "reach", "aria-hidden": "true" });
     this.ring = draw("circle", { class: "ring", r: 0, "aria-hidden": "true" });
     this.ring.style.display = "none";
     const said = `Scatter of ${plural(n, "unit")}: value across, importance up. Arrow keys go from unit to unit by value.`;
     this.holder.replaceChildren(
       draw("svg", { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, role: "group", "aria-label": said },
-        grid, fixed, dots, this.labels, this.ring),
+        grid, fixed, crosses, this.reach, dots, this.labels, this.ring),
     );
     this.paint(shown);
   }
@@ -157,6 +164,18 @@ class Scatter {
       const look = { x: box.x + box.width / 2, y: box.y + 11, "text-anchor": "middle", class: this.pale.has(chosen[k]) ? "pale" : "" };
       this.labels.append(draw("text", look, brief(names[chosen[k]], 22)));
     });
+  }
+
+  // The 95% intervals of value and importance as a path, cut at the edges.
+  cross(i, { toX, toY, inner }) {
+    const { x, y, within } = this.shown;
+    if (!within?.x || this.points[i].far) return "";
+    const cut = (at, low, high) => Math.min(high, Math.max(low, at)).toFixed(1);
+    const reach = (half) => (half === null ? 1e9 : half);
+    const across = [-1, 1].map((side) => cut(toX(x[i] + side * reach(within.x[i])), inner.left, inner.right));
+    const up = within.y ? [-1, 1].map((side) => cut(toY(y[i] + side * reach(within.y[i])), inner.top, inner.bottom)) : null;
+    const { x: cx, y: cy } = this.points[i];
+    return `M${across[0]} ${cy}H${across[1]}${up ? `M${cx} ${up[0]}V${up[1]}` : ""}`;
   }
 
   // The background, on the edge where it is far out.
@@ -205,8 +224,9 @@ class Scatter {
   }
 
   highlight(unit) {
-    this.ring.style.display = unit === null ? "none" : "";
+    this.ring.style.display = this.reach.style.display = unit === null ? "none" : "";
     if (unit === null) return;
+    this.reach.setAttribute("d", this.crossAt(unit));
     const { x, y, r } = this.points[unit];
     this.ring.setAttribute("cx", x);
     this.ring.setAttribute("cy", y);

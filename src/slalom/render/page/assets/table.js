@@ -6,7 +6,8 @@ const FEW = 150; // so many rows are all there at once
 
 class Table {
   // hooks: over(unit), out(), toggle(unit)
-  constructor(holder, hooks) {
+  constructor(holder, hooks, title) {
+    this.title = title; // id of the heading
     this.holder = holder;
     this.hooks = hooks;
     this.sorted = { key: "removal", way: "strength" };
@@ -21,8 +22,8 @@ class Table {
 
   // columns: [{ key, label, title, numbers, within, brief, marked, strengths, axis, write, signed }]; within: half the 95% intervals,
   // not written where brief; marked: grey where it contains zero; strengths: to sort by; axis: of the bars
-  // names: of the units; gone: which are removed
-  show({ columns, names, gone }) {
+  // names: of the units; gone: which are removed; stay: do not scroll to the top
+  show({ columns, names, gone, stay }) {
     Object.assign(this, { columns, names, gone });
     const kept = columns.find((column) => column.key === this.sorted.key);
     if (!kept || !this.ways(kept).includes(this.sorted.way)) this.sorted = { key: columns[1].key, way: this.ways(columns[1])[0] };
@@ -35,10 +36,13 @@ class Table {
       return cell;
     });
     this.body = make("tbody");
-    const table = make("table", { "aria-rowcount": names.length + 1, "aria-labelledby": "table-title" }, make("thead", {}, head), this.body);
+    const table = make("table", { "aria-rowcount": names.length + 1, "aria-labelledby": this.title }, make("thead", {}, head), this.body);
+    const top = stay ? this.holder.scrollTop : 0;
     this.holder.replaceChildren(table);
-    this.holder.scrollTop = 0;
+    this.holder.scrollTop = top;
     this.arrange();
+    this.holder.scrollTop = top; // now that the rows are there
+    this.scrolled();
   }
 
   // How a column can be sorted, in turn: names in the order of the text, scores by strength first.

@@ -1,0 +1,131 @@
+"""`slalom serve`: explanations on a live page in the browser, and as a REST API."""
+
+import secrets
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from slalom.cli.language_models import (
+    ApiName,
+    BaseUrl,
+    Chat,
+    Concurrency,
+    Labels,
+    LanguageModel,
+    Mode,
+    Spellings,
+    TemplateOption,
+    classifier,
+    labels_of,
+    template_of,
+)
+from slalom.cli.options import Device
+from slalom.cli.printing import complain, console
+from slalom.errors import InputError, require
+
+if TYPE_CHECKING:
+    from slalom.web.server import Server
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="Folder or hub name of a Hugging Face classifier; several are shown side by side.",
+        show_default="the bundled sentiment classifier",
+    ),
+]
+
+
+def serve(
+    model: Models = None,
+    lm: LanguageModel = None,
+    api: ApiName = None,
+    base_url: BaseUrl = None,
+    template: TemplateOption = None,
+    labels: Labels = None,
+    spellings: Spellings = False,
+    chat: Chat = False,
+    mode: Mode = "auto",
+    concurrency: Concurrency = 8,
+    long: Annotated[
+        Literal["cut", "window"],
+        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
+    ] = "cut",
+    device: Device = None,
+    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(help="What visitors must know.", show_default="a random one where --host needs it")
+    ] = None,
+    max_queries: Annotated[int, typer.Option(min=2, help="Largest budget of model queries of a request.")] = 5000,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of a request, in seconds.")] = 300.0,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Explain texts on a live page, and answer requests of programs.
+
+    Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
+    only the REST API; /api/docs lists it. Ctrl-C ends the server.
+    """
+    from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
+    from slalom.web.limits import Limits  # noqa: PLC0415
+    from slalom.web.sockets import listen  # noqa: PLC0415
+
+    access = Access(host, _token(token, is_loopback(host)))
+    limits = Limits(queries=max_queries, seconds=timeout)
+    with listen(host, port) as listening:  # fails before anything is loaded
+        with require("slalom serve", "web"):
+            from slalom.web.served import Served  # noqa: PLC0415
+            from slalom.web.server import Server  # noqa: PLC0415
+        from slalom import Explainer  # noqa: PLC0415
+
+        named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
+        served = []
+        for number, name in enumerate(named, start=1):
+            asked = classifier(
+                name, lm=lm, spellings=spellings, chat=chat, device=device,
+                api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+            )  # fmt: skip
+            explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
+            shown = Path(str(explainer.model.name)).name or "model"  # never a path
+            title = shown if len(named) == 1 else f"{number}-{shown}"
+            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
+        _run(Server(served, access, limits, listening), open_page)
+
+
+def _run(server: "Server", open_page: bool) -> None:
+    """Serve until Ctrl-C."""
+
+    def ready() -> None:
+        console().print(f"slalom is running at {server.address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+        if open_page:
+            webbrowser.open(server.address)
+
+    try:
+        server.run_until_stopped(ready)
+    except KeyboardInterrupt as stop:
+        complain("stopped")
+        raise typer.Exit(130) from stop
+
+
+def _token(given: str | None, loopback: bool) -> str | None:
+    """Return the token that visitors need, if any."""
+    if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
+        raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
+    return secrets.token_urlsafe(16) if given is None and not loopback else given
+
+
+def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:
+    """Return the Python code that makes the same explainer; keys and addresses stay on the server."""
+    if lm is None and api is None:
+        return f"explainer = slalom.Explainer({'' if model is None else repr(model)})"
+    parts = f"{template_of(template or '')!r}, {labels_of(labels or '')!r}"
+    if api is not None:
+        return f"explainer = slalom.Explainer(slalom.models.Api({api!r}, {parts}))  # OPENAI_API_KEY, OPENAI_BASE_URL"
+    return (
+        "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+        f"network, tokenizer = AutoModelForCausalLM.from_pretrained({lm!r}), AutoTokenizer.from_pretrained({lm!r})\n"
+        f"explainer = slalom.Explainer(slalom.models.Prompted(network, tokenizer, {parts}))"
+    )

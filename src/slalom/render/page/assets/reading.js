@@ -1,0 +1,92 @@
+// What is known of one explanation, for one of its classes. `content` is what slalom.render.page.content makes.
+
+const SCORES = [
+  ["removal", "Removal", "by how much the score falls when the unit is removed"],
+  ["linear", "Linear", "value times weight, the linearised score"],
+  ["gradient", "Gradient", "derivative of the score by the unit's presence"],
+  ["shapley", "Shapley", "the unit's share of the score, averaged over all orders of adding units"],
+  ["value", "Value", "what the unit says, for or against"],
+  ["importance", "Importance", "how loudly the unit says it"],
+];
+const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
+const PROBABLE = ["log odds", "centred logit"]; // names of scores that are probabilities
+
+class Reading {
+  constructor(content, column) {
+    this.content = content;
+    this.column = column; // of the class
+  }
+
+  get several() { return Array.isArray(this.content.score); }
+  get at() { return this.several ? this.column : 0; }
+  get target() { return this.several ? this.content.labels[this.column] : this.content.target; }
+  get score() { return this.several ? this.content.score[this.column] : this.content.score; }
+  get kinds() { return this.content.signed ? SCORES : WITHOUT_SIGN; }
+  get probable() { return PROBABLE.includes(this.content.score_name); }
+  get noun() { return this.content.unit === "type" ? "token" : this.content.unit; }
+
+  own(part) { return part && Array.isArray(part[0]) ? part.map((row) => row[this.column]) : part; }
+
+  // The numbers of a score; null where it is not defined.
+  numbers(key) {
+    const { surrogate, scores, told_apart: apart } = this.content;
+    if (!this.kinds.some(([name]) => name === key)) return null;
+    if (["value", "importance", "linear"].includes(key) && !apart) return null;
+    return key === "value" ? this.own(surrogate.values) : key === "importance" ? surrogate.importances : this.own(scores[key]);
+  }
+
+  // Half the 95% intervals of a score, undefined where there are none.
+  within(key) { return this.own(this.content.within[key]); }
+
+  // Which units are not told from zero by a score. An importance of zero is the mean, not nothing.
+  doubtful(key) {
+    const [numbers, within] = [this.numbers(key), this.within(key)];
+    return numbers.map((x, i) => key !== "importance" && within !== undefined && unsure(x, within[i]));
+  }
+
+  // Whether the colour of a score has no direction.
+  undirected(key) { return key === "importance" || !this.content.signed; }
+
+  written(x, places) { return this.content.signed ? signed(x, places) : plain(x, places); }
+
+  // Colour strengths: shares of what has the full colour, in [-1, 1]; in [0, 1] where the score has no sign.
+  strengths(key) {
+    const numbers = this.numbers(key);
+    if (key === "importance") {
+      const [low, high] = extent(numbers);
+      return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
+    }
+    const full = this.content.full[key][this.at] || 1;
+    return numbers.map((x) => Math.min(1, Math.max(-1, (this.undirected(key) ? Math.abs(x) : x) / full)));
+  }
+
+  // By how much a unit counts when units are sorted: a huge value that nobody knows does not count much.
+  sizes(key) {
+    const [numbers, within] = [this.numbers(key), this.within(key)];
+    const known = ["value", "linear"].includes(key) && within !== undefined;
+    return numbers && numbers.map((x, i) => Math.abs(known ? knownPart(x, within[i]) : x));
+  }
+
+  // Scores that the surrogate predicts for counts of units; null where they are not defined.
+  predict(counts) { return predict(this.content.surrogate, counts); }
+
+  // Half the 95% interval of the model's answer for what is kept: between the knots of `spread`, [tokens removed, standard error],
+  // along a line; null where they are not known.
+  around(keep) {
+    const { spread, surrogate } = this.content;
+    if (!spread?.length) return null;
+    const removed = surrogate.sizes.reduce((sum, size, i) => sum + (keep[i] ? 0 : size), 0);
+    const after = spread.findIndex(([knot]) => knot >= removed);
+    const [right, above] = spread[after < 0 ? spread.length - 1 : after];
+    const [left, below] = after > 0 ? spread[after - 1] : [right, above];
+    const share = right > left ? Math.min(1, (removed - left) / (right - left)) : 0;
+    return NORMAL_95 * (asRow(below)[this.at] + share * (asRow(above)[this.at] - asRow(below)[this.at]));
+  }
+
+  // " (2)" for the second of several units with one name.
+  occurrence(i) {
+    const { units } = this.content;
+    const [before, total] = units.reduce(([sooner, all], name, j) => (name === units[i] ? [sooner + (j < i), all + 1] : [sooner, all]), [0, 0]);
+    return total > 1 ? ` (${before + 1})` : "";
+  }
+}

@@ -1,0 +1,315 @@
+// The viewer of one explanation: text with coloured units, what the surrogate predicts, strongest units, classes, scatter, table,
+// pairs, facts. The report has one viewer, the live page one or two.
+
+const PLURALS = { sentence: "Sentences", paragraph: "Paragraphs", document: "Documents", turn: "Turns" };
+
+// options: prefix, of the ids; asks, whether a model can be asked; phrases, whether dragging removes a phrase; and what to call:
+// changed(keep) after the reader removed or restored units, replace(unit, element) when one is to be replaced, painted() after the
+// class or the score was chosen.
+function createViewer(root, options = {}) {
+  const { prefix = "", asks = false, phrases = false, changed = () => {}, replace = null, painted = () => {} } = options;
+  const ui = viewerLayout(root, prefix);
+  const state = { text: null, score: "removal", class: 0, keep: [], answer: asks ? null : undefined, on: null };
+  const hooks = { over: (unit, element) => look(unit, element), out: () => look(null), toggle: (unit) => toggle([unit]) };
+  const several = { ...hooks, toggle: (units) => toggle(units), replace };
+  const text = new UnitText(ui.text, several, phrases);
+  const strongest = new Strongest(ui.strongest, several);
+  const scatter = new Scatter(ui.scatter, hooks);
+  const table = new Table(ui.table, hooks, `${prefix}table-title`);
+  const classes = new Classes(ui.classes, { ...hooks, choose: (column) => choose(column) });
+  const guess = new Guess(ui, prefix);
+  let reading = null;
+  let picked = null; // the score that the reader chose
+  let same = false; // whether the text is the one that was shown before
+
+  const gone = () => state.keep.map((kept) => !kept);
+  const marks = () => reading.content.told_apart;
+
+  // keep: which units are kept, 1 or 0, the caller's own array; default: all
+  function show(content, { keep = new Array(content.units.length).fill(1), column = content.leading } = {}) {
+    same = state.text !== null && state.text.units.length === content.units.length && state.text.units.every((name, i) => name === content.units[i]);
+    state.text = content;
+    state.keep = keep;
+    state.class = column;
+    state.answer = asks ? null : undefined;
+    reading = new Reading(content, state.class);
+    state.score = picked ?? content.initial_score ?? "removal";
+    if (reading.numbers(state.score) === null) state.score = "removal";
+    root.classList.toggle("effects-only", !content.told_apart);
+    root.classList.toggle("no-sign", !content.signed); // such scores predict nothing, so nothing can be removed
+    ui.live.hidden = ui["text-help"].hidden = !content.signed;
+    ui["phrase-help"].hidden = ui["phrase-keys"].hidden = !phrases;
+    tip.hide();
+    drawChoices();
+    text.show(content.pieces, content.units);
+    state.spans = text.spans;
+    drawFacts();
+    rescore();
+  }
+
+  // All that depends on the chosen class or score.
+  function rescore() {
+    reading = new Reading(state.text, state.class);
+    drawHead();
+    recolour(true);
+    drawClasses();
+    drawTable();
+    drawPairs();
+    if (state.text.signed) guess.show(reading, state.keep, state.answer);
+    mark();
+  }
+
+  function choose(column) {
+    state.class = column;
+    ui.class.value = String(column);
+    rescore();
+    painted();
+  }
+
+  // The question and the answer of a language model; the part that is explained is marked.
+  function answerTiles({ question, parts: [before, part, after], generated }, tile) {
+    const said = make("span", { class: "answer", id: `${prefix}answer`, dir: "auto" }, before, make("mark", {}, part), after);
+    const means = before || after ? ", the marked part is explained" : "";
+    return [
+      ...(question ? [tile("Question", make("span", { class: "answer", id: `${prefix}question`, dir: "auto" }, question))] : []),
+      tile(`Answer (${generated ? "written by the model" : "given"})${means}`, said),
+    ];
+  }
+
+  function drawHead() {
+    const { prediction, answer, score_name: scale } = state.text;
+    const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
+    ui["text-title"].textContent = answer ? "Sources" : "Text";
+    ui.head.classList.toggle("answered", answer !== null);
+    ui.head.replaceChildren(...(answer ? answerTiles(answer, tile) : [
+      prediction
+        ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
+        : tile("The model predicts", make("span", { class: "soft" }, "not known")),
+      tile("Explained class", make("b", { dir: "auto" }, reading.target)),
+    ]),
+      tile(`Score (${scale})`, make("b", { id: `${prefix}score`, class: `number ${answer ? "" : reading.score < 0 ? "minus" : "plus"}` }, signed(reading.score, 3))),
+    );
+    for (const spot of root.querySelectorAll(".noun")) spot.textContent = reading.noun;
+    for (const spot of root.querySelectorAll(".target")) spot.textContent = reading.target;
+  }
+
+  function drawChoices() {
+    ui["class-pick"].hidden = !reading.several;
+    ui.class.replaceChildren(...(reading.several ? state.text.labels.map((label, c) => make("option", { value: c }, label)) : []));
+    ui.class.value = String(state.class);
+    const legend = ui.scores.querySelector("legend");
+    ui.scores.replaceChildren(legend, ...reading.kinds.map(([key, label, title]) => {
+      const input = make("input", { type: "radio", name: `${prefix}score`, value: key });
+      input.checked = key === state.score;
+      input.disabled = reading.numbers(key) === null;
+      return make("label", { title: input.disabled ? "not defined for this text" : title }, input, make("span", {}, label));
+    }));
+  }
+
+  function recolour(moved = false) {
+    const shares = reading.strengths(state.score);
+    const undirected = reading.undirected(state.score);
+    const doubt = reading.doubtful(state.score);
+    text.colour(shares, undirected, doubt);
+    const key = (side, ...said) => make("span", { class: `key ${side}` }, ...said);
+    const named = () => make("bdi", {}, reading.target);
+    const [, name, title] = reading.kinds.find(([one]) => one === state.score);
+    const more = state.text.signed ? "louder" : "counts more";
+    ui.legend.replaceChildren(
+      ...(undirected ? [key("neutral", more)] : [key("for", "for ", named()), key("against", "against ", named())]),
+      ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
+      make("span", { class: "means" }, `Colour: ${title}.`),
+    );
+    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}`;
+    strongest.show(reading, state.score, same);
+    const { units, surrogate, weights } = state.text;
+    const background = surrogate.background && [asRow(surrogate.background[0])[reading.at], surrogate.background[1]];
+    const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
+    const look = { strengths: shares, undirected, order };
+    ui["scatter-card"].hidden = !marks();
+    if (!marks()) return;
+    const frame = state.text.frames[reading.at];
+    drawPale(frame);
+    const within = { x: reading.within("value"), y: reading.within("importance") };
+    if (moved) scatter.show({ names: units, x: reading.numbers("value"), y: surrogate.importances, within, weights, frame, background, gone: gone(), ...look });
+    else scatter.paint(look);
+    ui["scatter-within"].hidden = !scatter.crossed;
+  }
+
+  function drawPale({ x: [low, high], pale }) {
+    const outside = reading.numbers("value").some((v) => v < low || v > high);
+    ui.pair.classList.toggle("undetermined", 2 * pale.length > state.text.units.length); // then the table comes first
+    ui["scatter-pale"].hidden = !pale.length;
+    ui["scatter-pale"].textContent = ` Pale (${pale.length} of ${state.text.units.length}): not determined, the 95% interval of value or`
+      + ` importance is too wide to say where it is.${outside ? " A triangle on the edge: its value is further out." : ""}`;
+  }
+
+  function drawClasses() {
+    ui["classes-card"].hidden = !reading.several || !state.text.signed;
+    if (ui["classes-card"].hidden) return;
+    const { rows, columns } = classes.show(reading);
+    const left = state.text.labels.length - columns;
+    ui["classes-help"].textContent = `By how much the score of each class falls when a ${reading.noun} is removed: the ${plural(rows, `strongest ${reading.noun}`)}`
+      + `${left ? `, the ${columns} most probable of ${columns + left} classes` : ""}. Hatched: not told from zero. Click a class to explain it.`;
+  }
+
+  function drawTable() {
+    const { units, weights, length_effect: effect } = state.text;
+    const shown = ["removal", "value", "importance"].filter((key) => reading.numbers(key) !== null && reading.within(key) !== undefined);
+    ui["table-se"].hidden = !shown.length;
+    ui["table-doubt"].hidden = !SCORES.some(([key]) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
+    ui["table-length"].hidden = effect === null;
+    if (effect !== null) {
+      const own = reading.several ? effect[state.class] : effect;
+      ui["table-length"].textContent = ` Length alone accounts for ${signed(own, 3)} per token; removal, gradient and Shapley value include it.`;
+    }
+    const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
+    const add = (key, label, title, numbers, more) => {
+      if (numbers === null) return;
+      const places = decimals(numbers);
+      columns.push({ key, label, title, numbers, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
+    };
+    const titled = Object.fromEntries(SCORES.concat(reading.kinds).map(([key, label, title]) => [key, [label, title]]));
+    const score = (key, more) => add(key, ...titled[key], reading.numbers(key), { strengths: reading.sizes(key), ...more });
+    const removal = { within: reading.within("removal"), marked: true, axis: barAxis(reading.numbers("removal"), reading.within("removal")) };
+    score("removal", removal);
+    score("value", { within: reading.within("value"), marked: true });
+    add("importance", ...titled.importance, reading.numbers("importance"), { within: reading.within("importance"), signed: false });
+    if (marks()) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
+    for (const key of ["shapley", "gradient", "linear"]) score(key, { within: reading.within(key), marked: true, brief: true });
+    table.show({ columns, names: units, gone: gone(), stay: same });
+  }
+
+  // Pairs of units that act together, strongest first; no card where there are none.
+  function drawPairs() {
+    const { pairs, units, unit } = state.text;
+    ui["pairs-card"].hidden = !pairs.length;
+    ui["pairs-title"].textContent = `${PLURALS[unit] ?? "Words"} that act together`;
+    ui["pairs-scale"].textContent = state.text.score_name;
+    const own = (part) => (Array.isArray(part) ? part[state.class] : part);
+    const rows = pairs.map(([both, effect, within]) => ({ both, effect: own(effect), within: own(within) ?? undefined })) // merged units have none
+      .sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect));
+    const effects = rows.map(({ effect }) => effect);
+    const axis = barAxis(effects, rows.map(({ within }) => within ?? 0));
+    const places = decimals(effects);
+    ui.pairs.tBodies[0].replaceChildren(...rows.map(({ both, effect, within }) => {
+      const name = both.map((i) => `${brief(units[i])}${reading.occurrence(i)}`).join(" + ");
+      const doubt = within !== undefined && unsure(effect, within) ? "doubt" : effect < 0 ? "minus" : "plus";
+      const row = make("tr", { "data-pair": both.join(" ") }, make("th", { scope: "row", class: "name", dir: "auto" }, name),
+        make("td", { class: doubt }, signed(effect, places), make("small", {}, plusMinus(within, places)), bar(axis, effect, within, false)));
+      const light = (lit) => both.forEach((i) => text.light(i, lit));
+      row.addEventListener("pointerenter", () => light(true));
+      row.addEventListener("pointerleave", () => light(false));
+      return row;
+    }));
+  }
+
+  function drawFacts() {
+    const { facts, warnings } = state.text;
+    ui.facts.replaceChildren(...facts.map(([name, said]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, said))));
+    ui.warnings.replaceChildren(...warnings.map((said) => make("p", { class: "warning", role: "note" }, said)));
+  }
+
+  // --- doing
+
+  function mark() {
+    text.mark(state.keep);
+    strongest.mark(gone());
+    if (marks()) scatter.mark(gone());
+    table.mark(gone());
+  }
+
+  // Remove units, or restore them where all of them are removed.
+  function toggle(units) {
+    if (!state.text.signed) return;
+    const kept = units.every((unit) => !state.keep[unit]) ? 1 : 0;
+    for (const unit of units) state.keep[unit] = kept;
+    afterChange();
+    if (units.length === 1 && state.on === units[0] && state.beside && !byId("tip").hidden) tip.show(state.beside, state.text.units[state.on], said(state.on));
+  }
+
+  function afterChange() {
+    state.answer = asks ? null : undefined;
+    mark();
+    guess.show(reading, state.keep, state.answer);
+    changed(state.keep);
+  }
+
+  // Keep these units, as if the reader had clicked.
+  function setKeep(keep) {
+    keep.forEach((kept, i) => { state.keep[i] = kept; });
+    afterChange();
+  }
+
+  // Show what the model answers: "waiting", or { scores }.
+  function setAnswer(answer) {
+    state.answer = answer;
+    guess.show(reading, state.keep, answer);
+  }
+
+  // Look at one unit, in the text, the scatter and the table at once; null looks away.
+  function look(unit, element) {
+    if (state.on !== null) text.light(state.on, false);
+    state.on = unit;
+    state.beside = element;
+    if (marks()) scatter.highlight(unit);
+    table.highlight(unit, Boolean(element));
+    strongest.highlight(unit);
+    if (reading.several) classes.highlight(unit);
+    if (unit === null) {
+      tip.hide();
+      return;
+    }
+    text.light(unit, true);
+    if (element) tip.show(element, state.text.units[unit], said(unit));
+    else tip.hide();
+  }
+
+  function said(unit) {
+    const { weights } = state.text;
+    const rows = [];
+    let any = false;
+    for (const [key, label] of reading.kinds) {
+      const numbers = reading.numbers(key);
+      if (numbers === null) continue;
+      const within = reading.within(key)?.[unit];
+      any ||= within !== undefined;
+      const doubt = within !== undefined && key !== "importance" && unsure(numbers[unit], within);
+      const digits = decimals([numbers[unit], within ?? 0]);
+      rows.push([label, reading.written(numbers[unit], digits) + plusMinus(within, digits), `${key === state.score ? "chosen" : ""}${doubt ? " doubt" : ""}`]);
+    }
+    if (marks()) rows.push(["Weight", percent(weights[unit]), ""]);
+    if (!state.keep[unit]) rows.push(["Now", "removed", ""]);
+    const grey = rows.some(([, , mark]) => mark.includes("doubt")) ? "; grey: contains zero" : "";
+    return { rows, note: any ? `± 95% interval${grey}` : "" };
+  }
+
+  ui.restore.addEventListener("click", () => {
+    state.keep.fill(1);
+    afterChange();
+  });
+  ui.scores.addEventListener("change", (event) => pick(event.target.value));
+  ui.class.addEventListener("change", (event) => choose(Number(event.target.value)));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
+  window.addEventListener("scroll", () => state.on === null || !state.beside || byId("tip").hidden || tip.follow(state.beside), { capture: true, passive: true });
+
+  // Colour by a score; it stays chosen for the next texts.
+  function pick(score) {
+    picked = score;
+    if (!state.text || reading.numbers(score) === null) return;
+    state.score = score;
+    const input = ui.scores.querySelector(`input[value="${score}"]`);
+    if (input) input.checked = true;
+    same = true;
+    recolour();
+    painted();
+  }
+
+  // All rows of the table, for paper.
+  function print(printing) {
+    table.all = printing;
+    if (state.text) table.rows();
+  }
+
+  return { ui, state, show, setKeep, setAnswer, choose, pick, print, text, reading: () => reading };
+}

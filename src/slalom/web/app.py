@@ -1,0 +1,315 @@
+"""The routes of the server: REST with JSON, server-sent events for rounds, and the page that uses them.
+
+A route checks its body and submits a job; a worker thread does the work, and the route passes on what it sends. A client that
+goes away cancels its job.
+"""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+import slalom
+from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line
+from slalom.web import assets, catalogue, schema
+from slalom.web.documents import documentation
+from slalom.web.downloads import download
+from slalom.web.guard import Access, Guard
+from slalom.web.limits import Limits
+from slalom.web.schema import DownloadRequest, Question, Subject
+from slalom.web.served import Served, dumps
+from slalom.web.work import Busy, Job, Stopped
+
+_LOG = logging.getLogger("slalom")
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schema.Failure, "description": "The request is not what it must be."},
+    413: {"model": schema.Failure, "description": "The text or the body is too large."},
+    429: {"model": schema.Failure, "description": "Too many requests wait; Retry-After says when to come back."},
+    500: {"model": schema.Failure, "description": "The model failed."},
+    503: {"model": schema.Failure, "description": "It took too long, or the server is stopping."},
+}
+_JSON = "application/json"
+
+
+class TooLarge(InputError):
+    """A text or a budget above the limits of the server."""
+
+
+class NotFound(InputError):
+    """There is no such thing."""
+
+
+def application(models: Sequence[Served], access: Access, limits: Limits) -> Guard:
+    """Return the server as an ASGI application.
+
+    Args:
+        models: The models; the first is the default.
+        access: Who may use it.
+        limits: Bounds of requests.
+    """
+    app = FastAPI(
+        title="slalom",
+        version=slalom.__version__,
+        description="Explanations of text classifiers that predict what the model does.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses=_ERRORS,
+    )
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    _add_pages(app)
+    _add_information(app, models, limits)
+    _add_work(app, models, limits)
+    return Guard(app, access, limits)
+
+
+def _add_pages(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _asset("index.html")
+
+    @app.get("/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        return _asset(name)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204)
+
+    @app.get("/api/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(documentation(app.openapi()))
+
+
+def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
+    offered = catalogue.offered(any(served.explainer.model.tokenized for served in models))
+    info = schema.Info(
+        version=slalom.__version__,
+        models=[
+            schema.ModelInfo(
+                id=served.id,
+                name=served.explainer.model.name,
+                labels=list(served.explainer.model.head.labels),
+                scale=served.explainer.model.head.scale,
+            )
+            for served in models
+        ],
+        methods=offered,
+        units=list(catalogue.UNITS),
+        budgets=catalogue.budgets(limits.queries),
+        limits=schema.LimitsInfo(characters=limits.characters, queries=limits.queries, keep_rows=limits.keep_rows),
+        examples=list(catalogue.EXAMPLES),
+        corpus=False,
+    )
+
+    @app.get("/api/info", summary="What this server offers")
+    async def information() -> schema.Info:
+        return info
+
+    @app.get("/api/methods", summary="The methods of explanation")
+    async def get_methods() -> list[schema.MethodInfo]:
+        return offered
+
+    @app.post("/api/methods", summary="The methods of explanation", include_in_schema=False)
+    async def post_methods() -> list[schema.MethodInfo]:
+        return offered
+
+
+def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
+    by_id = {served.id: served for served in models}
+
+    def served_by(name: str | None) -> Served:
+        if name is not None and name not in by_id:
+            raise InputError(f"model must be one of {', '.join(map(repr, by_id))}; got {name[:100]!r}")
+        return models[0] if name is None else by_id[name]
+
+    def chosen(subject: Subject) -> Served:
+        if len(subject.text) > limits.characters:
+            raise TooLarge(f"a text must have at most {limits.characters:,} characters; got {len(subject.text):,}")
+        if (subject.queries or 0) > limits.queries:
+            raise InputError(f"queries must be at most {limits.queries:,}; got {subject.queries:,}")
+        if subject.method not in (allowed := {method.name for method in catalogue.offered(True)}):
+            raise InputError(f"method must be one of {', '.join(sorted(allowed))}; got {subject.method[:100]!r}")
+        return served_by(subject.model)
+
+    @app.post(
+        "/api/explain",
+        summary="Explain a text",
+        description="With `Accept: text/event-stream` the answer comes in rounds, as server-sent events: `queued`, `progress`,"
+        " `explanation` (the last with `final: true`), `done`, or `error`.",
+        response_model=schema.Explained,
+    )
+    async def explain(subject: Subject, request: Request) -> Response:
+        served = chosen(subject)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            job = _submitted(served, request, served.events(subject))
+            return StreamingResponse(_stream(job, limits.seconds), media_type="text/event-stream")
+        return await _answered(served, request, limits, served.explained(subject, _explained))
+
+    @app.post(
+        "/api/ask", summary="Ask the model about parts of a text, or about whole texts", response_model=schema.AskedAnswer
+    )
+    async def ask(question: Question, request: Request) -> Response:
+        if (question.keep is None) == (question.texts is None) or (question.keep is not None and question.text is None):
+            raise InputError("a question needs text and keep, or texts")
+        rows = question.keep if question.keep is not None else question.texts
+        if rows is not None and not 1 <= len(rows) <= limits.keep_rows:
+            raise InputError(f"a question must have 1 to {limits.keep_rows:,} rows or texts; got {len(rows):,}")
+        if question.keep is not None:
+            served = chosen(question.subject())
+        else:
+            served = served_by(question.model)
+            longest = max(map(len, question.texts or [""]))
+            if longest > limits.characters:
+                raise TooLarge(f"a text must have at most {limits.characters:,} characters; got {longest:,}")
+        return await _answered(served, request, limits, _as_json(served.asked(question)), short=True)
+
+    @app.post(
+        "/api/flip", summary="The fewest units without which the model decides otherwise", response_model=schema.FlipAnswer
+    )
+    async def flip(subject: Subject, request: Request) -> Response:
+        served = chosen(subject)
+        return await _answered(served, request, limits, _as_json(served.flipped(subject)))
+
+    @app.post("/api/download", summary="An explanation as a file", response_class=Response)
+    async def get_file(wanted: DownloadRequest, request: Request) -> Response:
+        served = chosen(wanted)
+        subject = Subject(**wanted.model_dump(exclude={"format"}))
+        steps = served.explained(subject, lambda e: download(e, wanted.format, served.code, subject))
+        file = await _result(served, request, limits, steps)
+        headers = {"content-disposition": f'attachment; filename="{file.name}"'}
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+def _explained(e: Any) -> str:
+    from slalom.render.page.content import content  # noqa: PLC0415
+
+    return dumps({"content": content(e), "explanation": e.to_dict(), "final": True})
+
+
+def _as_json(steps: Iterator[Any]) -> Iterator[str | None]:
+    """Return the results of a job as JSON, written in the worker thread."""
+    return (None if step is None else dumps(step) for step in steps)
+
+
+def _submitted(served: Served, request: Request, steps: Iterator[Any], short: bool = False) -> Job:
+    job = Job((request.client.host, request.client.port) if request.client else None, steps, short)
+    served.queue.submit(job)
+    return job
+
+
+async def _result(served: Served, request: Request, limits: Limits, steps: Iterator[Any], short: bool = False) -> Any:
+    """Return the last message of a job; cancel it where the client goes away."""
+    job = _submitted(served, request, steps, short)
+    gone = asyncio.ensure_future(_gone(request, job))
+    result = None
+    try:
+        async for message in job.messages(limits.seconds):
+            result = message if message is not None else result
+    finally:
+        gone.cancel()
+    return result
+
+
+async def _answered(
+    served: Served, request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
+) -> Response:
+    return Response(await _result(served, request, limits, steps, short), media_type=_JSON)
+
+
+async def _gone(request: Request, job: Job) -> None:
+    """Cancel a job when its client goes away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    job.cancel("the client has gone")
+
+
+async def _stream(job: Job, seconds: float) -> AsyncIterator[str]:
+    """Yield the messages of a job as server-sent events. A client that goes away cancels the generator, and so the job."""
+    try:
+        yield _event("queued", dumps({"position": job.position}))
+        async for name, content in job.messages(seconds):
+            yield _event(name, content)
+    except Exception as error:
+        status, message = _status(error)
+        yield _event("error", dumps({"status": status, "error": message}))
+    else:
+        yield _event("done", "{}")
+    finally:
+        job.cancel()
+
+
+def _event(name: str, data: str) -> str:
+    return f"event: {name}\ndata: {data}\n\n"
+
+
+def _asset(name: str) -> Response:
+    found = assets.load(name)
+    if found is None:
+        raise NotFound(f"there is no file {name[:100]!r}")
+    return Response(found.content, media_type=found.media_type, headers={"cache-control": "no-cache"})
+
+
+def _status(error: Exception) -> tuple[int, str]:
+    """Return the status of an error, and its line."""
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status, one_line(error) if status < 500 else _without_secrets(one_line(error))
+    _LOG.error("a request failed: %s", type(error).__name__)  # its message may have parts of a text
+    return 500, f"the model failed: {type(error).__name__}: {_without_secrets(one_line(error))}"
+
+
+def _without_secrets(message: str) -> str:
+    """Return a message of somebody else's code without values of variables that hold keys."""
+    secret = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+    for name, value in os.environ.items():
+        if secret.search(name) and len(value) >= 8:
+            message = message.replace(value, "***")
+    return message
+
+
+_STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (NotFound, 404),
+    (TooLarge, 413),
+    (Busy, 429),
+    (Stopped, 503),
+    (MissingExtra, 503),
+    (InputError, 400),
+    (ModelError, 500),
+)
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    status, message = _status(error)
+    return JSONResponse({"error": message}, status, {"Retry-After": str(error.seconds)} if isinstance(error, Busy) else None)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Name the first field that is wrong; nothing of what was sent is repeated."""
+    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
+    first = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
+    if first.get("type") == "json_invalid":
+        return JSONResponse({"error": "the body must be JSON"}, 400)
+    place = ".".join(str(part)[:40] for part in first["loc"][1:]) or "the body"
+    return JSONResponse({"error": one_line(f"{place}: {first['msg']}")}, 400)
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return JSONResponse({"error": one_line(getattr(error, "detail", error))}, status, getattr(error, "headers", None))
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Any]] = {
+    RequestValidationError: _invalid,
+    HTTPException: _http,
+    Exception: _failed,
+    SlalomError: _failed,
+}

@@ -1,0 +1,472 @@
+// One text: where it is typed, how it is explained, what comes back round by round, and what the model is asked about it.
+
+const PAUSE = 400; // milliseconds without a key before a text is explained
+const ASK_PAUSE = 250; // before the model is asked: a double click is not two questions
+const RETRY = 2; // seconds
+const FORMATS = [["html", "Page (HTML)"], ["png", "Picture (PNG)"], ["svg", "Picture (SVG)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
+
+class Pane {
+  // hooks: changed(), explained(pane), lost(again), close()
+  constructor(info, prefix, number, hooks) {
+    Object.assign(this, { info, prefix, hooks, final: false, content: null, keep: [], swaps: new Map(), removed: [], answers: new Map(), widths: [], tally: hooks.tally });
+    this.root = this.build(number);
+    this.viewer = createViewer(this.ui.viewer, {
+      prefix, asks: true, phrases: true,
+      changed: () => this.removedChanged(),
+      replace: (unit, element) => editUnit(element, this.content.units[unit], (text) => this.swap(unit, text)),
+      painted: () => hooks.changed(),
+    });
+    this.viewer.ui["live-said"].setAttribute("aria-live", "polite");
+    this.viewer.ui.below.replaceChildren(this.ui.swapped, this.ui.tally);
+    this.ui.text.addEventListener("input", () => this.typed());
+    this.ui.text.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.explain());
+    this.draw("empty");
+  }
+
+  build(number) {
+    const { info, prefix } = this;
+    const ui = {};
+    const part = (tag, name, attributes, ...children) => {
+      ui[name] = make(tag, { ...attributes, id: `${prefix}my-${name}` }, ...children);
+      return ui[name];
+    };
+    const id = (name) => `${prefix}my-${name}`;
+    const select = (name, label, options) => {
+      const box = part("select", name, {}, ...options.map(([value, text]) => make("option", { value }, text)));
+      box.addEventListener("change", () => this.settled());
+      return make("label", { class: "setting", hidden: "" }, make("span", {}, label), box);
+    };
+    const examples = info.examples.map((example) => {
+      const button = make("button", { type: "button", class: "example", dir: "auto" }, example);
+      button.addEventListener("click", () => this.write(example));
+      return button;
+    });
+    const tool = (name, label, act, kind = "") => {
+      const button = part("button", name, { type: "button", class: kind, disabled: "" }, label);
+      button.addEventListener("click", () => act());
+      return button;
+    };
+    const downloads = FORMATS.map(([format, label]) => {
+      const button = make("button", { type: "button", "data-format": format }, label);
+      button.addEventListener("click", () => this.download(format));
+      return button;
+    });
+    const close = make("button", { type: "button", class: "close", id: id("close") }, "Close");
+    close.addEventListener("click", () => this.hooks.close());
+    this.ui = ui;
+    const root = make("section", { class: "pane", "aria-label": number === 1 ? "Explanation" : "Second explanation" },
+      make("div", { class: "card composer" },
+        make("div", { class: "bar" }, make("label", { class: "ask", for: id("text") }, number === 1 ? "Type or paste a text" : "A second text, model or method"), ...(number > 1 ? [close] : [])),
+        part("textarea", "text", { rows: "3", dir: "auto", spellcheck: "false", placeholder: "The model reads along while you type …", "aria-describedby": id("status") }),
+        part("div", "examples", { class: "examples" }, make("span", { class: "soft" }, "Or try:"), ...examples),
+        part("details", "fold", { class: "fold" }, part("summary", "chosen", {}), make("div", { class: "settings" },
+          select("model", "Model", info.models.map(({ id: name, name: title }) => [name, title])),
+          select("method", "Method", info.methods.map(({ name, title }) => [name, title])),
+          select("unit", "Parts", info.units.map(({ name, title }) => [name, title])),
+          select("target", "Class", []),
+          select("queries", "Questions", info.budgets.map(({ queries, title }) => [queries ?? "", title]))),
+        part("p", "note", { class: "help note" })),
+        make("div", { class: "state" }, part("p", "status", { class: "status", role: "status" }), part("p", "figures", { class: "figures" }),
+          part("button", "again", { type: "button", hidden: "" }, "Try again")),
+        part("div", "progress", { class: "progress", role: "progressbar", "aria-label": "Questions asked", "aria-valuemin": "0", "aria-valuemax": "100" }, make("i"))),
+      part("p", "error", { class: "card error", role: "alert", hidden: "" }),
+      part("div", "result", { class: "result", hidden: "" },
+        make("div", { class: "tools", role: "toolbar", "aria-label": "What to do with this explanation" },
+          tool("flip", "What would flip it?", () => this.flip(), "primary"),
+          tool("link", "Copy link", () => this.copyLink()),
+          part("details", "downloads", { class: "menu" }, make("summary", {}, "Download"), make("div", { class: "menu-body" }, ...downloads)),
+          tool("python", "Python code", () => this.python())),
+        part("p", "flipped", { class: "flipped", role: "status", hidden: "" }),
+        part("div", "viewer", {})),
+      part("div", "swapped", { class: "swapped-said", role: "status" }),
+      part("div", "tally", { class: "tallies", role: "status" }));
+    ui.again.addEventListener("click", () => this.explain());
+    ui.model.parentElement.hidden = info.models.length < 2;
+    for (const name of ["method", "unit", "queries"]) ui[name].parentElement.hidden = ui[name].options.length < 2;
+    if (info.units.some(({ name }) => name === "word")) ui.unit.value = "word";
+    const phone = window.matchMedia("(max-width: 40rem)");
+    ui.fold.open = !phone.matches;
+    phone.addEventListener("change", () => { ui.fold.open = !phone.matches; });
+    this.targets();
+    this.notes();
+    return root;
+  }
+
+  // --- what is explained
+
+  get model() { return this.info.models.find(({ id }) => id === this.ui.model.value) ?? this.info.models[0]; }
+
+  get subject() {
+    const { text, method, unit, target, queries } = this.ui;
+    return {
+      text: text.value, model: this.info.models.length > 1 ? this.model.id : null, method: method.value, unit: unit.value || null,
+      queries: queries.disabled || !queries.value ? null : Number(queries.value), target: target.value || null, seed: this.seed ?? 0,
+    };
+  }
+
+  get place() {
+    const units = this.content && !this.first ? this.keep.flatMap((kept, i) => (kept ? [] : [i])) : this.removed;
+    const { seed, ...subject } = this.subject;
+    if (this.model.labels.length > 2) subject.target ??= ""; // the predicted class, which is not the default there
+    return { subject: { ...subject, seed: seed || null }, removed: units, swaps: [...this.swaps], score: this.picked() };
+  }
+
+  picked() {
+    const { score, text } = this.viewer.state;
+    return text && score !== (text.initial_score ?? "removal") ? score : null;
+  }
+
+  // Go to a place: what an address holds, or what was explained before.
+  go({ subject, removed = [], swaps = [], score = null }) {
+    const { ui } = this;
+    const set = (box, value) => { if (value !== null && value !== undefined && [...box.options].some((option) => option.value === String(value))) box.value = String(value); };
+    ui.text.value = subject.text;
+    set(ui.model, subject.model);
+    this.targets();
+    for (const name of ["method", "unit", "target"]) set(ui[name], subject[name]);
+    if (subject.queries && ![...ui.queries.options].some((option) => option.value === String(subject.queries))) {
+      ui.queries.append(make("option", { value: subject.queries }, plural(subject.queries, "question")));
+    }
+    ui.queries.value = subject.queries ? String(subject.queries) : "";
+    this.seed = subject.seed ?? 0;
+    if (score) this.viewer.pick(score);
+    this.notes();
+    this.explain();
+    this.removed = removed;
+    this.pendingSwaps = swaps;
+  }
+
+  targets() {
+    const { labels, scale } = this.model;
+    const { target } = this.ui;
+    if (this.targetsOf === this.model) return;
+    this.targetsOf = this.model;
+    const before = target.value;
+    const choices = [["", labels.length === 2 ? labels[1] : "Predicted"], ...labels.filter((_, c) => labels.length !== 2 || c === 0).map((label) => [label, label]), ...(labels.length > 2 ? [["all", "All classes"]] : [])];
+    target.replaceChildren(...choices.map(([value, text]) => make("option", { value }, text)));
+    if (before && choices.some(([value]) => value === before)) target.value = before;
+    else if (labels.length > 2) target.value = "all";
+    target.parentElement.hidden = labels.length < 2 || !scale;
+  }
+
+  notes() {
+    const method = this.info.methods.find(({ name }) => name === this.ui.method.value);
+    this.ui.queries.disabled = !method?.takes_budget;
+    const choices = ["model", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
+    this.ui.chosen.textContent = choices.map((box) => box.selectedOptions[0]?.textContent ?? "").join(" · ");
+    this.ui.note.textContent = method ? `${method.title}: ${method.note}` : "";
+  }
+
+  write(text) {
+    this.ui.text.value = text;
+    this.explain();
+    this.ui.text.focus();
+  }
+
+  settled() {
+    this.targets();
+    this.notes();
+    if (this.ui.text.value.trim()) this.explain();
+    else this.hooks.changed();
+  }
+
+  typed() {
+    this.stop();
+    this.root.classList.add("stale");
+    if (!this.ui.text.value.trim()) {
+      this.content = null;
+      this.draw("empty");
+      this.hooks.changed();
+      return;
+    }
+    this.draw("typing");
+    this.timer = window.setTimeout(() => this.explain(), PAUSE);
+  }
+
+  stop() {
+    window.clearTimeout(this.timer);
+    window.clearInterval(this.clock);
+    this.stream?.abort();
+    this.question?.abort();
+    this.stream = null;
+  }
+
+  // --- explaining
+
+  async explain() {
+    this.stop();
+    const subject = this.subject;
+    if (!subject.text.trim()) return;
+    const length = subject.text.length;
+    if (length > this.info.limits.characters) {
+      this.draw("error", `A text can have ${this.info.limits.characters.toLocaleString("en")} characters; this one has ${length.toLocaleString("en")}.`);
+      return;
+    }
+    const stream = new AbortController();
+    Object.assign(this, { stream, final: false, removed: [], pendingSwaps: [], widths: [], answers: new Map(), asked: subject });
+    this.swaps.clear();
+    this.ui.swapped.replaceChildren();
+    this.first = true;
+    this.tools();
+    this.draw("running", { queries: 0, of: null });
+    this.hooks.changed();
+    try {
+      await api.stream("/api/explain", subject, stream.signal, (name, data) => stream === this.stream && this.came(name, data));
+    } catch (error) {
+      if (stream !== this.stream || error.name === "AbortError") return;
+      this.failed(error, () => this.explain());
+    }
+  }
+
+  came(name, data) {
+    if (name === "queued") this.draw("queued", data);
+    if (name === "progress") this.draw("running", data);
+    if (name === "explanation") this.show(data);
+  }
+
+  show({ content, queries, final }) {
+    const fresh = this.first;
+    this.first = false;
+    this.content = content;
+    this.final = final;
+    if (fresh) {
+      this.keep = new Array(content.units.length).fill(1);
+      for (const unit of this.removed) if (unit in this.keep) this.keep[unit] = 0;
+    }
+    this.root.classList.remove("stale");
+    this.ui.result.hidden = false;
+    const column = fresh || !Array.isArray(content.score) ? content.leading : this.viewer.state.class;
+    this.viewer.show(content, { keep: this.keep, column });
+    if (fresh) {
+      this.ui.flipped.hidden = true;
+      for (const [unit, text] of this.pendingSwaps) if (unit < content.units.length) this.swaps.set(unit, text);
+      for (const unit of content.units.keys()) if (this.viewer.text.spans[unit]?.dataset.was !== undefined) this.viewer.text.swap(unit, null);
+      for (const [unit, text] of this.swaps) this.viewer.text.swap(unit, text);
+    }
+    const within = content.within.removal && this.viewer.reading().within("removal").filter((half) => half !== null).sort((a, b) => a - b);
+    if (within?.length) this.widths.push(within[Math.floor((within.length - 1) / 2)]);
+    this.draw(final ? "done" : "running", { queries, of: this.of, content });
+    this.tools();
+    if (!final) return;
+    this.hooks.explained(this);
+    if (this.keep.some((kept) => !kept)) this.ask();
+    if (this.swaps.size) this.askSwaps();
+  }
+
+  failed(error, again) {
+    if (error.status === 0) {
+      this.draw("lost");
+      this.hooks.lost(() => this.explain());
+    } else if (error.status === 429) {
+      let left = Math.max(1, Math.round(error.wait ?? RETRY));
+      const tick = () => {
+        this.draw("busy", left);
+        if (left-- <= 0) {
+          window.clearInterval(this.clock);
+          again();
+        }
+      };
+      this.clock = window.setInterval(tick, 1000);
+      tick();
+    } else this.draw("error", error.message);
+  }
+
+  // --- states
+
+  draw(state, data) {
+    const { ui } = this;
+    this.root.dataset.state = state;
+    ui.examples.hidden = state !== "empty";
+    ui.error.hidden = state !== "error";
+    ui.error.textContent = state === "error" ? data : "";
+    ui.again.hidden = !["error", "lost"].includes(state);
+    if (["empty", "error"].includes(state)) ui.result.hidden = true;
+    const running = ["running", "queued", "busy"].includes(state);
+    ui.progress.hidden = !running;
+    const share = state === "running" && data.of ? Math.min(1, data.queries / data.of) : null;
+    ui.progress.classList.toggle("unknown", running && share === null);
+    ui.progress.firstChild.style.width = `${100 * (share ?? 1)}%`;
+    if (share === null) ui.progress.removeAttribute("aria-valuenow");
+    else ui.progress.setAttribute("aria-valuenow", String(Math.round(100 * share)));
+    if (state === "running") this.of = data.of ?? this.of;
+    const said = this.says(state, data);
+    if (ui.status.textContent !== said) ui.status.textContent = said; // screen readers read every change
+    if (data?.content) this.figures(data.content);
+    else if (!running) ui.figures.textContent = "";
+  }
+
+  says(state, data) {
+    const count = (n) => n.toLocaleString("en");
+    if (state === "empty") return "";
+    if (state === "typing") return "Explains when you pause.";
+    if (state === "queued") return data.position ? `Waiting: ${plural(data.position, "request")} before this one.` : "Waiting for its turn.";
+    if (state === "busy") return `The server is busy; trying again in ${data} s.`;
+    if (state === "lost") return "The server does not answer.";
+    if (state === "error") return "";
+    if (state === "done") return `Final: ${plural(data.content.queries, "question")} to the model.`;
+    if (data.content || this.content && !this.first) return `Rough, refining: ${count(data.queries)}${this.of ? ` of ${count(this.of)}` : ""} questions to the model.`;
+    return data.queries ? `Asking the model: ${count(data.queries)}${data.of ? ` of ${count(data.of)}` : ""} questions.` : "Asking the model …";
+  }
+
+  // R2 on held-out questions, and how the intervals shrink from round to round.
+  figures(content) {
+    const { near, far } = content.fidelity;
+    const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
+    const parts = [];
+    if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
+    if (this.widths.length) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
+    this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
+  }
+
+  tools() {
+    const { ui } = this;
+    const decides = this.content?.signed && this.content.prediction !== null;
+    ui.flip.disabled = !this.final || !decides;
+    ui.link.disabled = ui.python.disabled = !this.final;
+    ui.downloads.classList.toggle("off", !this.final);
+    for (const button of ui.downloads.querySelectorAll("button")) button.disabled = !this.final;
+  }
+
+  // --- asking the model
+
+  removedChanged() {
+    this.ui.flipped.hidden = true;
+    window.clearTimeout(this.asking);
+    this.question?.abort();
+    this.hooks.changed();
+    if (!this.keep.some((kept) => !kept)) return;
+    this.viewer.setAnswer(this.answers.get(this.keep.join("")) ?? "waiting");
+    this.asking = window.setTimeout(() => this.ask(), ASK_PAUSE);
+  }
+
+  async ask() {
+    if (!this.final) return; // when the last round is there
+    const keep = [...this.keep];
+    const key = keep.join("");
+    const question = new AbortController();
+    this.question = question;
+    try {
+      const answer = this.answers.get(key) ?? { scores: asRow((await api.json("/api/ask", { ...this.asked, keep: [keep] }, { signal: question.signal })).scores[0]) };
+      this.answers.set(key, answer);
+      if (this.keep.join("") !== key) return;
+      this.viewer.setAnswer(answer);
+      if (this.viewer.reading().predict(keep) === null) return;
+      this.tally.add(`${JSON.stringify(this.asked)} ${this.viewer.state.class} ${key}`, this.viewer.reading(), keep, answer.scores);
+      this.hooks.tallied();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.viewer.setAnswer(null);
+      this.toast(error.message);
+    }
+  }
+
+  // Put another text in the place of a unit; its own text again undoes it.
+  swap(unit, text) {
+    const own = this.content.pieces.find(([, i]) => i === unit)[0];
+    if (text === own) this.swaps.delete(unit);
+    else this.swaps.set(unit, text);
+    this.viewer.text.swap(unit, text === own ? null : text);
+    this.hooks.changed();
+    this.askSwaps();
+  }
+
+  get edited() { return this.content.pieces.map(([text, unit]) => this.swaps.get(unit) ?? text).join(""); }
+
+  async askSwaps() {
+    const { swapped } = this.ui;
+    if (!this.swaps.size) {
+      swapped.replaceChildren();
+      return;
+    }
+    const { units, score_name: scale } = this.content;
+    const named = [...this.swaps].map(([unit, text]) => `“${brief(text)}” instead of “${brief(units[unit])}”`).join(", ");
+    const lead = make("p", { class: "term" }, make("bdi", {}, `With ${named}`));
+    swapped.replaceChildren(lead, make("p", {}, "…"));
+    const text = this.edited;
+    try {
+      const { model, target } = this.asked;
+      const found = await api.json("/api/ask", { model, target, texts: [text] });
+      if (text !== this.edited) return;
+      const reading = this.viewer.reading();
+      const scores = asRow(found.scores[0]);
+      const own = scores[Math.min(reading.at, scores.length - 1)];
+      const chance = found.probabilities?.[0][found.labels.indexOf(found.label[0])];
+      const again = make("button", { type: "button" }, "Explain this text");
+      const undo = make("button", { type: "button" }, "Undo");
+      again.addEventListener("click", () => this.write(text));
+      undo.addEventListener("click", () => {
+        for (const unit of this.swaps.keys()) this.viewer.text.swap(unit, null);
+        this.swaps.clear();
+        swapped.replaceChildren();
+        this.hooks.changed();
+      });
+      swapped.replaceChildren(lead,
+        make("p", { class: "said" }, "the model says ", make("b", { dir: "auto" }, found.label[0] ?? ""), ...(chance === undefined ? [] : [percent(chance)]),
+          make("b", { class: `number ${own < 0 ? "minus" : "plus"}` }, signed(own, 3)), `${scale}, ${signed(own - reading.score, 3)} against the text as it is`),
+        make("p", { class: "help" }, `All other ${reading.noun}s are there. The surrogate predicts removals, not replacements.`),
+        make("div", { class: "row" }, again, undo));
+    } catch (error) {
+      swapped.replaceChildren(lead, make("p", {}, error.message));
+    }
+  }
+
+  async flip() {
+    const { flipped, flip } = this.ui;
+    const { asked } = this;
+    flip.disabled = true;
+    flipped.hidden = false;
+    flipped.textContent = "Looking for the fewest …";
+    try {
+      const { flip: found } = await api.json("/api/flip", asked, { signal: this.stream?.signal });
+      if (asked !== this.asked) return;
+      const noun = this.viewer.reading().noun;
+      if (!found) flipped.textContent = `No few ${noun}s were found whose removal flips the decision.`;
+      else {
+        const { units } = this.content;
+        this.viewer.setKeep(units.map((_, i) => (found.units.includes(i) ? 0 : 1)));
+        const names = found.units.map((i) => `“${brief(units[i])}”`);
+        const listed = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];
+        const change = `${signed(found.score_before, 3)} → ${signed(found.score_after, 3)}`;
+        flipped.hidden = false; // removing units hides what was said before
+        flipped.replaceChildren("Without ", make("bdi", {}, listed), " the model decides ", make("b", { dir: "auto" }, found.label_after ?? "otherwise"), " instead of ",
+          make("b", { dir: "auto" }, found.label_before ?? ""), `: ${this.content.score_name} ${change}. ${found.confirmed ? `Confirmed by the model (${plural(found.queries, "question")}).` : "Not confirmed by the model."}`);
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") flipped.textContent = error.message;
+    }
+    this.tools();
+  }
+
+  // --- taking it along
+
+  toast(text) { this.hooks.toast(text); }
+
+  async copyLink() {
+    this.hooks.changed.now();
+    await this.hooks.copy(window.location.href, "The link is copied; it holds the text and all settings.");
+  }
+
+  async download(format) {
+    this.ui.downloads.open = false;
+    try {
+      const response = await api.fetch("/api/download", { ...this.asked, format }, { accept: "*/*" });
+      const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? `slalom.${format}`;
+      const link = make("a", { href: URL.createObjectURL(await response.blob()), download: name });
+      link.click();
+      window.setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+      this.toast(`${name} is saved.`);
+    } catch (error) {
+      this.toast(error.message);
+    }
+  }
+
+  async python() {
+    try {
+      const code = await (await api.fetch("/api/download", { ...this.asked, format: "python" }, { accept: "*/*" })).text();
+      byId("code-text").textContent = code;
+      byId("code").showModal();
+    } catch (error) {
+      this.toast(error.message);
+    }
+  }
+}

@@ -1,0 +1,93 @@
+"""An explanation as a file: a page, a picture, data, or the code that makes it again."""
+
+import csv
+import io
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from slalom.errors import require
+from slalom.result import Explanation
+from slalom.result.frame import columns
+from slalom.web.schema import Subject
+
+_DRAWING = threading.Lock()  # matplotlib's caches are not made for threads
+
+
+class File(NamedTuple):
+    """A file to download.
+
+    Attributes:
+        name: Its name.
+        media_type: Its type.
+        content: What is in it.
+    """
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+def download(e: Explanation, kind: str, code: str, subject: Subject) -> File:
+    """Return an explanation as a file.
+
+    Args:
+        e: The explanation.
+        kind: "html", "png", "svg", "json", "csv" or "python".
+        code: Python code that makes the explainer.
+        subject: What was asked for.
+
+    Raises:
+        MissingExtra: A picture is wanted, and matplotlib is not installed.
+    """
+    suffix, media_type, write = _KINDS[kind]
+    return File(f"explanation.{suffix}", media_type, write(e, code, subject))
+
+
+def _html(e: Explanation, *_: Any) -> bytes:
+    return e.to_html().encode()
+
+
+def _json(e: Explanation, *_: Any) -> bytes:
+    return (e.to_json() + "\n").encode()
+
+
+def _csv(e: Explanation, *_: Any) -> bytes:
+    """Return the columns of `to_pandas`, one row per unit; pandas is not needed."""
+    table = {name: list(column) for name, column in columns(e).items() if column is not None}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return text.getvalue().encode()
+
+
+def _picture(kind: str) -> Callable[..., bytes]:
+    def draw(e: Explanation, *_: Any) -> bytes:
+        with require("a picture", "plots"):
+            import matplotlib  # noqa: F401, PLC0415
+        content = io.BytesIO()
+        with _DRAWING:
+            (e.plot.bar() if e.additive else e.plot.scatter()).savefig(content, format=kind)
+        return content.getvalue()
+
+    return draw
+
+
+def _python(_: Explanation, code: str, subject: Subject) -> bytes:
+    """Return the code that makes the explanation again."""
+    options = {"method": subject.method, "unit": subject.unit, "queries": subject.queries, "target": subject.target}
+    given = {name: value for name, value in options.items() if value is not None and (name, value) != ("method", "joint")}
+    given |= {"seed": subject.seed} if subject.seed else {}
+    call = "".join(f", {name}={value!r}" for name, value in given.items())
+    return f"import slalom\n\n{code}\ntext = {subject.text!a}\ne = explainer(text{call})\nprint(e)\n".encode()
+
+
+_KINDS: dict[str, tuple[str, str, Callable[..., bytes]]] = {
+    "html": ("html", "text/html; charset=utf-8", _html),
+    "json": ("json", "application/json", _json),
+    "csv": ("csv", "text/csv; charset=utf-8", _csv),
+    "png": ("png", "image/png", _picture("png")),
+    "svg": ("svg", "image/svg+xml", _picture("svg")),
+    "python": ("py", "text/x-python; charset=utf-8", _python),
+}

@@ -1,0 +1,35 @@
+"""What one request may cost, so that no visitor takes more than a share."""
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of requests and of the work behind them.
+
+    Args:
+        characters: Longest text.
+        queries: Largest budget of model queries of an explanation.
+        keep_rows: Most rows, or texts, of one question to the model.
+        body: Largest body of a request, in bytes.
+        seconds: Longest time between a request and the end of its answer.
+        body_seconds: Longest time that a body takes to arrive.
+        waiting: Most requests that wait or are worked on, per model; one more is told to come back (429).
+        workers: Threads per model. The model itself answers one thread at a time; fits run side by side, so that a long text
+            does not hold up a short one.
+        kept: Recent explanations that are kept, so that questions about them need no new one.
+        connections: Most connections at a time.
+    """
+
+    characters: int = 50_000
+    queries: int = 5_000
+    keep_rows: int = 1_000
+    body: int = 2_000_000
+    seconds: float = 300.0
+    body_seconds: float = 20.0
+    waiting: int = 64
+    workers: int = 4
+    kept: int = 64
+    connections: int = 512

@@ -1,0 +1,156 @@
+"""The bodies of requests and answers; FastAPI checks them and writes them into the OpenAPI document."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _unicode(text: str) -> str:
+    """Return a string, unless it has halves of surrogate pairs, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a text must be valid Unicode") from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_unicode)]
+Format = Literal["html", "png", "svg", "json", "csv", "python"]
+
+
+class _Strict(BaseModel):
+    """A body without unknown fields, and without conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Subject(_Strict):
+    """What is explained, and how."""
+
+    text: Text = Field(description="The text to explain.", examples=["A slow but beautiful film."])
+    model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
+    method: Text = Field("joint", description="Name of a method of /api/methods.")
+    unit: Text | None = Field(None, description="token, type, word or sentence. Default: that of the method.")
+    queries: int | None = Field(None, ge=2, description="Budget of model queries. Default: five per unit, from 200 to 1000.")
+    target: Text | None = Field(None, description="Class to explain, by label or index, or all. Default: class 1 of two.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the queries and the fit.")
+
+
+class Question(_Strict):
+    """What the model is asked: parts of a text that is explained (`keep`), or whole texts (`texts`)."""
+
+    text: Text | None = Field(None, description="The text that is explained; with keep.")
+    model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
+    method: Text = Field("joint", description="Name of a method of /api/methods.")
+    unit: Text | None = Field(None, description="Unit of the explanation.")
+    queries: int | None = Field(None, ge=2, description="Budget of the explanation.")
+    target: Text | None = Field(None, description="Class of the scores.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the explanation.")
+    keep: list[list[Literal[0, 1]]] | None = Field(None, description="Presence of the units, one row per question.")
+    texts: list[Text] | None = Field(None, description="Whole texts.")
+
+    def subject(self) -> Subject:
+        """Return the explanation that rows of `keep` are about."""
+        return Subject(**self.model_dump(exclude={"keep", "texts"}))
+
+
+class DownloadRequest(Subject):
+    """An explanation as a file."""
+
+    format: Format = Field(description="Kind of the file.")
+
+
+class Failure(BaseModel):
+    """Why a request failed, in one line."""
+
+    error: str
+
+
+class MethodInfo(BaseModel):
+    """A method of explanation."""
+
+    name: str
+    title: str
+    note: str
+    takes_budget: bool
+    signed: bool
+
+
+class ModelInfo(BaseModel):
+    """A model that can be asked."""
+
+    id: str
+    name: str
+    labels: list[str]
+    scale: str
+
+
+class UnitInfo(BaseModel):
+    """A kind of unit."""
+
+    name: str
+    title: str
+
+
+class BudgetInfo(BaseModel):
+    """A budget of model queries."""
+
+    queries: int | None
+    title: str
+
+
+class LimitsInfo(BaseModel):
+    """Bounds of a request."""
+
+    characters: int
+    queries: int
+    keep_rows: int
+
+
+class Info(BaseModel):
+    """What this server offers."""
+
+    version: str
+    models: list[ModelInfo]
+    methods: list[MethodInfo]
+    units: list[UnitInfo]
+    budgets: list[BudgetInfo]
+    limits: LimitsInfo
+    examples: list[str]
+    corpus: bool
+
+
+class Explained(BaseModel):
+    """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
+
+    content: dict[str, Any]
+    explanation: dict[str, Any]
+    final: bool = True
+
+
+class AskedAnswer(BaseModel):
+    """The answers of the model, one per row or text; `predicted` are those of the surrogate, for rows."""
+
+    scores: list[Any]
+    probabilities: list[list[float]] | None
+    labels: list[str]
+    label: list[str | None]
+    predicted: list[Any] | None = None
+
+
+class FlipInfo(BaseModel):
+    """Units without which the model decides otherwise."""
+
+    units: list[int]
+    label_before: str | None
+    label_after: str | None
+    score_before: float
+    score_after: float
+    confirmed: bool
+    queries: int
+
+
+class FlipAnswer(BaseModel):
+    """The fewest units that were found, confirmed by the model; null where none of the sets that were asked is enough."""
+
+    flip: FlipInfo | None

@@ -1,0 +1,173 @@
+"""The models behind the server: what they offer, their recent explanations, and the work that requests ask for.
+
+Everything here that asks a model or fits runs in a worker thread (`slalom.web.work`), as a generator: one step per turn.
+"""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, TypeVar, final
+
+import numpy as np
+
+from slalom.core.checks import plain
+from slalom.errors import InputError
+from slalom.explainer import Explainer
+from slalom.methods import SurrogateMethod, method
+from slalom.pipeline import Step
+from slalom.render.page.content import content
+from slalom.result import Explanation
+from slalom.web.limits import Limits
+from slalom.web.schema import Question, Subject
+from slalom.web.work import Queue
+
+_STEP = 0.5  # seconds that a step with questions to a model should take: a cancelled text ends after it
+_MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
+FIRST = 50  # queries of the first round
+_ALONE = threading.Lock()
+
+Result = TypeVar("Result")
+
+
+@final
+class Served:
+    """One model, its queue and its recent explanations.
+
+    Args:
+        name: Its id in requests.
+        explainer: The explainer of the model.
+        limits: Bounds of requests.
+        code: Python code that makes the same explainer.
+    """
+
+    def __init__(
+        self, name: str, explainer: Explainer, limits: Limits, code: str = "explainer = slalom.Explainer(model)"
+    ) -> None:
+        self.id, self.explainer, self.limits, self.code = name, explainer, limits, code
+        self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
+        self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
+        self._recent_lock = threading.Lock()
+
+    def recent(self, subject: Subject) -> Explanation | None:
+        """Return an explanation that was asked for lately; None where there is none."""
+        with self._recent_lock:
+            e = self._recent.get(_key(subject))
+            if e is not None:
+                self._recent.move_to_end(_key(subject))
+            return e
+
+    def rounds(self, subject: Subject, first: int = FIRST) -> Iterator[Step]:
+        """Explain a text in steps, or return a recent explanation in one.
+
+        Args:
+            subject: The text, and how to explain it.
+            first: Queries of the first round.
+        """
+        if (known := self.recent(subject)) is not None:
+            yield Step(1, known.queries, known.queries, True, known, final=True)
+            return
+        explainer = self.explainer
+        steps = explainer.steps(
+            subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
+            target=self.target(subject.target), seed=subject.seed,
+        )  # fmt: skip
+        side_by_side = isinstance(method(subject.method), SurrogateMethod)
+        while (step := self._next(steps, side_by_side)) is not None:
+            if step.final and step.explanation is not None:
+                with self._recent_lock:
+                    self._recent[_key(subject)] = step.explanation
+                    while len(self._recent) > self.limits.kept:
+                        self._recent.popitem(last=False)
+            yield step
+
+    def _next(self, steps: Iterator[Step], side_by_side: bool) -> Step | None:
+        """Take a step. Our methods run side by side; others look inside the model or use global random numbers."""
+        engine = self.explainer.engine
+        if engine.cached > _MOST_ANSWERS:
+            engine.forget()
+        if side_by_side:
+            return next(steps, None)
+        with _ALONE, engine.exclusive():
+            return next(steps, None)
+
+    def events(self, subject: Subject) -> Iterator[tuple[str, str]]:
+        """Explain a text in rounds, as names and JSON of server-sent events."""
+        for step in self.rounds(subject):
+            if step.explanation is None:
+                yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})
+            else:
+                shown = {"round": step.round, "queries": step.queries, "final": step.final}
+                yield "explanation", dumps(shown | {"content": content(step.explanation)})
+
+    def explained(self, subject: Subject, then: Callable[[Explanation], Result]) -> Iterator[Result | None]:
+        """Explain a text without rounds in between, and yield what a function makes of the explanation, at last."""
+        for step in self.rounds(subject, first=max(subject.queries or 0, self.limits.queries) + 1):
+            if step.final and step.explanation is not None:
+                yield then(step.explanation)
+            else:
+                yield None
+
+    def asked(self, question: Question) -> Iterator[dict[str, Any] | None]:
+        """Ask the model about parts of an explained text, or about whole texts."""
+        if question.keep is None:
+            yield self._whole_texts(question.texts or [], question.target)
+            return
+        keep = question.keep
+        yield from self.explained(question.subject(), lambda e: self._parts(e, keep))
+
+    def _whole_texts(self, texts: Sequence[str], target: str | None) -> dict[str, Any]:
+        return self._answer(*self.explainer.decide(texts, self.target(target)))
+
+    def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> dict[str, Any]:
+        n = len(e)
+        if any(len(row) != n for row in keep):
+            raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
+        rows = np.array(keep, dtype=bool).reshape(len(keep), n)
+        return self._answer(self.explainer.ask(e, rows), self.explainer.decisions(e, rows)) | {
+            "predicted": plain(e.predict(rows)) if e.signed else None
+        }
+
+    def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
+        known = all(decision.probabilities is not None for decision in decisions)
+        return {
+            "scores": plain(scores),
+            "probabilities": [decision.probabilities.tolist() for decision in decisions] if known else None,
+            "labels": list(self.explainer.model.head.labels),
+            "label": [decision.label for decision in decisions],
+        }
+
+    def flipped(self, subject: Subject) -> Iterator[dict[str, Any] | None]:
+        """Find the fewest units without which the model decides otherwise."""
+        return self.explained(subject, self._flip)
+
+    def _flip(self, e: Explanation) -> dict[str, Any]:
+        flip = self.explainer.flip(e)
+        if flip is None or flip.asked is None:
+            return {"flip": None}
+        score = np.atleast_1d(e.score)
+        found = {
+            "units": list(flip.units),
+            "label_before": e.label,
+            "label_after": flip.label,
+            "score_before": float(score[e.leading]),
+            "score_after": flip.asked,
+            "confirmed": flip.confirmed,
+            "queries": flip.queries,
+        }
+        return {"flip": found}
+
+    def target(self, name: str | None) -> str | int | None:
+        """Return a class by its label, or by its index where no label is that number."""
+        if name is not None and name.isascii() and name.isdecimal() and name not in self.explainer.model.head.labels:
+            return int(name)
+        return name
+
+
+def dumps(part: Any) -> str:
+    """Return data as one line of JSON in ASCII; numbers that are not finite are an error."""
+    return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _key(subject: Subject) -> Hashable:
+    return (subject.text, subject.method, subject.unit, subject.queries, subject.target, subject.seed)

@@ -1,0 +1,93 @@
+"""Runs the application in uvicorn until it is interrupted."""
+
+import asyncio
+import socket
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import uvicorn
+
+from slalom.web.app import application
+from slalom.web.guard import Access
+from slalom.web.limits import Limits
+from slalom.web.served import Served
+
+_PATIENCE = 2  # seconds that open connections have to end
+
+
+@final
+class Server(uvicorn.Server):
+    """A server that cancels its work when it is told to stop, so that open streams end.
+
+    Args:
+        models: The models; the first is the default.
+        access: Who may use it.
+        limits: Bounds of requests.
+        listening: The socket that it listens on.
+    """
+
+    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, listening: socket.socket) -> None:
+        self.models, self.access, self.socket = models, access, listening
+        super().__init__(
+            uvicorn.Config(
+                application(models, access, limits),
+                server_header=False,
+                access_log=False,  # a log would hold tokens of addresses
+                log_level="critical",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                limit_concurrency=limits.connections,
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=_PATIENCE,
+                h11_max_incomplete_event_size=64_000,
+            )
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self.socket.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        """The address to open in a browser."""
+        host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.access.host, self.access.host)
+        token = "" if self.access.token is None else f"?token={self.access.token}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{token}"
+
+    def run_until_stopped(self, ready: Callable[[], Any] = lambda: None) -> None:
+        """Serve until SIGINT or SIGTERM, or until `stop` is called in another thread.
+
+        Args:
+            ready: Called once requests are answered.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted.
+        """
+        warnings.filterwarnings("ignore", ".* tokens do not fit into ", UserWarning)  # the page shows it
+        asyncio.run(self._main(ready))
+
+    async def _main(self, ready: Callable[[], Any]) -> None:
+        watch = asyncio.ensure_future(self._watch(ready))
+        try:
+            await self.serve(sockets=[self.socket])
+        finally:
+            watch.cancel()
+            for served in self.models:
+                served.queue.stop()
+
+    async def _watch(self, ready: Callable[[], Any]) -> None:
+        """Call `ready` after the start, and cancel all work when the server is told to stop."""
+        while not self.started:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(ready)
+        while not self.should_exit:
+            await asyncio.sleep(0.05)
+        for served in self.models:
+            served.queue.stop()
+
+    def stop(self) -> None:
+        """Stop, from any thread."""
+        self.should_exit = True

@@ -1,0 +1,193 @@
+"""Work that takes long, in turns: threads take one step of one job at a time, and clients take turns.
+
+    job       an iterator of messages; the work is done in its __next__, in a worker thread
+    turn      the next client that waits, first come first served; of its jobs the short ones first
+    step      one __next__: the message goes to the event loop, and the job waits for its next turn
+
+A job that is cancelled is closed before its next step. The number of jobs is bounded.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import suppress
+from typing import Any, final
+
+from slalom.errors import SlalomError
+
+
+class Busy(SlalomError):
+    """There is no room for another job.
+
+    Args:
+        waiting: How many jobs there are.
+        seconds: When to come back, about.
+    """
+
+    def __init__(self, waiting: int, seconds: int) -> None:
+        super().__init__(f"{waiting} requests are waiting already; try again in {seconds} s")
+        self.seconds = seconds
+
+
+class Stopped(SlalomError):
+    """The work was stopped: the server shuts down, or it took too long."""
+
+
+@final
+class Job:
+    """Work for one request.
+
+    Args:
+        client: Whose turn it takes.
+        steps: The work; every item is a message to the one who waits.
+        short: Whether it goes before other jobs of the same client.
+    """
+
+    def __init__(self, client: Hashable, steps: Iterator[Any], short: bool = False) -> None:
+        self.client, self.steps, self.short = client, steps, short
+        self.position = 0
+        self.cancelled = False
+        self._loop = asyncio.get_running_loop()
+        self._messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+    def send(self, kind: str, content: Any) -> None:
+        """Pass a message to the event loop, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._messages.put_nowait, (kind, content))
+
+    def cancel(self, reason: str | None = None) -> None:
+        """Take no further step; whoever waits gets the reason as an error."""
+        self.cancelled = True
+        if reason is not None:
+            self.send("error", Stopped(reason))
+
+    async def messages(self, seconds: float) -> AsyncIterator[Any]:
+        """Yield what the steps return, until the last.
+
+        Args:
+            seconds: Longest time for all of them.
+
+        Raises:
+            Stopped: It takes longer, or the job was stopped.
+            Exception: What a step raised.
+        """
+        deadline = self._loop.time() + seconds
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        kind, content = await self._messages.get()
+                except TimeoutError as error:
+                    raise Stopped(f"this took longer than {seconds:g} s and was stopped; ask for fewer queries") from error
+                if kind == "end":
+                    return
+                if kind == "error":
+                    raise content
+                yield content
+        finally:
+            self.cancel()
+
+
+@final
+class Queue:
+    """The jobs of one model and the threads that work on them.
+
+    Args:
+        name: Of the threads.
+        workers: Number of threads.
+        most: Most jobs at a time.
+    """
+
+    def __init__(self, name: str, workers: int, most: int) -> None:
+        self._most = most
+        self._turns: OrderedDict[Hashable, deque[Job]] = OrderedDict()  # clients with waiting jobs, the next one first
+        self._jobs: set[Job] = set()
+        self._stopping = False
+        self._changed = threading.Condition()
+        for number in range(workers):
+            threading.Thread(target=self._work, name=f"{name} {number}", daemon=True).start()
+
+    def __len__(self) -> int:
+        """Return the number of jobs that wait or are worked on."""
+        return len(self._jobs)
+
+    def submit(self, job: Job) -> None:
+        """Add a job.
+
+        Raises:
+            Busy: There are too many.
+            Stopped: The server shuts down.
+        """
+        with self._changed:
+            if self._stopping:
+                raise Stopped("the server is stopping")
+            alive = sum(not other.cancelled for other in self._jobs)
+            if alive >= self._most or len(self._jobs) >= 2 * self._most:
+                raise Busy(alive, 1 + alive // 16)
+            job.position = sum(len(jobs) for jobs in self._turns.values())
+            self._jobs.add(job)
+            self._wait(job)
+
+    def stop(self) -> None:
+        """Cancel all jobs and end the threads after their current step."""
+        with self._changed:
+            self._stopping = True
+            for job in self._jobs:
+                job.cancel("the server is stopping")
+            self._changed.notify_all()
+
+    def _wait(self, job: Job) -> None:
+        """Let a job wait for its turn."""
+        jobs = self._turns.setdefault(job.client, deque())
+        if job.short:
+            jobs.appendleft(job)
+        else:
+            jobs.append(job)
+        self._changed.notify()
+
+    def _next(self) -> Job | None:
+        """Return the job whose turn it is, after waiting for one; None when the threads end."""
+        with self._changed:
+            while not self._turns and not self._stopping:
+                self._changed.wait()
+            if self._stopping:
+                return None
+            client, jobs = self._turns.popitem(last=False)
+            job = jobs.popleft()
+            if jobs:
+                self._turns[client] = jobs  # at the end: the others come first
+            return job
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            goes_on = not job.cancelled and self._step(job)
+            with self._changed:
+                if goes_on and not job.cancelled:
+                    self._wait(job)
+                    continue
+                self._jobs.discard(job)
+            _close(job.steps)
+            del job  # an idle thread holds nothing
+
+    @staticmethod
+    def _step(job: Job) -> bool:
+        """Take one step; return whether there may be another."""
+        try:
+            job.send("message", next(job.steps))
+        except StopIteration:
+            job.send("end", None)
+            return False
+        except Exception as error:
+            job.send("error", error.with_traceback(None))
+            return False
+        except BaseException as error:  # of a model, such as SystemExit: the server goes on
+            job.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
+            return False
+        return True
+
+
+def _close(steps: Any) -> None:
+    """Close a generator; what it raises then is nobody's business any more."""
+    with suppress(Exception):
+        steps.close()

@@ -1,0 +1,128 @@
+"""A real server on a free port, for tests, and a client that says exactly what it sends."""
+
+import http.client
+import json
+import threading
+from contextlib import contextmanager
+
+from slalom import Explainer
+from slalom.web.guard import Access
+from slalom.web.limits import Limits
+from slalom.web.served import Served
+from slalom.web.server import Server
+from slalom.web.sockets import listen
+
+TEXT = "a good film with one bad end and a great cast"
+WORDS = {"good": 2.0, "bad": -3.0, "great": 1.5}
+
+
+def score(text):
+    """A known answer: the sum of the words' effects, in log odds."""
+    return sum(WORDS.get(word, 0.0) for word in text.split()) - 0.25
+
+
+def answers(texts):
+    return [score(text) for text in texts]
+
+
+def explainer(model=answers, **options):
+    return Explainer(model, output="log_odds", labels=["no", "yes"], identity="test", **options)
+
+
+@contextmanager
+def serving(*models, access=None, **limits):
+    """Start a server with models (callables, or explainers) as m0, m1, ...; yield a client."""
+    bounds, access = Limits(**limits), access or Access()
+    ready = [model if isinstance(model, Explainer) else explainer(model) for model in models or (answers,)]
+    served = [Served(f"m{i}", one, bounds) for i, one in enumerate(ready)]
+    server = Server(served, access, bounds, listen(access.host, 0))
+    thread = threading.Thread(target=server.run_until_stopped, daemon=True)
+    thread.start()
+    client = Client(server)
+    try:
+        client.wait()
+        yield client
+    finally:
+        server.stop()
+        thread.join(20)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+class Answer:
+    """Status, headers and body."""
+
+    def __init__(self, response):
+        self.status, self.headers, self.body = (
+            response.status,
+            {k.lower(): v for k, v in response.getheaders()},
+            response.read(),
+        )
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def events(self):
+        return list(parsed_events(self.body.decode().splitlines()))
+
+
+def parsed_events(lines):
+    """Server-sent events as (name, data)."""
+    name = None
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+class Client:
+    """Requests to a server; each has a connection of its own."""
+
+    def __init__(self, server):
+        self.server, self.port = server, server.port
+
+    def wait(self):
+        for _ in range(1000):
+            if self.server.started:
+                return
+            threading.Event().wait(0.01)
+        raise RuntimeError("the server did not start")
+
+    def connection(self, timeout=30):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def request(self, method, path, body=None, headers=None):
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, headers or {})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, path, **headers):
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def post(self, path, body, headers=None):
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.request("POST", path, sent, {"Content-Type": "application/json", **(headers or {})})
+
+    def stream(self, subject):
+        """All events of an explanation."""
+        return self.post("/api/explain", subject, {"Accept": "text/event-stream"}).events
+
+    @contextmanager
+    def streaming(self, subject):
+        """An explanation whose events are read one by one; leaving the block hangs up."""
+        connection = self.connection()
+        body = json.dumps(subject).encode()
+        connection.request("POST", "/api/explain", body, {"Content-Type": "application/json", "Accept": "text/event-stream"})
+        response = connection.getresponse()
+        assert response.status == 200
+        lines = (line.decode().rstrip("\n") for line in response)
+        try:
+            yield parsed_events(lines)
+        finally:
+            response.close()
+            connection.close()

@@ -1,0 +1,139 @@
+"""`slalom serve` as a user runs it: the address, Ctrl-C, and errors in one line."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+
+import pytest
+
+from slalom import cli
+
+TEXT = "A slow, beautiful and utterly convincing film."
+
+
+def start(*options):
+    command = [sys.executable, "-m", "slalom", "serve", "--port", "0", *options]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+
+
+def ended(process):
+    process.kill()
+    process.communicate()
+
+
+def address(process):
+    line = process.stdout.readline()
+    found = re.fullmatch(r"slalom is running at http://(\S+):(\d+)/(\?token=\S+)? \(Ctrl-C stops it\)\n", line)
+    assert found, line + process.stderr.read()
+    return found.group(1), int(found.group(2)), (found.group(3) or "").removeprefix("?token=")
+
+
+@contextmanager
+def request(port, path, body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    with closing(connection):
+        connection.request("GET" if body is None else "POST", path, body and json.dumps(body), headers)
+        with connection.getresponse() as response:
+            yield response
+
+
+def status(port, path, **headers):
+    with request(port, path, **headers) as response:
+        return response.status
+
+
+def test_the_bundled_classifier_is_served_until_ctrl_c():
+    process = start()
+    try:
+        host, port, token = address(process)
+        assert (host, token) == ("127.0.0.1", "")
+        with request(port, "/api/info") as response:
+            info = json.load(response)
+        assert info["models"] == [
+            {"id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds"}
+        ]
+        kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        with request(port, "/api/explain", {"text": TEXT, "queries": 2000}, **kinds) as stream:
+            assert stream.readline() == b"event: queued\n"
+            process.send_signal(signal.SIGINT)  # with work under way
+            rest = stream.read()
+        assert b"event: error" in rest
+        assert b"the server is stopping" in rest
+        out, err = process.communicate(timeout=30)
+    finally:
+        ended(process)
+    assert process.returncode == 130
+    assert err == "stopped\n"
+    assert out == ""
+
+
+def test_other_machines_need_the_token_that_is_printed():
+    process = start("--host", "0.0.0.0")
+    try:
+        _, port, token = address(process)
+        assert len(token) >= 20
+        assert status(port, "/api/info") == 401
+        assert status(port, "/api/info", Authorization=f"Bearer {token}") == 200
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        ended(process)
+    assert process.returncode != 0
+
+
+@pytest.fixture
+def failing(monkeypatch, capsys):
+    """Run the command in this process, where it fails before it serves; returns its exit code and its line."""
+
+    def call(*options):
+        monkeypatch.setattr(sys, "argv", ["slalom", "serve", *options])
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1, said.err
+        return stop.value.code, said.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (["--token", "short"], 1, "at least 8"),
+        (["--token", "has a space in it"], 1, "at least 8"),
+        (["--port", "70000"], 2, "65535"),
+        (["--host", "256.1.1.1", "--port", "0"], 1, "could not listen"),
+        (["--model", "a", "--lm", "b", "--port", "0"], 2, "one of --model, --lm and --api"),
+        (["--chat", "--port", "0"], 2, "--chat is for"),
+    ],
+)
+def test_wrong_options_are_one_line(failing, options, code, reason):
+    returned, message = failing(*options)
+    assert returned == code
+    assert reason in message
+
+
+def test_a_port_that_is_taken_is_one_line(failing):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        returned, message = failing("--port", str(taken.getsockname()[1]))
+    assert returned == 1
+    assert "choose another --port" in message
+
+
+def test_without_its_packages_the_command_names_the_extra(failing, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in [name for name in sys.modules if name.startswith("slalom.web.")]:
+        monkeypatch.delitem(sys.modules, name)
+    returned, message = failing("--port", "0")
+    assert returned == 1
+    assert "slalom serve needs fastapi and uvicorn; install them with: pip install 'slalom-xai[web]'" in message

@@ -1,0 +1,213 @@
+"""Who may ask: this machine's own pages, and those who know the token."""
+
+import socket
+
+import pytest
+
+from slalom.web.guard import POLICY, Access, host_name, is_loopback
+from tests.factories import MARKUP
+from tests.web.serving import TEXT, serving
+
+TOKEN = "sesame-open-9"
+HEAD = b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def client():
+    with serving() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with serving(access=Access("127.0.0.1", TOKEN)) as started:
+        yield started
+
+
+def test_every_answer_has_the_headers(client):
+    found = [
+        client.get("/"),
+        client.get("/api/info"),
+        client.get("/api/nothing"),
+        client.get("/api/info", Host="evil.example"),
+        client.post("/api/explain", b"{"),
+        client.post("/api/explain", {"text": TEXT, "queries": 50}, {"Accept": "text/event-stream"}),
+        client.post("/api/download", {"text": TEXT, "queries": 50, "format": "html"}),
+    ]
+    for answer in found:
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "server" not in answer.headers
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert {answer.headers["cache-control"] for answer in found[1:]} == {"no-store"}
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "127.0.0.2", "a:b:c", "[::1"],
+)
+def test_a_foreign_name_is_refused(client, host):
+    """DNS rebinding: a page of evil.example whose name points to 127.0.0.1 has its own name in Host."""
+    for path in ("/", "/api/info"):
+        refused = client.get(path, Host=host)
+        assert refused.status == 403
+        assert "Host" in refused.json["error"]
+    assert (
+        client.request("POST", "/api/ask", b'{"texts": ["x"]}', {"Content-Type": "application/json", "Host": host}).status
+        == 403
+    )
+
+
+def test_own_names_are_accepted(client):
+    for host in ("localhost", f"localhost:{client.port}", f"127.0.0.1:{client.port}", f"[::1]:{client.port}", "LOCALHOST:1"):
+        assert client.get("/api/info", Host=host).status == 200
+
+
+def test_no_or_two_hosts_are_refused(client):
+    for request in (b"GET /api/info HTTP/1.0\r\n\r\n", b"GET /api/info HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", client.port), 10) as raw:
+            raw.sendall(request)
+            assert raw.recv(65536).split(b" ", 2)[1] in (b"403", b"400")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "https://127.0.0.1.evil.example"},
+        {"Origin": "http://localhost:1"},  # another port is another site
+        {"Origin": ""},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_requests_of_other_sites_are_refused(client, headers):
+    for path in ("/api/ask", "/api/explain", "/api/methods", "/api/flip", "/api/download"):
+        refused = client.post(path, {"texts": ["x"]}, headers)
+        assert refused.status == 403
+        assert "other sites" in refused.json["error"]
+
+
+def test_requests_of_the_own_page_and_of_programs_are_accepted(client):
+    own = f"http://127.0.0.1:{client.port}"
+    for headers in ({"Origin": own, "Sec-Fetch-Site": "same-origin"}, {}, {"Sec-Fetch-Site": "none"}):
+        assert client.post("/api/ask", {"texts": ["x"]}, headers).status == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
+def test_bodies_that_need_no_preflight_are_refused(client, kind):
+    headers = {} if kind is None else {"Content-Type": kind}
+    assert client.request("POST", "/api/ask", b'{"texts": ["x"]}', headers).status == 400
+
+
+def test_json_with_a_character_set_is_accepted(client):
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    assert client.request("POST", "/api/ask", b'{"texts": ["x"]}', headers).status == 200
+
+
+def test_nothing_is_answered_without_the_token(guarded):
+    for path in ("/", "/api/info", "/assets/index.html", "/?token=wrong", "/api/info?token=" + TOKEN, "/?token="):
+        refused = guarded.get(path)
+        assert refused.status == 401, path
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert "set-cookie" not in refused.headers
+        assert TOKEN.encode() not in refused.body
+    assert guarded.post("/api/ask", {"texts": ["x"]}).status == 401
+    for wrong in ("Bearer", "Bearer x", f"Basic {TOKEN}", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", "Bearer \xff"):
+        assert guarded.post("/api/ask", {"texts": ["x"]}, {"Authorization": wrong}).status == 401
+
+
+def test_the_token_opens_the_page_and_the_cookie_the_rest(guarded):
+    page = guarded.get(f"/?token={TOKEN}")
+    assert page.status == 200
+    cookie = page.headers["set-cookie"]
+    assert {part.strip().lower() for part in cookie.split(";")[1:]} == {"httponly", "samesite=strict", "path=/"}
+    pair = cookie.partition(";")[0]
+    assert guarded.get("/api/info", Cookie=f"other=1; {pair}").status == 200
+    assert guarded.post("/api/ask", {"texts": ["x"]}, {"Cookie": pair}).status == 200
+    assert guarded.get("/api/info", Cookie=pair + "x").status == 401
+    assert guarded.get("/api/info", Cookie="\x01=;;\xff").status == 401
+
+
+def test_programs_send_the_token_as_a_header(guarded):
+    assert guarded.post("/api/ask", {"texts": ["x"]}, {"Authorization": f"Bearer {TOKEN}"}).status == 200
+
+
+def test_the_token_is_in_no_answer(guarded):
+    header = {"Authorization": f"Bearer {TOKEN}"}
+    for answer in (guarded.get("/api/info", **header), guarded.get("/", **header), guarded.get("/api/openapi.json", **header)):
+        assert TOKEN.encode() not in answer.body
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read():
+    with serving(body=1000) as own:
+        assert own.post("/api/ask", {"texts": ["x" * 2000]}).status == 413
+        with socket.create_connection(("127.0.0.1", own.port), 10) as raw:
+            raw.sendall(HEAD + b"Content-Length: 9999999999\r\n\r\n")
+            assert b" 413 " in raw.recv(65536).split(b"\r\n")[0]
+        with socket.create_connection(("127.0.0.1", own.port), 10) as raw:  # chunks, of no declared length
+            raw.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + 3 * (b"1f4\r\n" + b"x" * 500 + b"\r\n"))
+            assert b" 413 " in raw.recv(65536).split(b"\r\n")[0]
+        assert own.post("/api/ask", {"texts": ["x"]}).status == 200
+
+
+def test_a_body_that_does_not_arrive_ends():
+    with serving(body_seconds=0.2) as own, socket.create_connection(("127.0.0.1", own.port), 10) as raw:
+        raw.sendall(HEAD + b"Content-Length: 20\r\n\r\n{")
+        assert b" 408 " in raw.recv(65536).split(b"\r\n")[0]
+
+
+def test_markup_comes_back_as_json_in_ascii(client):
+    """Nothing of a text can be taken for markup or for another event, whatever reads the answer."""
+    for seed, accept in enumerate(("application/json", "text/event-stream")):
+        answer = client.post("/api/explain", {"text": MARKUP, "queries": 50, "seed": seed}, {"Accept": accept})
+        assert answer.status == 200
+        assert answer.headers["content-type"].partition(";")[0] == accept
+        assert answer.body.isascii()
+        if accept == "text/event-stream":
+            assert {name for name, _ in answer.events} == {"queued", "progress", "explanation", "done"}
+            shown = answer.events[-2][1]["content"]
+        else:
+            shown = answer.json["content"]
+        assert "".join(piece for piece, _ in shown["pieces"]).replace(" ", "") == MARKUP.replace(" ", "").replace(
+            "\u2028", "\u2028"
+        )
+    page = client.post("/api/download", {"text": MARKUP, "queries": 50, "format": "html"}).body.decode()
+    assert "<script>window.hacked" not in page
+    assert "<img" not in page
+
+
+@pytest.mark.parametrize("field", ["model", "method", "unit", "target"])
+def test_errors_repeat_markup_as_json_only(client, field):
+    answer = client.post("/api/explain", {"text": TEXT, field: MARKUP})
+    assert answer.status == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json["error"]
+
+
+def test_names_of_a_server_for_other_machines():
+    everyone = Access("0.0.0.0", TOKEN)
+    assert everyone.names("192.168.0.7:8000")
+    assert everyone.names("[fe80::1]:8000")
+    assert everyone.names(socket.gethostname() + ":8000")
+    assert not everyone.names("evil.example:8000")
+    named = Access("lab.example", TOKEN)
+    assert named.names("LAB.example:8000")
+    assert not named.names("192.168.0.7")
+
+
+def test_loopback_addresses():
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "::1", "127.9.9.9", "LOCALHOST")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.7", "lab.example", "127.0.0.1.evil.example", "")))
+
+
+def test_host_names():
+    assert host_name("localhost:8000") == "localhost"
+    assert host_name("[::1]") == "::1"
+    for bad in ("", ":8000", "a:b", "[::1]x", "a:8:9", "localhost:٣"):
+        assert host_name(bad) is None, bad
