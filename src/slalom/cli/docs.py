@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-_COMMANDS = ("", "explain", "compare", "context", "train", "methods", "info")
+from slalom.cli.app import COMMANDS
 
 
 def commands() -> str:
@@ -12,7 +12,7 @@ def commands() -> str:
     parts = ["# The command line", "", "The output of `--help`; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
     environment = {**os.environ, "COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb"}
     environment = {name: value for name, value in environment.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
-    for command in _COMMANDS:
+    for command in ("", *COMMANDS):
         run = subprocess.run(
             [sys.executable, "-m", "slalom", *command.split(), "--help"],
             env={**environment, "PYTHONIOENCODING": "utf-8"},
