@@ -4,19 +4,25 @@ Run: python benchmarks/noise.py [--fits 100] [--queries 200]
 
 A known SLALOM over 20, 40 and 60 units answers (no link, log odds of about -2.5 to 2.5, 0.1 of misfit):
 
-    noise       16 draws of the label per query: log odds of (hits + 1/2) / (misses + 1/2), with their variance
+    noise       16 draws of the label per query: log odds of (hits + 1/2) / (misses + 1/2), with the counts
+    variances   the same, with the variances of the counts alone
     censoring   the 30% lowest scores are known only to be below a bound
 
-Printed: the error of `removal` (root mean square, in log odds) with the variances or bounds and without them (unweighted; the
-bound filled in), the size of the true one, the share of 95% intervals of `removal` that hold the truth, and the error of
-predictions on new subsets.
+Printed: the error of `removal` (root mean square, in log odds) with the counts, variances or bounds and without them
+(unweighted; the bound filled in), the size of the true one, the share of 95% intervals of `removal` that hold the truth, and
+the error of predictions on new subsets.
+
+`samples` is a table of its own, of large effects: 17 words, six of which add 0.5 to 1.5 log odds, for or against; 16 and 64
+draws, log odds of (hits + 1) / (misses + 1) as `slalom.models.Api` makes them. Printed, with the likelihood of the counts and
+with their variances alone: the slope of `removal` of the six over the truth, the share of their 95% intervals that hold, and
+the errors of `removal` and of predictions on new subsets.
 """
 
 import argparse
 
 import numpy as np
 
-from slalom.core import Slalom
+from slalom.core import Additive, Slalom
 from slalom.methods import MethodContext
 from slalom.methods import method as find_method
 from slalom.models import Observed
@@ -38,10 +44,36 @@ def truth_of(rng, n):
     return Slalom(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), background=(0.0, 1.0))
 
 
-def sampled(rng, scores, draws=DRAWS):
-    """Log odds from some draws of the label, and their variances."""
-    hits = rng.binomial(draws, 1.0 / (1.0 + np.exp(-scores)))
-    return np.log((hits + 0.5) / (draws - hits + 0.5)), 1.0 / (hits + 0.5) + 1.0 / (draws - hits + 0.5)
+def sampled(rng, scores, draws=DRAWS, added=0.5):
+    """Log odds from some draws of the label, with their variances and the counts."""
+    hits = rng.binomial(draws, 1.0 / (1.0 + np.exp(-scores))).astype(float)
+    yes, no = hits + added, draws - hits + added
+    return Observed(np.log(yes / no), 1.0 / yes + 1.0 / no, None, None, hits, np.full(len(hits), float(draws)))
+
+
+def strong_words(rng, n=17, strong=6):
+    """An additive model in which a few words add much, with log odds of 0 for half of every word."""
+    effects = np.zeros(n)
+    effects[rng.permutation(n)[:strong]] = np.linspace(0.5, 1.5, strong) * rng.choice([-1.0, 1.0], strong)
+    return Additive(effects, -0.5 * effects.sum())
+
+
+def of_samples(seed, draws, queries, name):
+    """Return slope, held share, errors of removal and of predictions: by likelihood, and by variances alone."""
+    rng, method, text = np.random.default_rng([seed, draws]), find_method(name), text_of(17)
+    truth = strong_words(rng)
+    plan = method.plan(text, queries, np.random.default_rng(seed), True)
+    counted = sampled(rng, truth(plan.keep.astype(float)), draws, 1.0)
+    new = (rng.random((300, 17)) < rng.random((300, 1))).astype(bool)
+    true, results = truth.removal(), []
+    strong = true != 0.0
+    for observed in (counted, Observed(counted.scores, counted.variance)):
+        result = explained(method, text, plan, counted.scores, observed, seed)
+        removal = result.removal(text)
+        held = np.mean(np.abs(removal - true)[strong] <= 1.96 * result.removal_se[strong])
+        far = np.mean((result.predict(new, text) - truth(new.astype(float))) ** 2)
+        results.append((removal[strong] @ true[strong] / (true @ true), held, np.mean((removal - true) ** 2), far))
+    return np.array(results)
 
 
 def explained(method, text, plan, scores, observed, seed):
@@ -57,9 +89,10 @@ def one(seed, n, queries, name, case):
     plan = method.plan(text, queries, np.random.default_rng(seed), True)
     exact = truth(plan.keep.astype(float))
     exact += MISFIT * rng.normal(size=len(exact)) * ~plan.keep.all(axis=1)
-    if case == "noise":
-        scores, variance = sampled(rng, exact)
-        observed = Observed(scores, variance)
+    if case != "censoring":
+        observed = sampled(rng, exact)
+        scores = observed.scores
+        observed = observed if case == "noise" else Observed(scores, observed.variance)
     else:
         bound = np.quantile(exact, 0.3)
         scores = np.maximum(exact, bound)
@@ -77,19 +110,35 @@ def one(seed, n, queries, name, case):
     return np.array(results)
 
 
+def print_samples(options):
+    print(f"{options.fits} fits of {options.queries} queries to samples: by the likelihood of counts, by their variances alone")
+    print(f"{'method':<9}{'draws':<7}{'slope':<16}{'held':<16}{'removal':<16}far")
+    for name in options.methods.split(","):
+        for draws in (16, 64):
+            found = np.mean([of_samples(seed, draws, options.queries, name) for seed in range(options.fits)], axis=0)
+            found[:, 2:] **= 0.5
+            print(f"{name:<9}{draws:<7}" + "".join(f"{f'{a:.3f}, {b:.3f}':<16}" for a, b in found.T), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fits", type=int, default=100)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--methods", default="joint,local,ridge")
-    parser.add_argument("--cases", default="noise,censoring")
+    parser.add_argument("--cases", default="noise,variances,censoring,samples")
     parser.add_argument("--units", default="20,40,60")
     options = parser.parse_args()
-    print(f"{options.fits} fits of {options.queries} queries; with: variances or bounds used; without: not used")
+    cases = options.cases.split(",")
+    if "samples" in cases:
+        cases.remove("samples")
+        print_samples(options)
+    if not cases:
+        return
+    print(f"{options.fits} fits of {options.queries} queries; with: counts, variances or bounds used; without: not used")
     head = ("case", 11), ("method", 8), ("units", 7), ("removal with", 14), ("without", 9), ("size", 8)
     tail = ("held", 7), ("without", 9), ("far with", 10), ("without", 0)
     print("".join(f"{name:<{width}}" for name, width in (*head, *tail)))
-    for case in options.cases.split(","):
+    for case in cases:
         for name in options.methods.split(","):
             for n in map(int, options.units.split(",")):
                 found = np.mean([one(seed, n, options.queries, name, case) for seed in range(options.fits)], axis=0)

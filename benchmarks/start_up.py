@@ -1,50 +1,99 @@
-"""How long imports take, beside `import numpy, scipy` in the same run.
+"""How long imports and commands take, beside `import numpy, scipy` in the same run, and how large an installation is.
 
-Run: python benchmarks/start_up.py [--repeats 9]
+Run: python benchmarks/start_up.py [--repeats 9] [--model FOLDER]
 
-Every import runs in a fresh interpreter, in turn with the others; the time of the interpreter itself is subtracted. slalom
-loads its parts on first use, so the ratio of `import slalom` should stay well below 1.
+Everything runs in a fresh interpreter, in turn with the others. Seconds are medians: those on the clock, and those of the
+processor (user and system), which a busy machine changes less. A ratio compares processor seconds with those of
+`import numpy, scipy`, both less the time of an empty program. `--model` adds `slalom explain` with a saved classifier, beside
+the import of nothing but its class from transformers.
+
+Sizes are those of the installed files of all distributions that a requirement brings along, by the metadata of this
+environment.
 """
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import time
+from importlib import metadata
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import slalom
 
 PEER = "import numpy, scipy"
-EXPLAIN = "from slalom.cli import main; import sys; sys.argv = ['slalom', {}]; main()"
-IMPORTS = (
-    "import slalom",
-    "from slalom import Explainer",
-    "from slalom.core import Joint, fit",
-    "from slalom.cli import main",
-    "from slalom import compare",
-    EXPLAIN.format("'--help'"),
-    EXPLAIN.format("'explain', 'A dull film.'"),
-)
+IMPORTS = ("import slalom", "from slalom import Explainer", "from slalom.core import Joint, fit", "from slalom import compare")
+SENTENCE = "A dull film."
+COMMANDS = (("--help",), ("explain", "--help"), ("explain", SENTENCE))
 
 
-def seconds(code):
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
+def seconds(arguments):
+    """Run Python and return the seconds on the clock and of the processor."""
+    before, start = getrusage(RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    took, after = time.perf_counter() - start, getrusage(RUSAGE_CHILDREN)
+    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def programs(model):
+    """Return what is run, by its title."""
+    rows = {title: ["-c", title] for title in ("pass", PEER, *IMPORTS)}
+    rows |= {f"slalom {' '.join(words)}": ["-m", "slalom", *words] for words in COMMANDS}
+    if model is not None:
+        config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+        loaded = f"from transformers import {config['architectures'][0]}"
+        rows |= {title: ["-c", title] for title in ("import torch", loaded)}
+        rows[f"slalom explain --model {Path(model).name}"] = ["-m", "slalom", "explain", "--model", model, SENTENCE]
+    return rows
+
+
+def closure(name, extras=()):
+    """Return the names of the installed distributions that a requirement brings along, itself included."""
+    found, todo = set(), [(canonicalize_name(name), extra) for extra in ("", *extras)]
+    while todo:
+        item = todo.pop()
+        if item in found:
+            continue
+        found.add(item)
+        for line in metadata.requires(item[0]) or ():
+            needed = Requirement(line)
+            if needed.marker is None or needed.marker.evaluate({"extra": item[1]}):
+                todo += [(canonicalize_name(needed.name), extra) for extra in ("", *needed.extras)]
+    return {name for name, _ in found}
+
+
+def megabytes(names):
+    """Return the size of the installed files of distributions; slalom's own may be linked."""
+    own = canonicalize_name("slalom-xai")
+    files = [path for path in Path(slalom.__file__).parent.rglob("*") if path.suffix != ".pyc"]
+    files += [part.locate() for name in names - {own} for part in metadata.files(name) or () if part.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
-    repeats = parser.parse_args().repeats
-    rows = ("pass", PEER, *IMPORTS)
-    times = {code: [] for code in rows}
-    for _ in range(repeats):
-        for code in rows:
-            times[code].append(seconds(code))
-    empty, peer = (statistics.median(times[code]) for code in ("pass", PEER))
-    print(f"{'':36} {'seconds':>8} {'ratio to ' + PEER:>30}")
-    for code in rows[1:]:
-        took = statistics.median(times[code]) - empty
-        print(f"{code.partition('sys.argv = ')[2] or code:36.60} {took:8.3f} {took / (peer - empty):30.2f}")
+    parser.add_argument("--model", help="folder of a saved classifier")
+    options = parser.parse_args()
+    rows = programs(options.model)
+    times = {title: [] for title in rows}
+    for _ in range(options.repeats):
+        for title, arguments in rows.items():
+            times[title].append(seconds(arguments))
+    clock, work = ({title: statistics.median(pair[i] for pair in times[title]) for title in rows} for i in (0, 1))
+    print(f"| {'':40} | seconds | of the processor | ratio to `{PEER}` |\n|---|---|---|---|")
+    for title in rows:
+        ratio = (work[title] - work["pass"]) / (work[PEER] - work["pass"])
+        print(f"| {f'`{title}`':40} | {clock[title]:.2f} | {work[title]:.2f} | {ratio:.1f} |")
+    print("\n| installation | distributions | megabytes |\n|---|---|---|")
+    for extras in ((), ("hf",), ("all",)):
+        names = closure("slalom-xai", extras)
+        print(f"| `slalom-xai{f'[{extras[0]}]' if extras else ''}` | {len(names)} | {megabytes(names):,.0f} |")
 
 
 if __name__ == "__main__":

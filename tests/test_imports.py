@@ -50,6 +50,19 @@ def test_an_import_loads_no_optional_dependency(module):
     assert not set(loaded) & set(HEAVY)
 
 
+@pytest.mark.parametrize("command", ["", "explain", "compare", "context", "train", "methods", "info"])
+def test_help_needs_no_arrays(command):
+    words = [*command.split(), "--help"]
+    code = f"import sys; sys.argv = ['slalom', *{words}]\nfrom slalom.cli import main\ntry:\n main()\nexcept SystemExit: "
+    *_, loaded, commands = python(
+        code + "print(*sys.modules)\nprint(*[name for name in sys.modules if name.startswith('slalom.cli.')])"
+    )
+    heavy = {"numpy", "scipy", "tqdm", "jinja2", "tokenizers", *HEAVY}
+    assert not {name.split(".")[0] for name in loaded.split()} & heavy
+    others = {"explain", "compare", "context", "train", "methods", "info"} - {command}
+    assert not {f"slalom.cli.{name}" for name in others} & set(commands.split())
+
+
 def test_the_core_names_what_a_user_needs():
     names = "Slalom, fit, recover, shapley, banzhaf, leave_one_out, interactions, Joint, Sgd, Alternating"
     printed = python(f"from slalom.core import {names}; print(*(x.__name__ for x in ({names})))")

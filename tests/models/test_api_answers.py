@@ -11,6 +11,7 @@ from slalom.models import Api
 from slalom.models.api.answers import (
     Keys,
     Outcome,
+    Row,
     Unusable,
     choices,
     content,
@@ -260,6 +261,21 @@ def test_the_variance_of_samples_is_that_of_the_smoothed_log_odds(p):
     weights = np.array([math.comb(k, i) * p**i * (1 - p) ** (k - i) for i in n])
     mean = weights @ observed.scores
     assert weights @ observed.variance == pytest.approx(weights @ (observed.scores - mean) ** 2, rel=0.25)
+    assert observed.hits.tolist() == n.tolist()
+    assert (observed.draws == k).all()
+
+
+def test_samples_of_several_labels_are_counted_for_and_against_the_target():
+    model = api(("no", "yes", "un"))
+    said = [(text, Outcome.ANSWERED) for text in ("no", "yes", "yes", "un", "yes", "perhaps")]
+    row = from_samples(said, [["no"], ["yes"], ["un"]])
+    lost = from_samples([("perhaps", Outcome.ANSWERED)] * 6, [["no"], ["yes"], ["un"]])
+    answers = outputs(model, *[(row, 2)] * 4, (lost, 2))
+    observed = model.observe(answers, 1)
+    assert observed.hits.tolist() == [3.0] * 4 + [0.0]
+    assert observed.draws.tolist() == [5.0] * 4 + [0.0], "an answer without a label is no draw"
+    assert observed.known.tolist() == [True] * 4 + [False]
+    assert model.observe(answers, "all").hits is None
 
 
 def test_missing_answers_have_no_bounds_and_the_mean_of_the_others():
@@ -294,6 +310,16 @@ def test_noise_of_repeats_is_reported_and_is_the_variance_of_every_score():
     assert model.observe(answers, 1).variance.tolist() == [0.04, 0.04]
     assert model.report(answers).figures["noise"] == pytest.approx(0.2)
     assert model.observe(answers[1:], 1).variance is None
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "yes", "un", "maybe")])
+def test_noise_of_repeats_is_that_of_the_scores_of_all_labels(labels):
+    rng, n, model = np.random.default_rng(0), len(labels), api(labels)
+    logs = math.log(0.9 / n) + 0.05 * rng.normal(size=(4000, n))
+    rows = [Row(log_p, np.exp(log_p), np.exp(log_p), np.zeros(n), 0.9) for log_p in logs]
+    observed = model.observe(outputs(model, (repeated(rows), 1)), "all")
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    assert observed.variance[0] == pytest.approx(centred.var(axis=0).mean(), rel=0.02 if n == 2 else 0.05)
 
 
 def test_censored_queries_are_counted():

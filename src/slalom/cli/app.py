@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import slalom
+<<<<<<< HEAD
 from slalom.cli.compare import compare
 from slalom.cli.context import context
 from slalom.cli.corpus import corpus
@@ -21,20 +22,36 @@ from slalom.cli.methods import methods
 from slalom.cli.printing import complain
 from slalom.cli.serve import serve
 from slalom.cli.train import train
+=======
+from slalom.cli.lazy import lazy_group
+from slalom.cli.printing import complain
+>>>>>>> lm
 from slalom.errors import SlalomError, one_line
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
 
 _PURPOSE = "Why did this transformer decide that? Explanations of text classifiers that predict what the model does."
 
+# What `slalom --help` says of every command: the first paragraph of its docstring (tests/cli/test_lazy.py compares them).
+COMMANDS = {
+    "explain": "Explain why a classifier decided as it did.",
+    "compare": "Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.",
+    "context": "Explain which source made a language model say something.",
+    "train": "Train a small classifier on labelled texts, from scratch, from a saved model, or from a teacher.",
+    "methods": "List the methods for `slalom explain --method` and `slalom compare --methods`.",
+    "info": "Show versions, devices, the bundled model, and what kinds of models can be explained.",
+}
+
 app = typer.Typer(
     name="slalom",
+    cls=lazy_group("slalom.cli", COMMANDS),
     help=_PURPOSE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+<<<<<<< HEAD
 app.command()(explain)
 app.command()(compare)
 app.command()(context)
@@ -46,6 +63,8 @@ app.command()(serve)
 app.command()(train)
 app.command()(methods)
 app.command()(info)
+=======
+>>>>>>> lm
 
 
 def _version(requested: bool) -> None:

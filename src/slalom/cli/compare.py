@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -13,10 +12,8 @@ from rich.text import Text
 from slalom.cli.inputs import texts_of_file
 from slalom.cli.options import Column, Device, Json, Model, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console
-from slalom.core.checks import whole_number
 from slalom.errors import InputError
 from slalom.files import has_rows, read_rows, write_text
-from slalom.training.data import read_labelled
 
 
 def compare(
@@ -57,8 +54,10 @@ def compare(
 
     With --out nothing is lost on Ctrl-C: run the same command to continue.
     """
+    from slalom.core.checks import whole_number  # noqa: PLC0415
     from slalom.evaluate import DEFAULT_METHODS  # noqa: PLC0415
     from slalom.evaluate import compare as run  # noqa: PLC0415
+    from slalom.training.data import read_labelled  # noqa: PLC0415
 
     method_names, measures, budgets = _names("--methods", methods), _names("--metrics", metrics), _budgets(queries)
     chosen, human = _texts(data, column, texts, whole_number("--seed", seed, 0))
@@ -168,6 +167,8 @@ def _texts(path: Path, column: str | None, most: int, seed: int) -> tuple[list[s
 def _drawn(n: int, most: int, seed: int, path: Path) -> list[int]:
     if n == 0:
         raise InputError(f"{str(path)!r} must have at least one text; it has none")
+    import numpy as np  # noqa: PLC0415
+
     return sorted(np.random.default_rng(seed).permutation(n)[:most].tolist())
 
 

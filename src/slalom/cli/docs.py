@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 <<<<<<< HEAD
+<<<<<<< HEAD
 _COMMANDS = (
     "",
     "explain",
@@ -21,6 +22,9 @@ _COMMANDS = (
 =======
 _COMMANDS = ("", "explain", "compare", "context", "serve", "train", "methods", "info")
 >>>>>>> live
+=======
+from slalom.cli.app import COMMANDS
+>>>>>>> lm
 
 
 def commands() -> str:
@@ -28,7 +32,7 @@ def commands() -> str:
     parts = ["# The command line", "", "The output of `--help`; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
     environment = {**os.environ, "COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb"}
     environment = {name: value for name, value in environment.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
-    for command in _COMMANDS:
+    for command in ("", *COMMANDS):
         run = subprocess.run(
             [sys.executable, "-m", "slalom", *command.split(), "--help"],
             env={**environment, "PYTHONIOENCODING": "utf-8"},

@@ -3,22 +3,28 @@
 import os
 import sys
 from pathlib import Path
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from slalom.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PIPE_WIDTH = 160
 
 
-def console() -> Console:
+def console() -> "Console":
     """Return the console of standard output. Colours and width are those of the terminal; a pipe is wide and plain."""
+    from rich.console import Console  # noqa: PLC0415
+
     pipe = not sys.stdout.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
     return Console(highlight=False, width=_PIPE_WIDTH if pipe else None)
 
 
 def complain(message: str) -> None:
     """Print one line to standard error."""
+    from rich.console import Console  # noqa: PLC0415
+
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
-from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance
+from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance, working
 from slalom.core.fitting.pairs import FoundPairs, find_pairs
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
@@ -252,7 +252,8 @@ class _Uncertain:
     def __init__(self, plan: QueryPlan, observed: Observed, near: NDArray[np.bool_]) -> None:
         self.all, self.observed, self.near, self.known = plan, observed, near, observed.known
         m = len(plan.keep)
-        self.variance = np.zeros(m) if observed.variance is None else observed.variance
+        self.variance = np.zeros(m) if observed.variance is None else observed.variance.copy()
+        self.counted = None if observed.draws is None else self.known & (observed.draws > 0)
         self.between = None
         if observed.lower is not None and observed.upper is not None and observed.lower.shape == observed.scores.shape:
             self.between = observed.lower, observed.upper
@@ -289,7 +290,8 @@ class _Uncertain:
             fitted: The fit of all sizes.
             near: The correction near the text.
         """
-        residual, design = self.observed.scores - predicted, self.all.weights
+        scores, design = self._weigh(predicted), self.all.weights
+        residual = scores - predicted
         n_parameters = 2 * self.all.keep.shape[1]
         for close, free in ((0, fitted.free), (1, None if near is None else near.free)):
             rows = self.known & (self.near & (near is not None) if close else design > 0)
@@ -298,17 +300,30 @@ class _Uncertain:
                 weights = np.ones(int(rows.sum())) if close else design[rows]
                 self.misfit[close] = misfit_variance(residual[rows], self.variance[rows], weights, share)
         settled = True
+        if self.counted is not None:
+            settled = bool((np.abs(predicted - self.before) <= _SETTLED * np.sqrt(self.variance))[self.counted].all())
+            self.numbers = scores
         if self.between is not None:
             misfit = np.where(self.near, self.misfit[1], self.misfit[0])
             sd = np.sqrt(misfit + self.variance)
             sd = sd if predicted.ndim == 1 else np.repeat(sd[:, None], predicted.shape[1], axis=1)
-            self.numbers, weights = imputed(predicted, sd, *self.between)
+            filled, weights = imputed(predicted, sd, *self.between)
             self.weights = weights.reshape(len(weights), -1).min(axis=1)
             open_ = self.between[0] < self.between[1]
-            settled = bool((np.abs(predicted - self.before)[open_] <= _SETTLED * sd[open_]).all())
-            self.before = predicted
+            self.numbers = np.where(open_, filled, scores)
+            settled &= bool((np.abs(predicted - self.before)[open_] <= _SETTLED * sd[open_]).all())
+        self.before = predicted
         self._choose()
         return settled
+
+    def _weigh(self, predicted: Floats) -> Floats:
+        """Return the scores; those that are counts of samples, and their variances, as the predictions let them appear."""
+        rows, hits, draws = self.counted, self.observed.hits, self.observed.draws
+        if rows is None or hits is None or draws is None:
+            return self.observed.scores
+        scores = self.observed.scores.copy()
+        scores[rows], self.variance[rows] = working(predicted[rows], hits[rows], draws[rows])
+        return scores
 
 
 def _deviation(scores: Floats, weights: Floats | None) -> float:

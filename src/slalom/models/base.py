@@ -82,12 +82,16 @@ class Observed(NamedTuple):
         lower, upper: Bounds of scores that are known only to lie between them, infinite where there is none; equal to the
             score where it is known. Of the shape of the scores; with scores of all classes they may be (m,), and then say
             only which rows are known: those with equal bounds. None: all are known.
+        hits, draws: Where scores are the log odds of a label among samples: in how many (m,) it came, of how many (m,).
+            Scores and variances are then the beginning; a fit by the likelihood of the counts uses these. None: no samples.
     """
 
     scores: Floats
     variance: Floats | None = None
     lower: Floats | None = None
     upper: Floats | None = None
+    hits: Floats | None = None
+    draws: Floats | None = None
 
     @property
     def exact(self) -> bool:

@@ -17,18 +17,25 @@ curvature at the prediction mu of the last fit, with s^2 = tau^2 + variance:
 These are the steps of Newton's method for the likelihood; where they settle, weight (score - mu) = E - mu, as in imputation of
 the expected score (EM), but in fewer steps, and standard errors count the row as what it tells. A row without bounds has the
 weight 0.
+
+A score that is the log odds of a label with h hits among k samples is noisy in a way that depends on the score. Variances from
+the counts make extreme draws look uncertain, and shrink large effects. So the next fit takes score and variance from the
+binomial likelihood at the prediction mu of the last one (iteratively re-weighted least squares), p = 1 / (1 + exp(-mu)):
+
+    variance = 1 / (k p (1 - p)),    score = mu + (h - k p) / (k p (1 - p))
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr
 
 from slalom.core.checks import Floats
 
 _LEAST_WEIGHT = 0.1  # of a row between bounds; one that tells less is left out
 _LEAST_MISFIT = 1e-3  # of the median variance: tau^2 is not taken to be smaller
+_LEAST_INFORMATION = 0.25  # k p (1 - p) is not taken to be smaller: a shorter step towards the same maximum
 _HALVINGS = 60
 _TAILS = 30.0  # standard deviations beyond which an interval is taken as a point at its nearer bound
 
@@ -90,6 +97,30 @@ def imputed(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Imputed:
     weight[weight < _LEAST_WEIGHT] = 0.0
     step = (expected - mean) / np.where(weight > 0.0, weight, 1.0)
     return Imputed(np.where(known, lower, np.where(weight > 0.0, mean + step, mean)), weight)
+
+
+class Working(NamedTuple):
+    """Scores (m,) and variances (m,) in place of counts."""
+
+    scores: Floats
+    variance: Floats
+
+
+def working(mean: Floats, hits: Floats, draws: Floats) -> Working:
+    """Return the scores and variances that give the likelihood of counts the same slope and curvature at a prediction.
+
+    Args:
+        mean: Predicted log odds (m,).
+        hits: How often the label came (m,).
+        draws: Numbers of samples (m,), above 0.
+
+    Example:
+        >>> working(np.zeros(2), np.array([4.0, 8.0]), np.array([16.0, 16.0]))
+        Working(scores=array([-1.,  0.]), variance=array([0.25, 0.25]))
+    """
+    p = expit(mean)
+    information = np.maximum(draws * p * (1.0 - p), _LEAST_INFORMATION)
+    return Working(mean + (hits - draws * p) / information, 1.0 / information)
 
 
 def truncated_normal(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

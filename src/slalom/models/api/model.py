@@ -342,7 +342,7 @@ class Api(Model):
     # --- scores and report ---------------------------------------------------------------------------------------------
 
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        """Return the scores of a target with their variances and bounds.
+        """Return the scores of a target with their variances, bounds and counts of samples.
 
         Args:
             outputs: Outputs, (m, n_columns).
@@ -362,7 +362,9 @@ class Api(Model):
         low, high = self._bounds(outputs, target)
         close = high - low < _KNOWN
         low, high = np.where(close, scores, low), np.where(close, scores, high)
-        return Observed(scores, variance, *((None, None) if close.all() else (low, high)))
+        bounds = (None, None) if close.all() else (low, high)
+        samples = (None, None) if target == "all" or not counts.any() else (counts[:, target], counts.sum(axis=1))
+        return Observed(scores, variance, *bounds, *samples)
 
     def _bounds(self, outputs: Floats, target: int | Literal["all"]) -> tuple[Floats, Floats]:
         """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
@@ -381,7 +383,11 @@ class Api(Model):
         return np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
 
     def _variance(self, counts: Floats, spread: Floats, target: int | Literal["all"]) -> Floats | None:
-        """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact."""
+        """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact.
+
+        Repeats have the variances of log odds. Scores of all labels are log-probabilities less their mean, which vary less:
+        by (1 - 1/n)^2 for two labels, and for n equally probable ones.
+        """
         if counts.any():
             inverse = 1.0 / (counts + 1.0)
             n = counts.shape[1]
@@ -393,7 +399,8 @@ class Api(Model):
         if not len(measured):
             return None
         noise = measured.mean(axis=0)
-        return np.full(len(counts), float(noise.mean() if target == "all" else noise[target]))
+        one = noise.mean() * (1.0 - 1.0 / len(noise)) ** 2 if target == "all" else noise[target]
+        return np.full(len(counts), float(one))
 
     def _check_missing(self, outputs: Floats, known: NDArray[np.bool_]) -> None:
         whole = self._columns.last(outputs, 4) == 1.0
