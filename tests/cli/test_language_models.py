@@ -2,8 +2,7 @@
 
 import json
 import signal
-import subprocess
-import sys
+import threading
 import time
 
 import pytest
@@ -12,7 +11,7 @@ from slalom import Explainer
 from slalom.cli.language_models import classifier
 from slalom.models import Prompted
 from slalom.models.api.probe import TEXT as PROBE
-from tests.cli.test_commands import run  # noqa: F401
+from tests.cli.test_commands import _slalom, run  # noqa: F401
 from tests.models.test_api_client import odds, works
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Served
@@ -46,29 +45,34 @@ def test_spellings_reach_a_model_behind_an_api():
 
 
 def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
-    def slow(handler, path, body):
-        time.sleep(0.05)
+    interrupted, ended = threading.Event(), threading.Event()
+
+    def answer(handler, path, body):
+        if len(server.asked) > 20 and not ended.is_set():
+            interrupted.wait(60)  # in flight at Ctrl-C
+            time.sleep(0.5)  # no new request before the process has noticed it
         works(handler, path, body)
 
-    with Served(slow) as server:
+    with Served(answer) as server:
         options = ["--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels", "bad,good", "--json"]
-        command = [sys.executable, "-m", "slalom", "explain", TEXT, *options, "--queries", "100", "--cache", "answers"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
-        first = subprocess.Popen([*command, "--concurrency", "2"], **pipes)
+        command = ["explain", TEXT, *options, "--queries", "100", "--cache", "answers"]
+        first = _slalom(*command, "--concurrency", "2", cwd=tmp_path)
         deadline = time.monotonic() + 60
-        while len(server.asked) < 20 and time.monotonic() < deadline:
+        while len(server.asked) < 22 and time.monotonic() < deadline:
             time.sleep(0.01)
         first.send_signal(signal.SIGINT)
+        interrupted.set()
         _, err = first.communicate(timeout=60)
-        assert first.returncode == 130
+        ended.set()
+        assert first.returncode == 130, err
         assert err.strip().endswith(
             "interrupted after 0 of 1 texts; 'answers' has the model's answers so far; run the same command to continue"
         )
         before = [body["prompt"] for _, body in server.asked]
         assert len(before) < 60, "it stopped in the middle"
-        second = subprocess.run(command, check=True, timeout=100, **pipes)
+        out, err = _slalom(*command, cwd=tmp_path).communicate(timeout=100)
         after = [body["prompt"] for _, body in server.asked[len(before) :] if PROBE not in body["prompt"]]
-        assert json.loads(second.stdout)["queries"] == len(set(before + after) - {f"{PROBE} ->"})
+        assert json.loads(out)["queries"] == len(set(before + after) - {f"{PROBE} ->"})
         assert not set(before) & set(after), "what was in flight at Ctrl-C is kept too"
 
 
