@@ -17,12 +17,9 @@ _PACKAGES = {
     "pandas": "pandas",
     "plots": "matplotlib",
     "api": "openai",
-<<<<<<< HEAD
     "corpus": "pyarrow",
     "ray": "ray",
-=======
     "web": "fastapi and uvicorn",
->>>>>>> live
 }
 
 

@@ -12,20 +12,8 @@ from typing import Annotated, Any
 import typer
 
 import slalom
-<<<<<<< HEAD
-from slalom.cli.compare import compare
-from slalom.cli.context import context
-from slalom.cli.corpus import corpus
-from slalom.cli.explain import explain
-from slalom.cli.info import info
-from slalom.cli.methods import methods
-from slalom.cli.printing import complain
-from slalom.cli.serve import serve
-from slalom.cli.train import train
-=======
 from slalom.cli.lazy import lazy_group
 from slalom.cli.printing import complain
->>>>>>> lm
 from slalom.errors import SlalomError, one_line
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
@@ -37,6 +25,8 @@ COMMANDS = {
     "explain": "Explain why a classifier decided as it did.",
     "compare": "Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.",
     "context": "Explain which source made a language model say something.",
+    "corpus": "Explain whole corpora: run, resume, summarise what the model does, compare two.",
+    "serve": "Explain texts on a live page, and answer requests of programs.",
     "train": "Train a small classifier on labelled texts, from scratch, from a saved model, or from a teacher.",
     "methods": "List the methods for `slalom explain --method` and `slalom compare --methods`.",
     "info": "Show versions, devices, the bundled model, and what kinds of models can be explained.",
@@ -51,20 +41,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-<<<<<<< HEAD
-app.command()(explain)
-app.command()(compare)
-app.command()(context)
-<<<<<<< HEAD
-app.add_typer(corpus, name="corpus")
-=======
-app.command()(serve)
->>>>>>> live
-app.command()(train)
-app.command()(methods)
-app.command()(info)
-=======
->>>>>>> lm
 
 
 def _version(requested: bool) -> None:

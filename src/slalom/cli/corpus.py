@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from slalom.cli.corpus_summary import COMMANDS
 from slalom.cli.language_models import (
     ApiName,
     BaseUrl,
@@ -25,7 +26,7 @@ from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Toleran
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError
 
-corpus = typer.Typer(no_args_is_help=True, help="Explain whole corpora: run, resume, look how far it is.")
+corpus = typer.Typer(no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two.")
 
 Out = Annotated[str, typer.Argument(metavar="OUT", help="Folder of the table, or an address such as s3://bucket/corpus.")]
 Workers = Annotated[
@@ -174,3 +175,7 @@ def explainer_of(options: dict[str, Any]) -> Any:
     index = int(target) if target.isdecimal() and target not in made.model.head.labels else target
     made.options = replace(made.options, target=index)
     return made
+
+
+for _name, _command in COMMANDS.items():
+    corpus.command(_name)(_command)

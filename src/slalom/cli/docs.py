@@ -3,28 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-_COMMANDS = (
-    "",
-    "explain",
-    "compare",
-    "context",
-    "corpus",
-    "corpus run",
-    "corpus status",
-    "corpus retry-failed",
-    "train",
-    "methods",
-    "info",
-)
-=======
-_COMMANDS = ("", "explain", "compare", "context", "serve", "train", "methods", "info")
->>>>>>> live
-=======
+import typer
+
 from slalom.cli.app import COMMANDS
->>>>>>> lm
 
 
 def commands() -> str:
@@ -32,7 +16,7 @@ def commands() -> str:
     parts = ["# The command line", "", "The output of `--help`; `python -m slalom.cli.docs > docs/cli.md` writes this page."]
     environment = {**os.environ, "COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb"}
     environment = {name: value for name, value in environment.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
-    for command in ("", *COMMANDS):
+    for command in _names():
         run = subprocess.run(
             [sys.executable, "-m", "slalom", *command.split(), "--help"],
             env={**environment, "PYTHONIOENCODING": "utf-8"},
@@ -43,6 +27,16 @@ def commands() -> str:
         lines = [line.rstrip() for line in run.stdout.strip().splitlines()]
         parts += ["", f"## slalom {command}".rstrip(), "", "```", *lines, "```"]
     return "\n".join([*parts, ""])
+
+
+def _names() -> Iterator[str]:
+    """Yield the commands, each followed by its own: "", "explain", ..., "corpus", "corpus run", ..."""
+    yield ""
+    for name in COMMANDS:
+        yield name
+        group = getattr(import_module(f"slalom.cli.{name}"), name)
+        if isinstance(group, typer.Typer):
+            yield from (f"{name} {sub}" for sub in typer.main.get_group(group).commands)
 
 
 if __name__ == "__main__":
