@@ -177,5 +177,5 @@ def explainer_of(options: dict[str, Any]) -> Any:
     return made
 
 
-for _name, _command in COMMANDS.items():
+for _name, _command in COMMANDS:
     corpus.command(_name)(_command)
