@@ -28,6 +28,7 @@ from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
 from slalom.web.server import Server
+from slalom.web.sockets import listen
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 TOPICS = {"good": [2, -1, 0], "bad": [-1, 2, 0], "ball": [-1, 0, 3], "team": [0, 0, 2]}
@@ -69,8 +70,8 @@ def explainers(slow):
 @contextlib.contextmanager
 def running(models, limits, port=0):
     """A server in a thread."""
-    server = Server([Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()],
-                    Access(), limits, port)  # fmt: skip
+    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()]
+    server = Server(served, Access(), limits, listen("127.0.0.1", port))
     ready = threading.Event()
     thread = threading.Thread(target=server.run_until_stopped, args=(ready.set,), daemon=True)
     thread.start()

@@ -236,7 +236,7 @@ class Pane {
     this.root.classList.remove("stale");
     this.ui.result.hidden = false;
     const column = fresh || !Array.isArray(content.score) ? content.leading : this.viewer.state.class;
-    this.viewer.show(content, { keep: this.keep, column });
+    this.viewer.show(content, { keep: this.keep, column, rough: !final });
     if (fresh) {
       this.ui.flipped.hidden = true;
       for (const [unit, text] of this.pendingSwaps) if (unit < content.units.length) this.swaps.set(unit, text);
@@ -314,7 +314,7 @@ class Pane {
     const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
     const parts = [];
     if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
-    if (this.widths.length) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
+    if (this.widths.some((half) => half >= 0.005)) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
     this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
   }
 
