@@ -304,6 +304,7 @@ def test_five_thousand_words_stay_quick(live, slow):
     text = " ".join(f"word{i}!" if i % 7 == 0 else f"word{i}" for i in range(5000))
     live.explain(text, "slow", queries=60, method="ridge-scales")
     assert len(live.all(".unit")) >= 5000
+    assert "explained much faster by sentences" in live.text("#my-note")
     assert live.js("return document.querySelectorAll('#table tbody tr').length") < 100
     took = live.js(
         "const from = performance.now(); document.querySelectorAll('.unit')[4000].click(); return performance.now() - from"
