@@ -246,5 +246,6 @@ def test_many_requests_leave_nothing_behind():
         assert statuses == [200] * 24
         queue = client.server.models[0].queue
         until(lambda: len(queue) == 0)
-        assert not queue._turns
+        assert not queue._new
+        assert not queue._old
         assert threading.active_count() < 30
