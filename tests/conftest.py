@@ -1,6 +1,8 @@
-"""What tests share besides tests/factories.py: a browser, started once."""
+"""What tests share besides tests/factories.py: a browser, started once, and axe-core, fetched once."""
 
 import shutil
+import subprocess
+import tarfile
 
 import pytest
 
@@ -24,3 +26,30 @@ def browser(tmp_path_factory):
     started = webdriver.Chrome(options, webdriver.ChromeService(driver))
     yield started
     started.quit()
+
+
+@pytest.fixture(scope="session")
+def axe(request):
+    """What axe-core finds on the page that a driver shows, by all rules or some: [(rule, elements)]; skips without npm."""
+    folder = request.config.cache.mkdir("axe-core")
+    file = folder / "package" / "axe.min.js"
+    if not file.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("axe-core is fetched with npm, which is not installed")
+        packed = subprocess.run(
+            [npm, "pack", "axe-core@4", "--silent"], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        )
+        if packed.returncode:
+            pytest.skip("npm cannot fetch axe-core here")
+        with tarfile.open(folder / packed.stdout.split()[-1]) as archive:
+            archive.extract("package/axe.min.js", folder, filter="data")
+    script = file.read_text(encoding="utf-8")
+
+    def violations(driver, *rules):
+        driver.execute_script(script)
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = driver.execute_async_script("axe.run(document, arguments[0]).then(r => arguments[1](r.violations))", options)
+        return [(one["id"], [node["target"] for node in one["nodes"]]) for one in found]
+
+    return violations

@@ -596,6 +596,120 @@ def test_several_classes_have_a_selector_and_all_probabilities(view):
         assert shares[label] == f"{100 * p:.1f} %"
 
 
+def test_all_classes_are_seen_at_a_glance(view):
+    e = with_errors(random_explanation(n=14, classes=3))
+    view.open([e])
+    columns = np.argsort(-e.score, kind="stable")
+    assert view.js("return [...document.querySelectorAll('#classes thead bdi')].map(b => b.textContent)") == [
+        e.labels[c] for c in columns
+    ]
+    rows = view.js(
+        "return [...document.querySelectorAll('#classes tr[data-i]')].map(r => [Number(r.dataset.i),"
+        " [...r.querySelectorAll('td span')].map(s => [s.textContent, s.className, +s.style.getPropertyValue('--t')])])"
+    )
+    sizes = np.abs(e.removal).max(axis=1)
+    assert [i for i, _ in rows] == np.argsort(-sizes, kind="stable")[:10].tolist()
+    unit = 10.0 ** (np.floor(np.log10(sizes.max())) - 2)
+    for i, cells in rows:
+        for c, (text, side, strength) in zip(columns, cells, strict=True):
+            assert number(text) == pytest.approx(e.removal[i, c], abs=0.51 * unit)
+            assert ("against" in side) == (e.removal[i, c] < 0)
+            assert ("unsure" in side) == (not e.certain(target=int(c))[i])
+            assert strength == pytest.approx(abs(e.removal[i, c]) / sizes.max(), abs=1e-3)
+    view.js(f"document.querySelector('#classes [data-c=\"{columns[2]}\"]').click()")
+    assert view.one("#class").get_attribute("value") == str(columns[2])
+    assert number(view.one("#score").text) == pytest.approx(e.score[columns[2]], abs=1e-3)
+    view.open([fitted()])
+    assert not view.one("#classes-card").is_displayed()
+
+
+def test_the_strongest_units_have_bars_beside_the_text(view):
+    e = with_errors(fitted())
+    view.open([e])
+    for name in ("removal", "value"):
+        view.score(name)
+        scores, interval = e.scores(name), e.interval(name)
+        half = np.diff(interval, axis=1)[:, 0] / 2
+        sizes = np.abs(scores) * (np.minimum(1, np.abs(scores) / half) if name == "value" else 1)
+        rows = view.js(
+            "return [...document.querySelectorAll('#strongest li')].map(r => [Number(r.dataset.i),"
+            " r.querySelector('.number').textContent])"
+        )
+        assert [i for i, _ in rows] == np.argsort(-sizes, kind="stable")[:8].tolist()[: len(rows)]
+        unit = 10.0 ** (np.floor(np.log10(np.abs(scores).max())) - 2)
+        for i, text in rows:
+            assert plus_minus(text) == pytest.approx((scores[i], half[i]), abs=0.51 * unit)
+        assert view.one("#strongest-title").text == f"Strongest by {name}"
+        assert len(view.all("#strongest .whisker")) == len(rows)
+    (i,) = e.strongest(1)
+    view.score("removal")
+    view.hover(view.one(f'#strongest [data-i="{i}"]'))
+    assert view.linked() == [i, i, i]
+    view.one(f'#strongest [data-i="{i}"]').click()
+    assert view.js("return slalom.state.keep[arguments[0]]", i) == 0
+
+
+def test_intervals_are_drawn_in_the_scatter_where_points_are_determined(view):
+    values, se = np.array([-8.0, 6.0, 1.0, 60.0]), np.array([0.5, 1.0, 0.8, 1e4])
+    e = replace(in_order(["dull", "best", "so", "odd"], values, [2.0, 1.0, 0.5, -1.0], se=se), importances_se=np.full(4, 0.2))
+    view.open([e])
+    frame = scatter_frame(e)
+    paths = view.js(
+        "return [...document.querySelectorAll('.crosses path')].map(p => p.getBoundingClientRect())"
+        ".map(b => [b.left, b.right, b.top, b.bottom])"
+    )
+    assert len(paths) == 4 - frame.pale.sum() == 3
+    left, right = view.js(
+        "return [...document.querySelectorAll('.grid line:not(.zero)')].map(l => l.getBoundingClientRect())"
+        ".filter(b => b.width > 50).map(b => [b.left, b.right])[0]"
+    )
+    pad = 0.08 * (frame.x[1] - frame.x[0])
+    scale = (right - left) / (frame.x[1] - frame.x[0] + 2 * pad)
+    for i, path in enumerate(paths):
+        ends = left + (values[i] + NORMAL_95 * se[i] * np.array([-1, 1]) - frame.x[0] + pad) * scale
+        assert path[:2] == pytest.approx(np.clip(ends, left, right), abs=1)
+    assert view.one("#scatter-within").is_displayed()
+    view.js("document.querySelector('.dots [data-i=\"3\"]').focus()")
+    assert view.linked() == [3, 3, 3]
+
+
+def test_the_table_comes_first_where_the_scatter_determines_little(view):
+    def order(se):
+        e = in_order(["dull", "best", "so", "odd"], [-8.0, 6.0, 1.0, 3.0], [2.0, 1.0, 0.5, -1.0], se=np.array(se))
+        view.open([replace(e, importances_se=np.full(4, 0.2))])
+        return view.one("#table-card").rect["y"] < view.one("#scatter-card").rect["y"] or (
+            view.one("#table-card").rect["x"] < view.one("#scatter-card").rect["x"]
+        )
+
+    assert not order([0.1, 0.1, 0.1, 0.1])
+    assert order([0.1, 1e4, 1e4, 1e4])
+
+
+def test_a_page_opens_on_the_score_that_its_text_names(view):
+    e = fitted()
+    html = page([e])
+    assert '"signed":true' in html
+    view.file.write_text(html.replace('"signed":true', '"initial_score":"shapley","signed":true'), encoding="utf-8")
+    view.driver.get(view.file.as_uri())
+    assert view.js("return slalom.state.score") == "shapley"
+    assert view.one("#strongest-title").text == "Strongest by shapley"
+    view.open([e])
+    assert view.js("return slalom.state.score") == "removal"
+
+
+def test_axe_finds_nothing_wrong(view, axe):
+    view.open([with_errors(fitted())])
+    view.unit(0).click()
+    view.hover(view.unit(1))
+    assert axe(view.driver) == []
+    view.open(Explanations([fitted_classes(), fitted(), Failure(2, MARKUP, "InputError: empty")]))
+    assert axe(view.driver) == []
+    view.prefer("dark")
+    for explanations in ([with_errors(fitted())], [fitted_classes(), fitted()]):
+        view.open(explanations)
+        assert axe(view.driver, "color-contrast") == []
+
+
 def test_no_text_can_run(view):
     view.open([full_of_markup(), fitted()])
     for name in ("shapley", "removal"):
@@ -636,6 +750,35 @@ def test_an_index_leads_to_every_text(view):
     assert not view.one("#next").is_enabled()
     view.open(explanations, "#text-99")
     assert view.js(shown) == texts[0]
+
+
+def test_texts_are_found_by_their_words_and_previewed_in_colour(view):
+    texts = ["good film, bad end " + "and so on " * 30 + "Zebra", "dull dull film", "a good good song", "bad\nand dull"]
+    explanations = Explanations([fitted(text) for text in texts])
+    view.open(explanations)
+    for e, item in zip(explanations, view.all("#index-list li"), strict=True):
+        parts = item.find_elements(By.CSS_SELECTOR, ".preview span")
+        assert " ".join(e.text.split())[:12] in " ".join(item.text.split())
+        for part in parts:
+            i = e.units.index(part.text)
+            assert ("against" in part.get_attribute("class")) == (e.removal[i] < 0)
+            strength = view.js("return +arguments[0].style.getPropertyValue('--t')", part)
+            assert strength == pytest.approx(abs(e.removal[i]) / e.full_effect(), abs=0.02)
+        assert parts
+    search = view.one("#search")
+    for wanted, found, said in (
+        ("ZEBRA", [0], "1 of 4"),
+        ("good film", [0], "1 of 4"),
+        ("dull", [1, 3], "2 of 4"),
+        ("xyz", [], "No text has these words."),
+    ):
+        search.clear()
+        search.send_keys(wanted)
+        assert [k for k, item in enumerate(view.all("#index-list li")) if item.is_displayed()] == found
+        assert view.one("#found").text == said
+    search.clear()
+    search.send_keys(" ")
+    assert len([item for item in view.all("#index-list li") if item.is_displayed()]) == 4
 
 
 ODD = ["שלום! עולם טוב", "one\r\ntwo! \r\n\r\nthree\rfour", "👍🏽 👩‍👩‍👧! é", "!", "  ! \t\n", "a \ud83d b!"]

@@ -30,6 +30,7 @@ changed.now = () => {
   window.clearTimeout(writing);
   const shown = panes.some((pane) => pane.ui.text.value.trim());
   const hash = shown ? toAddress(panes.map((pane) => pane.place)) : "";
+  document.body.classList.toggle("first", !shown && panes.length === 1);
   if (hash !== window.location.hash) window.history.replaceState(null, "", hash || window.location.pathname);
   const { content } = panes[0];
   const label = content?.prediction?.[0];
@@ -130,6 +131,7 @@ async function start() {
     menu.querySelector("summary").focus();
   });
   load();
+  changed.now();
   if (!window.location.hash) panes[0].ui.text.focus();
   // For tests.
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });

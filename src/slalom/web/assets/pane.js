@@ -59,13 +59,13 @@ class Pane {
         make("div", { class: "bar" }, make("label", { class: "ask", for: id("text") }, number === 1 ? "Type or paste a text" : "A second text, model or method"), ...(number > 1 ? [close] : [])),
         part("textarea", "text", { rows: "3", dir: "auto", spellcheck: "false", placeholder: "The model reads along while you type …", "aria-describedby": id("status") }),
         part("div", "examples", { class: "examples" }, make("span", { class: "soft" }, "Or try:"), ...examples),
-        make("div", { class: "settings" },
+        part("details", "fold", { class: "fold" }, part("summary", "chosen", {}), make("div", { class: "settings" },
           select("model", "Model", info.models.map(({ id: name, name: title }) => [name, title])),
           select("method", "Method", info.methods.map(({ name, title }) => [name, title])),
           select("unit", "Parts", info.units.map(({ name, title }) => [name, title])),
           select("target", "Class", []),
           select("queries", "Questions", info.budgets.map(({ queries, title }) => [queries ?? "", title]))),
-        part("p", "note", { class: "help note" }),
+        part("p", "note", { class: "help note" })),
         make("div", { class: "state" }, part("p", "status", { class: "status", role: "status" }), part("p", "figures", { class: "figures" }),
           part("button", "again", { type: "button", hidden: "" }, "Try again")),
         part("div", "progress", { class: "progress", role: "progressbar", "aria-label": "Questions asked", "aria-valuemin": "0", "aria-valuemax": "100" }, make("i"))),
@@ -84,6 +84,9 @@ class Pane {
     ui.model.parentElement.hidden = info.models.length < 2;
     for (const name of ["method", "unit", "queries"]) ui[name].parentElement.hidden = ui[name].options.length < 2;
     if (info.units.some(({ name }) => name === "word")) ui.unit.value = "word";
+    const phone = window.matchMedia("(max-width: 40rem)");
+    ui.fold.open = !phone.matches;
+    phone.addEventListener("change", () => { ui.fold.open = !phone.matches; });
     this.targets();
     this.notes();
     return root;
@@ -104,6 +107,7 @@ class Pane {
   get place() {
     const units = this.content && !this.first ? this.keep.flatMap((kept, i) => (kept ? [] : [i])) : this.removed;
     const { seed, ...subject } = this.subject;
+    if (this.model.labels.length > 2) subject.target ??= ""; // the predicted class, which is not the default there
     return { subject: { ...subject, seed: seed || null }, removed: units, swaps: [...this.swaps], score: this.picked() };
   }
 
@@ -135,10 +139,12 @@ class Pane {
   targets() {
     const { labels, scale } = this.model;
     const { target } = this.ui;
+    if (this.targetsOf === this.model) return;
+    this.targetsOf = this.model;
     const before = target.value;
     const choices = [["", labels.length === 2 ? labels[1] : "Predicted"], ...labels.filter((_, c) => labels.length !== 2 || c === 0).map((label) => [label, label]), ...(labels.length > 2 ? [["all", "All classes"]] : [])];
     target.replaceChildren(...choices.map(([value, text]) => make("option", { value }, text)));
-    if (choices.some(([value]) => value === before)) target.value = before;
+    if (before && choices.some(([value]) => value === before)) target.value = before;
     else if (labels.length > 2) target.value = "all";
     target.parentElement.hidden = labels.length < 2 || !scale;
   }
@@ -146,6 +152,8 @@ class Pane {
   notes() {
     const method = this.info.methods.find(({ name }) => name === this.ui.method.value);
     this.ui.queries.disabled = !method?.takes_budget;
+    const choices = ["model", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
+    this.ui.chosen.textContent = choices.map((box) => box.selectedOptions[0]?.textContent ?? "").join(" · ");
     this.ui.note.textContent = method ? `${method.title}: ${method.note}` : "";
   }
 
@@ -228,7 +236,7 @@ class Pane {
     this.root.classList.remove("stale");
     this.ui.result.hidden = false;
     const column = fresh || !Array.isArray(content.score) ? content.leading : this.viewer.state.class;
-    this.viewer.show(content, { keep: this.keep, column });
+    this.viewer.show(content, { keep: this.keep, column, rough: !final });
     if (fresh) {
       this.ui.flipped.hidden = true;
       for (const [unit, text] of this.pendingSwaps) if (unit < content.units.length) this.swaps.set(unit, text);
@@ -281,7 +289,8 @@ class Pane {
     if (share === null) ui.progress.removeAttribute("aria-valuenow");
     else ui.progress.setAttribute("aria-valuenow", String(Math.round(100 * share)));
     if (state === "running") this.of = data.of ?? this.of;
-    ui.status.textContent = this.says(state, data);
+    const said = this.says(state, data);
+    if (ui.status.textContent !== said) ui.status.textContent = said; // screen readers read every change
     if (data?.content) this.figures(data.content);
     else if (!running) ui.figures.textContent = "";
   }
@@ -289,12 +298,12 @@ class Pane {
   says(state, data) {
     const count = (n) => n.toLocaleString("en");
     if (state === "empty") return "";
-    if (state === "typing") return "Stopped; goes on when you pause.";
+    if (state === "typing") return "Explains when you pause.";
     if (state === "queued") return data.position ? `Waiting: ${plural(data.position, "request")} before this one.` : "Waiting for its turn.";
     if (state === "busy") return `The server is busy; trying again in ${data} s.`;
     if (state === "lost") return "The server does not answer.";
     if (state === "error") return "";
-    if (state === "done") return `Final: ${plural(data.queries, "question")} to the model.`;
+    if (state === "done") return `Final: ${plural(data.content.queries, "question")} to the model.`;
     if (data.content || this.content && !this.first) return `Rough, refining: ${count(data.queries)}${this.of ? ` of ${count(this.of)}` : ""} questions to the model.`;
     return data.queries ? `Asking the model: ${count(data.queries)}${data.of ? ` of ${count(data.of)}` : ""} questions.` : "Asking the model …";
   }
@@ -305,7 +314,7 @@ class Pane {
     const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
     const parts = [];
     if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
-    if (this.widths.length) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
+    if (this.widths.some((half) => half >= 0.005)) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
     this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
   }
 

@@ -5,10 +5,10 @@ function editUnit(beside, name, done) {
   document.querySelector(".swap")?.remove();
   const input = make("input", { type: "text", "aria-label": `Instead of “${brief(name)}”`, dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: "1000" });
   input.value = beside.textContent;
-  const form = make("form", { class: "swap", role: "dialog", "aria-label": `Replace “${brief(name)}”` }, input,
-    make("button", { type: "submit", class: "primary" }, "Ask the model"), make("button", { type: "button", class: "cancel" }, "Cancel"));
+  const form = make("form", {}, input, make("button", { type: "submit", class: "primary" }, "Ask the model"), make("button", { type: "button", class: "cancel" }, "Cancel"));
+  const box = make("div", { class: "swap", role: "dialog", "aria-label": `Replace “${brief(name)}”` }, form);
   const close = () => {
-    form.remove();
+    box.remove();
     beside.focus({ preventScroll: true });
   };
   form.addEventListener("submit", (event) => {
@@ -21,11 +21,11 @@ function editUnit(beside, name, done) {
     event.stopPropagation();
     if (event.key === "Escape") close();
   });
-  document.body.append(form);
-  const box = beside.getClientRects()[0] ?? beside.getBoundingClientRect();
-  const left = Math.min(box.left, document.documentElement.clientWidth - form.offsetWidth - 8);
-  form.style.left = `${Math.max(8, left) + window.scrollX}px`;
-  form.style.top = `${box.bottom + window.scrollY + 6}px`;
+  document.body.append(box);
+  const at = beside.getClientRects()[0] ?? beside.getBoundingClientRect();
+  const left = Math.min(at.left, document.documentElement.clientWidth - box.offsetWidth - 8);
+  box.style.left = `${Math.max(8, left) + window.scrollX}px`;
+  box.style.top = `${at.bottom + window.scrollY + 6}px`;
   tip.hide();
   input.focus();
   input.select();

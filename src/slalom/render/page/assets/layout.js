@@ -9,12 +9,15 @@ function viewerLayout(root, prefix) {
   };
   const noun = () => make("span", { class: "noun" }, "word");
   const target = () => make("b", { class: "target", dir: "auto" });
-  const card = (name, ...children) => part("section", `${name}-card`, { class: `card ${name}-part`, "aria-labelledby": id(`${name}-title`) }, ...children);
+  const card = (name, ...children) => section(`${name}-card`, { class: `card ${name}-part`, "aria-labelledby": id(`${name}-title`) }, ...children);
   const title = (name, text) => part("h2", `${name}-title`, {}, text);
+
+  // The sections of the first viewer are landmarks; those of a second one would have the same names.
+  const section = (name, attributes, ...children) => part("section", name, prefix ? { ...attributes, role: "group" } : attributes, ...children);
 
   root.classList.add("viewer");
   root.replaceChildren(
-    part("section", "head", { class: "facts", "aria-label": "Prediction" }),
+    section("head", { class: "facts", "aria-label": "Prediction" }),
     part("div", "warnings", {}),
     card("text",
       make("div", { class: "bar" }, title("text", "Text"),
@@ -26,8 +29,8 @@ function viewerLayout(root, prefix) {
           part("div", "text", { class: "text", dir: "auto", role: "group", "aria-labelledby": id("text-title"), "aria-describedby": id("text-help") }),
           part("p", "text-help", { class: "help" }, "Click a ", noun(), " to remove it, click again to restore it. ",
             part("span", "phrase-help", { hidden: "" }, "Drag to remove a phrase, double-click to replace a ", noun(), ". "),
-            "Keyboard: arrow keys move, Enter or Space removes",
-            part("span", "phrase-keys", { hidden: "" }, ", Shift and arrow keys select a phrase, R replaces"), "."),
+            make("span", { class: "keys" }, "Keyboard: arrow keys move, Enter or Space removes",
+              part("span", "phrase-keys", { hidden: "" }, ", Shift and arrow keys select a phrase, R replaces"), ".")),
           part("div", "strongest-part", { class: "strongest-part" },
             part("h3", "strongest-title", {}), part("ol", "strongest", { class: "strongest", "aria-labelledby": id("strongest-title") }))),
         part("div", "live", { class: "live", role: "group", "aria-label": "Prediction of the surrogate" },
@@ -38,10 +41,10 @@ function viewerLayout(root, prefix) {
             part("span", "bars-model", { hidden: "" }, ", the diamond the model's own answer"), "."),
           make("div", { class: "row" }, part("button", "restore", { type: "button", disabled: "" }, "Restore all"), part("span", "extra", { class: "row" })),
           part("div", "below", { class: "below" })))),
-    part("section", "classes-card", { class: "card", "aria-labelledby": id("classes-title"), hidden: "" },
+    section("classes-card", { class: "card", "aria-labelledby": id("classes-title"), hidden: "" },
       title("classes", "All classes at a glance"),
       part("p", "classes-help", { class: "help" }),
-      part("div", "classes", { class: "sideways", tabindex: "0", role: "region", "aria-labelledby": id("classes-title") })),
+      part("div", "classes", { class: "sideways", tabindex: "0", role: "group", "aria-labelledby": id("classes-title") })),
     part("div", "pair", { class: "pair" },
       card("scatter", title("scatter", "Value and importance"),
         make("p", { class: "help" }, "Right: for ", target(), ", left: against it; higher: louder. The area of a point is its share of attention.",
@@ -54,7 +57,7 @@ function viewerLayout(root, prefix) {
               make("i", { class: "stem neutral unsure", "aria-hidden": "true" }), " hatched bars are not told from zero: their interval contains it")),
           ".", part("span", "table-length", { hidden: "" })),
         part("div", "table", { class: "scroll", tabindex: "-1" }))),
-    part("section", "pairs-card", { class: "card", "aria-labelledby": id("pairs-title"), hidden: "" },
+    section("pairs-card", { class: "card", "aria-labelledby": id("pairs-title"), hidden: "" },
       title("pairs", ""),
       make("p", { class: "help" }, "By how much two ", noun(), "s together change the score of ", target(),
         " beyond the sum of what each does alone (", part("span", "pairs-scale", {}), "); ± and whiskers are 95% intervals."),

@@ -1,6 +1,6 @@
 // The strongest units as bars with whiskers. Bars move from where they were, so that intervals can be seen to shrink.
 
-const STRONGEST = 6;
+const STRONGEST = 8;
 const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 class Strongest {

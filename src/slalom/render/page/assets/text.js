@@ -15,11 +15,17 @@ class UnitText {
     holder.addEventListener("focusout", () => hooks.out());
     holder.addEventListener("click", (event) => {
       const span = unitAt(event);
-      if (span && window.getSelection().isCollapsed) hooks.toggle([Number(span.dataset.i)]);
+      const second = event.detail === 2 && hooks.replace; // of a double click: it takes back the first, whatever it selected
+      if (span && (second || window.getSelection().isCollapsed)) hooks.toggle([Number(span.dataset.i)]);
     });
     holder.addEventListener("keydown", (event) => this.key(event, unitAt(event)));
     if (hooks.replace) holder.addEventListener("dblclick", (event) => this.replace(unitAt(event)));
-    if (phrases) holder.addEventListener("pointerup", () => this.dragged());
+    if (!phrases) return;
+    holder.addEventListener("pointerup", (event) => event.pointerType === "mouse" && this.dragged());
+    document.addEventListener("selectionchange", () => this.offer());
+    this.button = make("button", { type: "button", class: "phrase", hidden: "" });
+    this.button.addEventListener("click", () => this.dragged());
+    document.body.append(this.button);
   }
 
   // pieces: [[text, unit or null]]; names: of the units. The same text again keeps its elements, so that colours can move.
@@ -122,13 +128,30 @@ class UnitText {
     for (const span of spans) span.classList.add("chosen");
   }
 
+  // The units that are selected, at least two; none where the selection is elsewhere.
+  selected() {
+    const selection = window.getSelection();
+    if (selection.isCollapsed || !this.holder.contains(selection.anchorNode)) return [];
+    const touched = this.order.filter((span) => selection.containsNode(span, true));
+    return touched.length > 1 ? touched : [];
+  }
+
+  // Fingers select with handles: offer a button beside the selection.
+  offer() {
+    const touched = window.matchMedia("(pointer: coarse)").matches ? this.selected() : [];
+    this.button.hidden = !touched.length;
+    if (!touched.length) return;
+    this.button.textContent = `Remove these ${touched.length}`;
+    const box = touched.at(-1).getBoundingClientRect();
+    this.button.style.left = `${Math.min(box.left, document.documentElement.clientWidth - this.button.offsetWidth - 8) + window.scrollX}px`;
+    this.button.style.top = `${box.bottom + window.scrollY + 28}px`; // below the handles
+  }
+
   // After a drag: the units that were dragged over go, or come back where all of them were gone.
   dragged() {
-    const selection = window.getSelection();
-    if (selection.isCollapsed || !this.holder.contains(selection.anchorNode)) return;
-    const touched = this.order.filter((span) => selection.containsNode(span, true));
-    if (touched.length < 2) return;
-    window.setTimeout(() => selection.removeAllRanges()); // after the click that ends the drag
+    const touched = this.selected();
+    if (!touched.length) return;
+    window.setTimeout(() => window.getSelection().removeAllRanges()); // after the click that ends the drag
     this.hooks.toggle(touched.map((span) => Number(span.dataset.i)));
   }
 

@@ -1,0 +1,670 @@
+"""The live page in a real browser, with a real server: what is shown is what Python says, and nothing of a text is markup."""
+
+import contextlib
+import json
+import re
+import threading
+import time
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+import slalom
+from slalom.render.page import VIEWER
+from slalom.result import NORMAL_95
+from tests.factories import MARKUP
+
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+from slalom.web import assets
+from slalom.web.guard import Access
+from slalom.web.limits import Limits
+from slalom.web.served import Served
+from slalom.web.server import Server
+from slalom.web.sockets import listen
+
+SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
+TOPICS = {"good": [2, -1, 0], "bad": [-1, 2, 0], "ball": [-1, 0, 3], "team": [0, 0, 2]}
+
+
+class Slow:
+    """Counts exclamation marks, slowly, and remembers when it was asked."""
+
+    def __init__(self):
+        self.asked = []
+        self.pause = 0.004
+
+    def __call__(self, texts):
+        self.asked += texts
+        time.sleep(self.pause * len(texts))
+        return [text.count("!") - 0.5 * ("well" in text) for text in texts]
+
+
+def topics(texts):
+    return [np.sum([TOPICS.get(word, [0, 0, 0]) for word in text.lower().split()] + [[0, 0, 0]], axis=0) for text in texts]
+
+
+def broken(texts):
+    if any("boom" in text for text in texts):
+        raise RuntimeError("out of <b>memory</b>")
+    return [0.0 for _ in texts]
+
+
+def explainers(slow):
+    named = {"output": "log_odds", "labels": ["calm", "loud"], "progress": False}
+    return {
+        "sentiment": slalom.Explainer(progress=False),
+        "topics": slalom.Explainer(topics, output="logits", labels=["praise", "blame", "sport"], progress=False),
+        "slow": slalom.Explainer(slow, **named),
+        "broken": slalom.Explainer(broken, **named),
+    }
+
+
+@contextlib.contextmanager
+def running(models, limits, port=0):
+    """A server in a thread."""
+    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()]
+    server = Server(served, Access(), limits, listen("127.0.0.1", port))
+    ready = threading.Event()
+    thread = threading.Thread(target=server.run_until_stopped, args=(ready.set,), daemon=True)
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def slow():
+    return Slow()
+
+
+@pytest.fixture(scope="module")
+def models(slow):
+    return explainers(slow)
+
+
+@pytest.fixture(scope="module")
+def server(models):
+    with running(models, Limits(characters=60_000)) as started:
+        yield started
+
+
+class Live:
+    """The page that is open."""
+
+    def __init__(self, driver, address):
+        self.driver, self.address = driver, address
+
+    def open(self, fragment=""):
+        self.driver.get("about:blank")
+        self.driver.get(self.address + fragment)
+        self.until("return Boolean(window.slalom)")
+        return self
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, code, *arguments, seconds=30):
+        return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return " ".join(self.one(selector).text.split())
+
+    def state(self, state, panes=1):
+        self.until(
+            "return document.querySelectorAll(`.pane[data-state=${arguments[0]}]`).length === arguments[1]", state, panes
+        )
+
+    def choose(self, name, value):
+        self.js(
+            "const [box, value] = arguments; box.value = value; box.dispatchEvent(new Event('change'))", self.one(name), value
+        )
+
+    def explain(self, text, model="sentiment", **settings):
+        """Open the page at a text, and wait for the last round."""
+        fields = {"text": text, "model": model, **settings}
+        self.open("#" + "&".join(f"{name}={_quoted(value)}" for name, value in fields.items()))
+        self.state("done")
+        return self
+
+    def type(self, text):
+        self.one("#my-text").send_keys(text)
+
+    def unit(self, name):
+        return next(unit for unit in self.all(".unit") if unit.text == name)
+
+    def gone(self):
+        return self.js("return slalom.panes[0].keep.flatMap((kept, i) => kept ? [] : [i])")
+
+    def answered(self):
+        self.until("return Boolean(document.querySelector('#verdict'))")
+
+    def press(self, *keys):
+        actions = ActionChains(self.driver)
+        for key in keys:
+            actions.send_keys(key)
+        actions.perform()
+
+    def media(self, scheme="light", width=1280):
+        wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def _quoted(value):
+    from urllib.parse import quote  # noqa: PLC0415
+
+    return quote(str(value), safe="")
+
+
+def number(text):
+    return float(text.replace("−", "-").replace("+", ""))
+
+
+@pytest.fixture
+def live(browser, server):
+    shown = Live(browser, server.address)
+    shown.media()
+    yield shown
+    problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
+    browser.get("about:blank")
+    assert not problems
+
+
+@pytest.fixture(scope="module")
+def explained(models):
+    """The explanation of the sentence that the page shows."""
+    return models["sentiment"](SENTENCE, unit="word")
+
+
+# --- assets
+
+
+def test_the_page_has_every_script_of_the_viewer_in_order():
+    page = assets.load("index.html").content.decode()
+    named = [part.split('"')[0].rsplit("/", 1)[1] for part in page.split('<script defer src="')[1:]]
+    assert named[: len(VIEWER)] == list(VIEWER)
+    assert all(assets.load(name) is not None for name in named)
+    assert "style=" not in page
+    assert "http" not in page  # nothing from elsewhere
+
+
+# --- from typing to an explanation
+
+
+def test_at_first_the_page_says_what_to_do(live):
+    live.open()
+    assert "Why did the model" in live.text(".hero")
+    assert live.js("return document.activeElement.id") == "my-text"
+    assert not live.one("#my-result").is_displayed()
+    assert len(live.all(".example")) >= 2
+    example = live.one(".example").text
+    live.one(".example").click()
+    live.state("done")
+    assert live.one("#my-text").get_attribute("value") == example
+    assert live.js("return document.getElementById('text').textContent") == example
+    assert not live.all(".first")
+    live.until("return document.title.startsWith(`${slalom.panes[0].content.prediction[0]}: `)")
+
+
+def test_colours_come_rough_at_first_and_are_refined(live, explained):
+    live.open()
+    live.js(
+        "window.seen = []; new MutationObserver(() => { const said = document.querySelector('#my-status').textContent;"
+        " if (said !== seen.at(-1)) seen.push(said); }).observe(document.querySelector('#my-status'), {childList: true})"
+    )
+    live.type(SENTENCE[:-1])
+    live.type(SENTENCE[-1])
+    live.state("done")
+    seen = live.js("return seen")
+    assert seen[0] == "Explains when you pause."
+    assert any(re.fullmatch(r"Rough, refining: [0-9]+ of [0-9]+ questions to the model\.", said) for said in seen)
+    assert seen[-1] == f"Final: {explained.queries} questions to the model."
+    figures = live.text("#my-figures")
+    near, far = explained.fidelity.near.r2, explained.fidelity.far.r2
+    assert figures.startswith(f"R² on questions not used: {near:.3f} near the text, {far:.3f} on parts of all sizes")
+    half = (explained.interval()[:, 1] - explained.interval()[:, 0]) / 2
+    widths = figures.split("median interval")[1].split("→")
+    assert len(widths) > 1
+    assert number(widths[-1].split("±")[1]) == pytest.approx(np.sort(half)[(len(half) - 1) // 2], abs=0.006)
+    assert number(widths[0].split("±")[1]) > number(widths[-1].split("±")[1])
+    shown = live.js("return slalom.panes[0].content.scores.removal")
+    assert np.allclose(shown, explained.removal, rtol=1e-5)
+    shares = live.js("return slalom.panes[0].viewer.text.spans.map(s => +s.style.getPropertyValue('--t'))")
+    assert np.allclose(shares, np.minimum(1, np.abs(explained.removal) / explained.full_effect()), atol=1e-3)
+    assert not live.one("#my-progress").is_displayed()
+
+
+def test_typing_on_cancels_what_is_running(live, slow):
+    live.open("#text=" + _quoted("one! two! three! four! five! six!") + "&model=slow&queries=2000")
+    live.until("return Number(document.querySelector('#my-progress').getAttribute('aria-valuenow')) > 0")
+    live.type(" And well done")
+    assert live.one(".pane").get_attribute("data-state") == "typing"
+    assert live.one(".pane.stale") is not None
+    live.state("running")
+    live.choose("#my-queries", "100")
+    live.state("done")
+    asked = len(slow.asked)
+    assert live.js("return document.getElementById('text').textContent").endswith("And well done")
+    time.sleep(0.5)
+    assert len(slow.asked) == asked  # the first explanation does not go on
+
+
+def test_no_text_can_run(live):
+    for model in ("sentiment", "topics"):
+        live.explain(MARKUP, model, unit="token", queries=60)
+        live.js("document.querySelector('.unit').click()")
+        live.answered()
+        assert live.js("return document.getElementById('text').textContent") == MARKUP
+        assert live.js("return window.hacked") is None
+        assert live.js("return document.querySelectorAll('main img, main script').length") == 0
+        live.one("#visits summary").click()
+    live.js("document.querySelector('.unit:nth-of-type(2)').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
+    live.press(MARKUP, Keys.ENTER)
+    live.until("return document.querySelector('#my-swapped .number')")
+    assert live.js("return window.hacked") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "direction"), [("שלום! עולם טוב, באמת", "rtl"), ("好きです! 本当に! 映画は良い", "ltr"), ("བོད་སྐད་! ཡག་པོ", "ltr")]
+)
+def test_other_scripts_are_at_home(live, text, direction):
+    live.explain(text, "slow", queries=60)
+    assert live.js("return document.getElementById('text').textContent") == text
+    assert live.one("#text").value_of_css_property("direction") == direction
+    assert live.one("#my-text").value_of_css_property("direction") == direction
+    assert live.js("return document.documentElement.scrollWidth") <= 1280
+    first, second = live.js("return slalom.panes[0].viewer.text.order.slice(0, 2).map(s => Number(s.dataset.i))")
+    live.js("document.querySelector('.unit').focus()")
+    live.press(Keys.ARROW_LEFT if direction == "rtl" else Keys.ARROW_RIGHT, Keys.ENTER)
+    assert live.gone() == [second]
+    assert first != second
+
+
+def test_five_thousand_words_stay_quick(live, slow):
+    slow.pause = 0.0
+    text = " ".join(f"word{i}!" if i % 7 == 0 else f"word{i}" for i in range(5000))
+    live.explain(text, "slow", queries=60, method="ridge-scales")
+    assert len(live.all(".unit")) >= 5000
+    assert live.js("return document.querySelectorAll('#table tbody tr').length") < 100
+    took = live.js(
+        "const from = performance.now(); document.querySelectorAll('.unit')[4000].click(); return performance.now() - from"
+    )
+    assert took < 2000
+    live.answered()
+    slow.pause = 0.004
+
+
+# --- asking the model
+
+
+def test_a_click_shows_the_guess_at_once_and_then_the_models_answer(live, models, explained):
+    live.explain(SENTENCE)
+    tried = []
+    for words in (["dull"], ["dull", "best"]):
+        live.unit(words[-1]).click()
+        keep = np.array([unit not in words for unit in explained.units])
+        guess, half = float(explained.predict(keep)), NORMAL_95 * float(explained.spread(_size(explained, keep)))
+        assert number(live.one("#now").text) == pytest.approx(guess, abs=6e-4)  # before the model was asked
+        live.answered()
+        answer = float(models["sentiment"].ask(explained, keep))
+        assert number(live.one("#model-now").text) == pytest.approx(answer, abs=6e-4)
+        assert live.one("#model-probability").text == f"{100 * expit(answer):.1f} %"
+        right = abs(answer - guess) <= half
+        tried.append((right, abs(answer - guess)))
+        where = "within" if right else "outside"
+        assert live.text("#verdict") == f"{'✓' if right else '✗'} differs by {abs(answer - guess):.3f}, {where} the interval"
+    rights, mean = sum(right for right, _ in tried), np.mean([difference for _, difference in tried])
+    said = f"Right in {rights} of 2: the model's answer was within the 95% interval of the guess."
+    assert live.text("#my-tally") == f"{said} Mean absolute difference {mean:.3f} (log odds)."
+    live.unit("best").click()
+    live.answered()
+    assert "of 2:" in live.text("#my-tally")  # the same removal counts once
+    live.one("#restore").click()
+    assert not live.all("#model-now")
+
+
+def _size(e, keep):
+    return int(e.sizes[~keep].sum())
+
+
+def test_a_phrase_is_removed_together(live, explained):
+    live.explain(SENTENCE)
+    live.js("document.getElementById('text').scrollIntoView({block: 'center'})")
+    ActionChains(live.driver).move_to_element(live.unit("best")).click_and_hold().move_to_element(
+        live.unit("things")
+    ).release().perform()
+    phrase = [explained.units.index("best"), explained.units.index("things")]
+    assert live.gone() == phrase
+    keep = ~np.isin(np.arange(len(explained)), phrase)
+    assert number(live.one("#now").text) == pytest.approx(float(explained.predict(keep)), abs=6e-4)
+    live.one("#restore").click()
+    live.js("document.querySelectorAll('.unit')[arguments[0]].focus()", phrase[0])
+    ActionChains(live.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).send_keys(
+        Keys.ENTER
+    ).perform()
+    assert live.gone() == phrase
+    live.answered()
+
+
+def test_a_word_is_replaced_by_another(live, models, explained):
+    live.explain(SENTENCE)
+    live.js("document.getElementById('text').scrollIntoView({block: 'center'})")
+    ActionChains(live.driver).double_click(live.unit("dull")).perform()
+    assert live.gone() == []  # two clicks are no removal
+    assert live.js("return document.activeElement.value") == "dull"
+    live.press("brilliant", Keys.ENTER)
+    live.until("return document.querySelector('#my-swapped .number')")
+    edited = SENTENCE.replace("dull", "brilliant")
+    scores, decisions = models["sentiment"].decide([edited])
+    said = live.text("#my-swapped")
+    assert said.startswith(f"With “brilliant” instead of “dull” the model says {decisions[0].label}")
+    assert number(live.one("#my-swapped .number").text) == pytest.approx(float(scores[0]), abs=6e-4)
+    assert "All other words are there. The surrogate predicts removals, not replacements." in said
+    assert live.unit("brilliant").get_attribute("class").count("swapped")
+    live.until("return location.hash.includes('replaced')")
+    link = live.driver.current_url
+    next(button for button in live.all("#my-swapped button") if button.text == "Undo").click()
+    assert live.unit("dull").is_displayed()
+    assert live.text("#my-swapped") == ""
+    live.js("arguments[0].focus()", live.unit("best"))
+    live.press("r")
+    live.press("worst", Keys.ENTER)
+    live.until("return document.querySelector('#my-swapped .number')")
+    assert live.js("return document.activeElement.textContent") == "worst"  # the focus comes back
+    live.js("arguments[0].focus()", live.unit("things"))
+    live.press(Keys.F2, "nothing", Keys.ESCAPE)
+    assert not live.all(".swap")
+    assert live.unit("things").is_displayed()
+    next(button for button in live.all("#my-swapped button") if button.text == "Explain this text").click()
+    live.until("return document.getElementById('text').textContent.includes('worst')")
+    live.state("done")
+    live.driver.get("about:blank")
+    live.driver.get(link)
+    live.until("return document.querySelector('#my-swapped .number')")
+    assert live.unit("brilliant").is_displayed()
+
+
+def test_the_fewest_words_that_flip_the_decision_are_struck_out(live, models, explained):
+    flip = models["sentiment"].flip(explained)
+    assert flip is not None
+    live.explain(SENTENCE)
+    live.one("#my-flip").click()
+    live.until("return document.querySelector('#my-flipped b')")
+    said = live.text("#my-flipped")
+    names = [f"“{explained.units[i]}”" for i in flip.units]
+    assert said.startswith(
+        f"Without {' and '.join(names)} the model decides {flip.label} instead of {explained.label}: log odds"
+    )
+    assert f"→ {flip.asked:+.3f}".replace("-", "−") in said
+    assert "Confirmed by the model" in said
+    assert live.gone() == sorted(flip.units)
+    assert all("line-through" in live.all(".unit")[i].value_of_css_property("text-decoration") for i in flip.units)
+    live.answered()
+    assert number(live.one("#model-now").text) == pytest.approx(flip.asked, abs=6e-4)
+    live.explain("well then", "slow")  # nothing flips it
+    live.one("#my-flip").click()
+    live.until("return document.querySelector('#my-flipped').textContent.startsWith('No few words')")
+
+
+# --- two at once, settings, history, links
+
+
+def test_two_texts_or_two_models_stand_side_by_side(live, models):
+    live.explain("good ball and bad team!", "topics", unit="word")
+    live.one("#compare").click()
+    live.state("done", 2)
+    assert live.one("#second-my-model").get_attribute("value") == "slow"
+    left, right = (element.rect for element in live.all(".pane"))
+    assert left["x"] + left["width"] <= right["x"]
+    assert live.js("return slalom.panes.map(p => p.content.labels.length)") == [3, 2]
+    live.one("#second-my-text").clear()
+    live.one("#second-my-text").send_keys("well! then")
+    live.until("return document.getElementById('second-text').textContent === 'well! then'")
+    assert live.js("return document.getElementById('text').textContent") == "good ball and bad team!"
+    ids = live.js("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    live.until("return location.hash.includes('text2=well')")
+    link = live.driver.current_url
+    live.one("#second-my-close").click()
+    assert len(live.all(".pane")) == 1
+    live.driver.get("about:blank")
+    live.driver.get(link)
+    live.state("done", 2)
+    live.media(width=390)
+    top, below = (element.rect for element in live.all(".pane"))
+    assert below["y"] >= top["y"] + top["height"]
+
+
+def test_settings_are_in_plain_words_and_are_used(live, models):
+    live.explain("good ball and bad team!", "topics")
+    labels = [element.text for element in live.all(".setting > span") if element.is_displayed()]
+    assert labels == ["Model", "Method", "Parts", "Class", "Questions"]
+    assert "SLALOM: Value and importance of every word" in live.text("#my-note")
+    assert live.one("#my-target").get_attribute("value") == "all"
+    assert "All classes at a glance" in live.text("#classes-card")
+    e = models["topics"]("good ball and bad team!", unit="word", target="all")
+    cells = live.js(
+        "return [...document.querySelectorAll('#classes tr[data-i]')].map(r => [Number(r.dataset.i),"
+        " [...r.querySelectorAll('td')].map(c => c.textContent)])"
+    )
+    columns = np.argsort(-e.score, kind="stable")
+    for i, row in cells:
+        assert [number(cell) for cell in row] == pytest.approx(e.removal[i, columns].tolist(), abs=0.006)
+    live.one("#classes button[aria-pressed=false]").click()
+    assert live.text("#head").count(e.labels[columns[1]]) == 1
+    live.choose("#my-target", "blame")
+    live.state("done")
+    assert live.js("return slalom.panes[0].content.target") == "blame"
+    live.choose("#my-method", "leave-one-out")
+    live.state("done")
+    assert "Leave one out: Removes each word by itself" in live.text("#my-note")
+    assert live.one("#my-queries").get_attribute("disabled")
+    live.js("document.querySelector('.unit').click()")  # without intervals a guess is right on the same side of zero
+    live.answered()
+    assert live.text("#verdict").endswith("of zero")
+    assert "guess and answer were on the same side of zero" in live.text("#my-tally")
+
+
+def test_the_history_of_the_visit_leads_back(live):
+    live.explain("well! well!", "slow", queries=60)
+    live.explain(SENTENCE)
+    live.one("#visits summary").click()
+    entries = live.all("#visits-list button")
+    assert SENTENCE[:40] in " ".join(entries[0].text.split())
+    assert "dull" in [part.text for part in live.all("#visits-list li:first-child .preview .against")]
+    older = next(entry for entry in entries if "well!" in entry.text)
+    older.click()
+    live.until("return document.getElementById('text').textContent === 'well! well!'")
+    live.state("done")
+    assert live.one("#my-model").get_attribute("value") == "slow"
+    live.driver.refresh()
+    live.state("done")
+    live.one("#visits summary").click()
+    assert len(live.all("#visits-list button")) >= 2
+    live.one("#forget").click()
+    assert not live.one("#visits").is_displayed()
+
+
+def test_a_link_holds_everything(live):
+    live.explain(SENTENCE, target="negative", queries=100, seed=7)
+    live.one('input[value="shapley"]').click()
+    live.unit("dull").click()
+    live.answered()
+    live.until("return location.hash.includes('score=shapley') && location.hash.includes('removed=4')")
+    link = live.driver.current_url
+    before = live.js(
+        "const { score, scores } = slalom.panes[0].content;"
+        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+    )
+    assert urlsplit(link).query == ""  # the text stays in the fragment, which is not sent
+    live.driver.get("about:blank")
+    live.driver.get(link)
+    live.until("return Boolean(window.slalom)")
+    live.answered()
+    assert live.js("return slalom.panes[0].subject") == {
+        "text": SENTENCE,
+        "model": "sentiment",
+        "method": "joint",
+        "unit": "word",
+        "queries": 100,
+        "target": "negative",
+        "seed": 7,
+    }
+    after = live.js(
+        "const { score, scores } = slalom.panes[0].content;"
+        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+    )
+    assert after == before
+    assert live.gone() == [4]
+    assert live.js("return slalom.panes[0].viewer.state.score") == "shapley"
+    live.js("Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text; }}})")
+    live.one("#my-link").click()
+    live.until("return window.copied !== undefined")
+    assert live.js("return window.copied") == link
+    assert "The link is copied" in live.text("#toast")
+
+
+def test_everything_can_be_taken_along(live, explained, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    live.explain(SENTENCE)
+    live.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    for suffix in ("html", "png", "svg", "json", "csv"):
+        live.js("arguments[0].click()", live.one(f'[data-format="{suffix}"]'))
+        file = tmp_path / f"explanation.{suffix}"
+        WebDriverWait(live.driver, 20).until(lambda _, file=file: file.exists() and file.stat().st_size > 200)
+    saved = slalom.load(tmp_path / "explanation.json")
+    assert np.array_equal(saved.removal, explained.removal)
+    live.one("#my-python").click()
+    live.until("return document.querySelector('#code').open")
+    code = live.js("return document.querySelector('#code-text').textContent")
+    made = {}
+    exec(code.replace("print(e)", ""), made)
+    assert np.array_equal(made["e"].removal, explained.removal)
+    live.press(Keys.ESCAPE)
+    assert not live.js("return document.querySelector('#code').open")
+
+
+# --- when something is wrong
+
+
+def test_errors_are_one_line(live):
+    live.open("#text=boom&model=broken")
+    live.state("error")
+    said = live.text("#my-error")
+    assert "out of <b>memory</b>" in said
+    assert "Traceback" not in said
+    assert not live.one("#my-result").is_displayed()
+    live.choose("#my-model", "slow")
+    live.state("done")
+    assert not live.one("#my-error").is_displayed()
+    live.js("arguments[0].value = 'a'.repeat(60001); arguments[0].dispatchEvent(new Event('input'))", live.one("#my-text"))
+    live.state("error")
+    assert live.text("#my-error") == "A text can have 60,000 characters; this one has 60,001."
+    live.driver.get_log("browser")  # the browser notes the status 500
+
+
+def test_a_busy_server_is_asked_again(browser, slow):
+    slow.pause = 0.02
+    with running({"slow": explainers(slow)["slow"]}, Limits(waiting=1, workers=1)) as busy:
+        live = Live(browser, busy.address)
+        live.open("#text=well!%20one%20two%20three&text2=then!%20one%20two%20three")
+        live.until("return document.querySelector('.pane[data-state=busy]')")
+        assert "The server is busy; trying again in" in live.text(".pane[data-state=busy] .status")
+        slow.pause = 0.0
+        live.state("done", 2)
+    slow.pause = 0.004
+    browser.get("about:blank")
+    browser.get_log("browser")
+
+
+def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, slow):
+    models = {"slow": explainers(slow)["slow"]}
+    with running(models, Limits()) as server:
+        live = Live(browser, server.address)
+        live.open()
+        port = server.port
+    live.type("well! well!")
+    live.state("lost")
+    assert live.text("#offline") == "The server does not answer. Start it again with slalom serve; this page goes on by itself."
+    with running(models, Limits(), port):
+        live.state("done")
+        assert not live.one("#offline").is_displayed()
+    browser.get("about:blank")
+    browser.get_log("browser")
+
+
+# --- for everyone
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(live, axe, scheme):
+    live.media(scheme)
+    rules = ["color-contrast"] if scheme == "dark" else []  # the others do not depend on it
+    live.open()
+    assert axe(live.driver, *rules) == []
+    live.explain(SENTENCE)
+    live.unit("dull").click()
+    live.answered()
+    live.one("#my-flip").click()
+    live.until("return document.querySelector('#my-flipped b')")
+    assert axe(live.driver, *rules) == []
+    live.explain("good ball and bad team!", "topics")
+    live.one("#compare").click()
+    live.state("done", 2)
+    live.js("document.querySelector('#second-text .unit').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
+    live.one("#visits summary").click()
+    assert axe(live.driver, *rules) == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 820])
+def test_nothing_sticks_out_on_small_screens(live, width):
+    live.media(width=width)
+    for make in (live.open, lambda: live.explain(SENTENCE), lambda: live.explain("good ball and bad team!", "topics")):
+        make()
+        assert live.js("return document.documentElement.scrollWidth") <= width
+    live.one("#visits summary").click()
+    assert live.js("return document.documentElement.scrollWidth") <= width
+    assert live.one("#visits .menu-body").rect["x"] >= 0
+
+
+def test_everything_works_with_the_keyboard(live):
+    live.open()
+    live.type(SENTENCE)
+    ActionChains(live.driver).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    live.state("done")
+    reached = []
+    for _ in range(40):
+        live.press(Keys.TAB)
+        reached.append(live.js("const e = document.activeElement; return e.id || e.className || e.tagName"))
+        if reached[-1].startswith("unit"):
+            break
+    order = [
+        name
+        for name in reached
+        if name in ("my-model", "my-method", "my-unit", "my-queries", "my-flip", "my-link", "my-python")
+    ]
+    assert order == ["my-model", "my-method", "my-unit", "my-queries", "my-flip", "my-link", "my-python"]
+    assert reached[-1].startswith("unit")
+    live.press(Keys.ENTER)
+    live.answered()
+    assert live.js("return document.querySelector('#live-said').getAttribute('aria-live')") == "polite"
+    assert json.loads(live.js("return JSON.stringify(slalom.panes[0].keep)"))[0] == 0
