@@ -4,6 +4,7 @@ Everything here that asks a model or fits runs in a worker thread (`slalom.web.w
 """
 
 import json
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -165,8 +166,29 @@ class Served:
 
 
 def dumps(part: Any) -> str:
-    """Return data as one line of JSON in ASCII; numbers that are not finite are an error."""
-    return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """Return data as one line of JSON in ASCII, with null for numbers that are not finite.
+
+    Example:
+        >>> dumps({"se": [0.5, float("inf")]})
+        '{"se":[0.5,null]}'
+    """
+    try:
+        return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(part), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(part: Any) -> Any:
+    """Return data without numbers that JSON lacks."""
+    match part:
+        case dict():
+            return {name: _finite(entry) for name, entry in part.items()}
+        case list() | tuple():
+            return [_finite(entry) for entry in part]
+        case float() if not math.isfinite(part):
+            return None
+        case _:
+            return part
 
 
 def _key(subject: Subject) -> Hashable:
