@@ -95,7 +95,7 @@ def models(slow):
 
 @pytest.fixture(scope="module")
 def server(models):
-    with running(models, Limits(characters=60_000)) as started:
+    with running(models, Limits(characters=60_000, units=6_000)) as started:
         yield started
 
 
