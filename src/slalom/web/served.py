@@ -206,11 +206,11 @@ def _predicted(e: Explanation, rows: NDArray[np.bool_]) -> list[Any] | None:
     """Return the predictions of the surrogate; None where it has none, as without a background for an empty text."""
     if not e.signed:
         return None
-    filled = rows.any(axis=1)
+    filled = rows.sum(axis=1) > 0
     if filled.all() or e.background is not None or e.additive:
         return list(plain(e.predict(rows)))
     known = iter(plain(e.predict(rows[filled])) if filled.any() else [])
-    return [next(known) if kept else None for kept in filled]
+    return [next(known) if kept else None for kept in filled.tolist()]
 
 
 def _key(subject: Subject) -> Hashable:
