@@ -120,6 +120,16 @@ def test_parts_are_asked_and_predicted(client, e):
     assert answer.json["probabilities"][0] == pytest.approx(e.probabilities.tolist())
 
 
+def test_a_surrogate_without_a_background_predicts_nothing_of_an_empty_text(client):
+    subject = {"text": TEXT, "method": "eff", "queries": 50}
+    answer = client.post("/api/ask", {**subject, "keep": [[0] * 11, [1] * 11]})
+    assert answer.status == 200, answer.json
+    assert answer.json["scores"] == [-0.25, 0.25]
+    e = explainer()(TEXT, method="eff", queries=50)
+    assert answer.json["predicted"] == [None, pytest.approx(float(e.predict([1] * 11)))]
+    assert client.post("/api/ask", {**subject, "keep": [[0] * 11]}).json["predicted"] == [None]
+
+
 def test_whole_texts_are_asked(client):
     answer = client.post("/api/ask", {"texts": ["good", "bad", ""]}).json
     assert answer["scores"] == [1.75, -3.25, -0.25]

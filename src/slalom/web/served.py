@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import plain
 from slalom.errors import InputError
@@ -137,8 +138,7 @@ class Served:
         if any(len(row) != n for row in keep):
             raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
-        predicted = plain(e.predict(rows)) if e.signed else None
-        return self._answer(*self.explainer.decide_parts(e, rows)) | {"predicted": predicted}
+        return self._answer(*self.explainer.decide_parts(e, rows)) | {"predicted": _predicted(e, rows)}
 
     def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
         known = all(decision.probabilities is not None for decision in decisions)
@@ -200,6 +200,17 @@ def _finite(part: Any) -> Any:
             return None
         case _:
             return part
+
+
+def _predicted(e: Explanation, rows: NDArray[np.bool_]) -> list[Any] | None:
+    """Return the predictions of the surrogate; None where it has none, as without a background for an empty text."""
+    if not e.signed:
+        return None
+    filled = rows.sum(axis=1) > 0
+    if filled.all() or e.background is not None or e.additive:
+        return list(plain(e.predict(rows)))
+    known = iter(plain(e.predict(rows[filled])) if filled.any() else [])
+    return [next(known) if kept else None for kept in filled.tolist()]
 
 
 def _key(subject: Subject) -> Hashable:
