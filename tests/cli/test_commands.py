@@ -330,8 +330,9 @@ def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
 
 
 def test_what_failed_is_tried_again(run, tmp_path):
-    (tmp_path / "t.txt").write_text("a good film " * 200 + "\nbad\n")
-    options = ("--file", "t.txt", "--long", "window", "--out", "out.jsonl", "--queries", 20)
+    (tmp_path / "t.txt").write_text("a good film " * 10 + "\nbad\n")
+    model = short_sighted(tmp_path / "m")
+    options = ("--file", "t.txt", "--model", model, "--long", "window", "--out", "out.jsonl", "--queries", 20)
     code, _, err = run("explain", "--method", "gradient", *options)
     assert code == 1
     assert "text 1 of 2 failed: gradient looks at one pass" in err
