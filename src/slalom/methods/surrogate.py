@@ -10,7 +10,7 @@ by how well their scores are known, given the misfit and the predictions of the 
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,7 @@ class SurrogateMethod(Method):
     lengths: int = 0
     check: int = 100
     summary: str = ""
+    plans_all: ClassVar[bool] = True
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""
