@@ -116,8 +116,8 @@ def forward_pass(model: Model, reading: Reading, method: str) -> Iterator[Forwar
     opened = torch_classifier(model, reading, method)
     if opened is None:
         raise InputError(
-            f"{method} looks inside a classifier with outputs of its own, and {model.name} is none (nor is a language model with"
-            " a prompt); ask it, with a method such as 'joint'"
+            f"{method} looks inside a classifier with outputs of its own, and {model.name} is none (nor is a language model"
+            " with a prompt); ask it, with a method such as 'joint'"
         )
     classifier, tokens = opened
     with classifier.session(), torch.inference_mode(False), torch.enable_grad():
