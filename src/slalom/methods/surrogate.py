@@ -302,7 +302,6 @@ class _Uncertain:
                 self.misfit[close] = misfit_variance(residual[rows], self.variance[rows], weights, share)
         settled = True
         if self.counted is not None:
-            settled = bool((np.abs(predicted - self.before) <= _SETTLED * np.sqrt(self.variance))[self.counted].all())
             self.numbers = scores
         if self.between is not None:
             misfit = np.where(self.near, self.misfit[1], self.misfit[0])
@@ -312,8 +311,9 @@ class _Uncertain:
             self.weights = weights.reshape(len(weights), -1).min(axis=1)
             open_ = self.between[0] < self.between[1]
             self.numbers = np.where(open_, filled, scores)
-            settled &= bool((np.abs(predicted - self.before)[open_] <= _SETTLED * sd[open_]).all())
-        self.before = predicted
+            told = open_ & (np.isfinite(self.between[0]) | np.isfinite(self.between[1]))  # others change nothing
+            settled = bool((np.abs(predicted - self.before)[told] <= _SETTLED * sd[told]).all())
+            self.before = predicted
         self._choose()
         return settled
 
