@@ -1,10 +1,10 @@
 """A long run under random kills: no row is lost, doubled or changed.
 
-    python benchmarks/corpus_kills.py [--texts 20000] [--part-size 50] [--workers 2] [--seed 0] [--every 4] [--deadly 2]
+    python benchmarks/corpus_kills.py [--texts 20000] [--part-size 50] [--workers 2] [--seed 0] [--every 3] [--deadly 2]
 
-A cheap function is explained in worker processes. Every few seconds a worker, and now and then the driver itself, gets a
-kill -9; the driver is started again with the same command until it ends by itself. A few texts end their worker whenever they
-are asked. The table is then compared, row by row, with one that was made in one process without any kill.
+A cheap function is explained in worker processes. After every few parts, at a random moment, a worker or now and then the
+driver itself gets a kill -9; the driver is started again with the same command until it ends by itself. A few texts end their
+worker whenever they are asked. The table is then compared, row by row, with one made in one process without any kill.
 """
 
 import argparse
@@ -71,19 +71,28 @@ def children(process):
         return []
 
 
+def written(out):
+    """Return how many parts are there."""
+    return len(list((out / "parts").glob("[0-9]*.parquet")))
+
+
 def campaign(arguments, every, seed):
     """Run the driver to its end under kills; return how many workers and drivers were killed."""
     generator = random.Random(seed + 1)
     workers = drivers = 0
     while True:
         process = subprocess.Popen([sys.executable, __file__, "--drive", *map(str, arguments)])
+        goal = written(arguments[1]) + 1 + int(generator.expovariate(1.0 / every))
         while process.poll() is None:
-            time.sleep(generator.expovariate(1.0 / every))
-            if process.poll() is not None:
-                break
+            if written(arguments[1]) < goal:
+                time.sleep(0.02)
+                continue
+            goal = written(arguments[1]) + 1 + int(generator.expovariate(1.0 / every))
+            time.sleep(generator.uniform(0.0, 0.3))
             alive = children(process)
             if generator.random() < 0.15:
                 process.kill()
+                process.wait()
                 drivers += 1
             elif alive:
                 os.kill(generator.choice(alive), signal.SIGKILL)
@@ -106,7 +115,7 @@ def main():
     parser.add_argument("--part-size", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every", type=float, default=4.0, help="mean seconds between kills")
+    parser.add_argument("--every", type=float, default=3.0, help="mean number of parts between kills")
     parser.add_argument("--deadly", type=int, default=2, help="texts that end their worker")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
