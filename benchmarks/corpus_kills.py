@@ -90,7 +90,7 @@ def campaign(arguments, every, seed):
             goal = written(arguments[1]) + 1 + int(generator.expovariate(1.0 / every))
             time.sleep(generator.uniform(0.0, 0.3))
             alive = children(process)
-            if generator.random() < 0.15:
+            if generator.random() < 0.25:
                 process.kill()
                 process.wait()
                 drivers += 1
