@@ -27,9 +27,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import slalom
 from slalom.corpus.sources import Columns, rows_of, source_of
+from slalom.corpus.table import SourceRow, encoded, explained_row, table
 from slalom.result.plain import duration
 
 SHARED = Path(os.environ.get("SLALOM_SHARED", Path(__file__).parents[2] / "shared"))
@@ -101,11 +104,16 @@ def linear(numbers, build, part_size):
 
 def sizes(texts, build):
     """Print bytes per text of several forms."""
+    explained = build()(texts)
     plain = sum(len(text.encode()) for text in texts) / len(texts)
-    whole = sum(len(e.to_json().encode()) + 1 for e in build()(texts)) / len(texts)
+    whole = sum(len(e.to_json().encode()) + 1 for e in explained) / len(texts)
     forms = {"the texts": plain, "JSON lines (slalom explain --out)": whole}
     for name, options in (("table", {}), ("table, --no-text", {"text": False}), ("table, --full", {"full": True})):
-        forms[name] = timed_run(texts, build, **options)[1] / len(texts)
+        rows = [explained_row(SourceRow(i, str(i), e.text, {}), e, **options) for i, e in enumerate(explained)]
+        part = encoded(table(rows), "")
+        footer = pq.read_metadata(pa.BufferReader(part)).serialized_size  # one per part: next to nothing in large ones
+        forms[name] = (len(part) - footer) / len(texts)
+    print(f"without the footer of a part, which has {footer} bytes:")
     for name, size in forms.items():
         print(f"{name:34s} {size:8.0f} bytes/text  {size / whole:6.3f} of JSON")
 

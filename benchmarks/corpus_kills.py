@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -95,14 +96,12 @@ def campaign(arguments, every, seed):
                 process.wait()
                 drivers += 1
             elif alive:
-                os.kill(generator.choice(alive), signal.SIGKILL)
-                workers += 1
+                with suppress(ProcessLookupError):
+                    os.kill(generator.choice(alive), signal.SIGKILL)
+                    workers += 1
         if process.returncode == 0:
             return workers, drivers
         assert process.returncode == -signal.SIGKILL, f"the driver ended with {process.returncode}"
-        print(f"  {corpus.status(arguments[1]).done} rows", flush=True) if Path(
-            arguments[1], "manifest.json"
-        ).exists() else None
 
 
 def main():
