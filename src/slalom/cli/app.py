@@ -14,6 +14,8 @@ import typer
 import slalom
 from slalom.cli.compare import compare
 from slalom.cli.context import context
+from slalom.cli.corpus import corpus
+from slalom.cli.corpus_summary import COMMANDS
 from slalom.cli.explain import explain
 from slalom.cli.info import info
 from slalom.cli.methods import methods
@@ -36,6 +38,9 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(compare)
 app.command()(context)
+for _name, _command in COMMANDS:
+    corpus.command(_name)(_command)
+app.add_typer(corpus, name="corpus")
 app.command()(train)
 app.command()(methods)
 app.command()(info)

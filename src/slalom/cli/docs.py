@@ -4,7 +4,21 @@ import os
 import subprocess
 import sys
 
-_COMMANDS = ("", "explain", "compare", "context", "train", "methods", "info")
+_COMMANDS = (
+    "",
+    "explain",
+    "compare",
+    "context",
+    "corpus",
+    "corpus run",
+    "corpus status",
+    "corpus retry-failed",
+    "corpus summary",
+    "corpus compare",
+    "train",
+    "methods",
+    "info",
+)
 
 
 def commands() -> str:

@@ -1,14 +1,32 @@
 """Many texts: explain them all, resume, store as Parquet, and summarise what a model does in general.
 
-open(folder)            the table of explanations in a folder, as a `Corpus`
-summary(folder)         words and phrases over all its texts, and shortcuts among them
-compare(one, other)     which words changed between two models, which predictions flipped and why
+run(source, out, explainer)     explain all texts of a source; the same call continues a run that has ended
+retry_failed(out, explainer)    try the texts again that have failed
+status(out)                     how far a run is
+open(out)                       the table, as a `Corpus`
+summary(out)                    words and phrases over all its texts, and shortcuts among them
+compare(out1, out2)             which words changed between two models, which predictions flipped and why
 """
 
 from slalom.corpus.compared import CorpusComparison
 from slalom.corpus.comparing import compare
 from slalom.corpus.opening import Corpus, open  # noqa: A004
+from slalom.corpus.progress import Status, status
+from slalom.corpus.running import retry_failed, run
 from slalom.corpus.summarise import summary
 from slalom.corpus.summarised import CorpusSummary, Shortcut, WordEffect
 
-__all__ = ["Corpus", "CorpusComparison", "CorpusSummary", "Shortcut", "WordEffect", "compare", "open", "summary"]
+__all__ = [
+    "Corpus",
+    "CorpusComparison",
+    "CorpusSummary",
+    "Shortcut",
+    "Status",
+    "WordEffect",
+    "compare",
+    "open",
+    "retry_failed",
+    "run",
+    "status",
+    "summary",
+]

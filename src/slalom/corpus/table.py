@@ -160,12 +160,17 @@ def encoded(part: Any, digest: str, texts_per_group: int = 2000) -> Any:
     pa = arrow()
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    statuses = part.column("status").to_pylist()
-    about = {"rows": len(statuses), "digest": digest, **{status: statuses.count(status) for status in STATUSES}}
+    about = {"rows": part.num_rows, "digest": digest, **counts(part)}
     labelled = part.replace_schema_metadata({_METADATA: json.dumps(about).encode()})
     sink = pa.BufferOutputStream()
     pq.write_table(labelled, sink, compression="zstd", compression_level=_LEVEL, row_group_size=texts_per_group, version="2.6")
     return sink.getvalue()
+
+
+def counts(part: Any) -> dict[str, int]:
+    """Return the number of rows of a pyarrow table by status."""
+    statuses = part.column("status").to_pylist()
+    return {status: statuses.count(status) for status in STATUSES}
 
 
 def part_facts(source: Any) -> dict[str, Any]:

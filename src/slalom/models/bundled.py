@@ -102,7 +102,9 @@ class Bundled(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches are computed at the same time: one per core."""
+        """How many batches are computed at the same time: SLALOM_THREADS where it is set, else one per core."""
+        if os.environ.get("SLALOM_THREADS", "").isdecimal():
+            return max(int(os.environ["SLALOM_THREADS"]), 1)
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def batch_rows(self, length: int) -> int:

@@ -1,0 +1,176 @@
+"""`slalom corpus`: many texts, explained by a run that survives anything."""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from slalom.cli.language_models import (
+    ApiName,
+    BaseUrl,
+    Chat,
+    Concurrency,
+    Labels,
+    LanguageModel,
+    Mode,
+    Spellings,
+    TemplateOption,
+    classifier,
+)
+from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Tolerance, UnitName
+from slalom.cli.printing import complain, console
+from slalom.errors import InputError
+
+corpus = typer.Typer(no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two.")
+
+Out = Annotated[str, typer.Argument(metavar="OUT", help="Folder of the table, or an address such as s3://bucket/corpus.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Processes, each with the model; with --ray the largest number of actors.", show_default="this process"
+    ),
+]
+RayAddress = Annotated[
+    str | None, typer.Option("--ray", metavar="ADDRESS", help="Compute on a Ray cluster: auto, local, or host:port.")
+]
+Cores = Annotated[int, typer.Option(min=1, help="Cores of each process or actor.")]
+Gpus = Annotated[
+    float | None,
+    typer.Option(min=0, help="GPUs of each actor of --ray.", show_default="1 where the cluster has any"),
+]
+
+
+@corpus.command()
+def run(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="File (.jsonl, .csv, .tsv, .parquet, .txt; also .gz, .zst), a folder of them, or hf:NAME, a dataset of"
+            " Hugging Face.",
+        ),
+    ],
+    out: Out,
+    text_column: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    id_column: Annotated[str | None, typer.Option(help="Column of the ids.", show_default="the row's number")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column to copy to the table, such as the gold label; may be repeated.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a dataset of Hugging Face.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Keep whole explanations too.")] = False,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Do not copy the texts to the table.")] = False,
+    part_size: Annotated[int, typer.Option(min=1, help="Texts per part: what a kill loses at most, per worker.")] = 500,
+    limit: Annotated[int | None, typer.Option(min=1, help="Explain the first texts only.", show_default="all")] = None,
+    workers: Workers = 0,
+    ray: RayAddress = None,
+    cores_per_worker: Cores = 1,
+    gpus_per_worker: Gpus = None,
+    model: Model = None,
+    lm: LanguageModel = None,
+    api: ApiName = None,
+    base_url: BaseUrl = None,
+    template: TemplateOption = None,
+    labels: Labels = None,
+    spellings: Spellings = False,
+    chat: Chat = False,
+    mode: Mode = "auto",
+    concurrency: Concurrency = 8,
+    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    queries: Queries = None,
+    tolerance: Tolerance = None,
+    max_queries: MaxQueries = None,
+    unit: Annotated[UnitName | None, typer.Option(help="Unit of the explanation.", show_default="that of the method")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Class to explain, by label or index.", show_default="class 1 of two, else the predicted one"),
+    ] = None,
+    long: Annotated[
+        Literal["cut", "window"],
+        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
+    ] = "cut",
+    device: Device = None,
+    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+) -> None:
+    """Explain all texts of SOURCE, and write a table of the explanations to OUT.
+
+    The same command continues a run that was interrupted or killed; only the parts under way are lost. A text that fails is a
+    row with its error.
+    """
+    import slalom.corpus  # noqa: PLC0415
+
+    options = {
+        "model": model, "lm": lm, "api": api, "base_url": base_url, "template": template, "labels": labels,
+        "spellings": spellings, "chat": chat, "mode": mode, "concurrency": concurrency, "method": method, "queries": queries,
+        "tolerance": tolerance, "max_queries": max_queries, "unit": unit, "target": target, "long": long, "device": device,
+        "seed": seed, "cache": None if cache is None else str(cache.absolute()),
+    }  # fmt: skip
+    try:
+        slalom.corpus.run(
+            source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
+            split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
+            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, command=options,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
+        raise typer.Exit(130) from stop
+    console().print(str(slalom.corpus.status(out)), markup=False, soft_wrap=True)
+
+
+@corpus.command()
+def status(out: Out, as_json: Json = False) -> None:
+    """Say how far a run is: texts done, failed and killed, rate, time left."""
+    import slalom.corpus  # noqa: PLC0415
+
+    found = slalom.corpus.status(out)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    else:
+        console().print(str(found), markup=False, soft_wrap=True)
+
+
+@corpus.command()
+def retry_failed(
+    out: Out, workers: Workers = 0, ray: RayAddress = None, cores_per_worker: Cores = 1, gpus_per_worker: Gpus = None
+) -> None:
+    """Try the texts of a run again that have failed or ended their process."""
+    import slalom.corpus  # noqa: PLC0415
+
+    options = slalom.corpus.open(out).manifest["command"]
+    if not options:
+        raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
+    try:
+        tried = slalom.corpus.retry_failed(
+            out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
+            gpus_per_worker=gpus_per_worker,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        complain("interrupted; run the same command to continue")
+        raise typer.Exit(130) from stop
+    again = ", ".join(f"{number:,} {name}" for name, number in tried.items()) or "no text had failed"
+    console().print(f"tried again: {again}", markup=False, soft_wrap=True)
+
+
+def explainer_of(options: dict[str, Any]) -> Any:
+    """Return the Explainer of the options of `slalom corpus run`; every worker calls it.
+
+    Args:
+        options: The options by name, as the manifest keeps them.
+    """
+    from slalom import Explainer  # noqa: PLC0415
+
+    named = ("lm", "spellings", "chat", "device", "api", "base_url", "template", "labels", "mode", "concurrency")
+    asked = classifier(options["model"], **{name: options[name] for name in named})
+    passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
+    device = None if options["lm"] else options["device"]
+    made = Explainer(asked, device=device, **{name: options[name] for name in passed})
+    target = options["target"]
+    if target is None:
+        return made
+    index = int(target) if target.isdecimal() and target not in made.model.head.labels else target
+    made.options = replace(made.options, target=index)
+    return made

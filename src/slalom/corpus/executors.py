@@ -1,0 +1,238 @@
+"""Where jobs are computed, behind one small interface: an executor starts workers, a worker takes one job after another.
+
+InProcess       this process
+Processes       N processes of this machine, each with the model
+RayActors       actors on the machines of a Ray cluster (`slalom.corpus.cluster`)
+
+Which job goes where is decided by `slalom.corpus.dispatch`; processes are those of concurrent.futures.
+"""
+
+import glob
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
+from typing import Any, final
+
+from slalom.corpus.work import Bench, Finished, Job, Setup
+from slalom.errors import InputError, one_line
+
+
+class Worker(ABC):
+    """Holds the model, and computes one job at a time."""
+
+    @abstractmethod
+    def load(self) -> "Future[dict[str, Any]]":
+        """Load the model, and return its description."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> "Future[Finished]":
+        """Start to compute a job."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the worker at once, whatever it does."""
+
+
+class Executor(ABC):
+    """Starts workers."""
+
+    def __enter__(self) -> "Executor":
+        """Return the executor."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release everything."""
+        self.close()
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return how many workers may be there now."""
+
+    @abstractmethod
+    def start(self, setup: Setup) -> Worker:
+        """Start a worker."""
+
+    @abstractmethod
+    def died(self, error: BaseException) -> bool:
+        """Return whether an error of a job means that its worker is gone."""
+
+    def cause(self, error: BaseException) -> BaseException:
+        """Return the error as it was raised in the worker."""
+        return error
+
+    def close(self) -> None:  # noqa: B027
+        """Release everything but the workers."""
+
+
+@final
+class InProcess(Executor):
+    """This process: a job is computed when it is submitted.
+
+    Args:
+        tick: Called after each text.
+        begin: Called with each job before it is computed.
+    """
+
+    def __init__(self, tick: Callable[[], None], begin: Callable[[Job], None]) -> None:
+        self.tick, self.begin = tick, begin
+
+    def size(self) -> int:
+        """Return 1."""
+        return 1
+
+    def start(self, setup: Setup) -> Worker:
+        """Return the one worker."""
+        return _Here(setup, self.tick, self.begin)
+
+    def died(self, error: BaseException) -> bool:
+        """Return False: the process would have ended."""
+        return False
+
+
+@final
+class _Here(Worker):
+    def __init__(self, setup: Setup, tick: Callable[[], None], begin: Callable[[Job], None]) -> None:
+        self.setup, self.tick, self.begin = setup, tick, begin
+        self.bench: Bench | None = None
+
+    def load(self) -> "Future[dict[str, Any]]":
+        self.bench = Bench(self.setup)
+        return _done(self.bench.describe())
+
+    def submit(self, job: Job) -> "Future[Finished]":
+        assert self.bench is not None
+        self.begin(job)
+        return _done(self.bench(job, self.tick))
+
+    def stop(self) -> None:
+        self.bench = None
+
+
+def _done(result: Any) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+@final
+class Processes(Executor):
+    """Processes of this machine. Every worker is a pool of one, so that a death tells which job was under way.
+
+    Args:
+        number: How many.
+        cores: Threads of each.
+    """
+
+    def __init__(self, number: int, cores: int = 1) -> None:
+        self.number, self.cores = number, cores
+        self._started, self._gpus = 0, gpus()
+
+    def size(self) -> int:
+        """Return how many were asked for."""
+        return self.number
+
+    def start(self, setup: Setup) -> Worker:
+        """Start a process; several of them share the GPUs in turn."""
+        environment = threads(self.cores)
+        if self.number > 1 and len(self._gpus) > 1:
+            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[self._started % len(self._gpus)]
+        self._started += 1
+        return _Process(pickled(setup), environment)
+
+    def died(self, error: BaseException) -> bool:
+        """Return whether the process has ended."""
+        return isinstance(error, BrokenProcessPool)
+
+
+@final
+class _Process(Worker):
+    def __init__(self, setup: bytes, environment: dict[str, str]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(environment,))
+        self.setup = setup
+
+    def load(self) -> "Future[dict[str, Any]]":
+        return self.pool.submit(_load, self.setup)
+
+    def submit(self, job: Job) -> "Future[Finished]":
+        return self.pool.submit(_compute, job)
+
+    def stop(self) -> None:
+        processes: Mapping[int, Any] = dict(getattr(self.pool, "_processes", None) or {})
+        for process in processes.values():
+            process.kill()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def threads(cores: int) -> dict[str, str]:
+    """Return the environment of a worker that may use so many cores."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SLALOM_THREADS")
+    return {**dict.fromkeys(names, str(cores)), "TOKENIZERS_PARALLELISM": "false"}
+
+
+def limit_threads(environment: Mapping[str, str]) -> None:
+    """Set the environment of a worker, and the threads of what is loaded already."""
+    os.environ.update(environment)
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    threadpool_limits(int(environment["OMP_NUM_THREADS"]))
+
+
+def gpus() -> list[str]:
+    """Return the numbers of the GPUs of this machine that may be used, without loading a library for it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name for name in visible.split(",") if name.strip()]
+    return [str(i) for i in range(len(glob.glob("/proc/driver/nvidia/gpus/*")))]
+
+
+def pickled(setup: Setup) -> bytes:
+    """Return a setup as bytes for another process.
+
+    Raises:
+        InputError: The explainer cannot be sent to another process.
+    """
+    try:
+        return pickle.dumps(setup)
+    except Exception as error:  # of any kind
+        raise InputError(
+            "the explainer must be picklable for other processes; pass a function of a module that makes it"
+            f" ({one_line(error)})"
+        ) from error
+
+
+_bench: list[Bench] = []  # of a worker process
+
+
+def _begin(environment: dict[str, str]) -> None:
+    """Prepare a worker process: few threads, no Ctrl-C of its own, and an end with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_threads(environment)
+    warnings.simplefilter("default", UserWarning)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: Any) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _load(setup: bytes) -> dict[str, Any]:
+    _bench[:] = [Bench(pickle.loads(setup))]
+    return _bench[0].describe()
+
+
+def _compute(job: Job) -> Finished:
+    return _bench[0](job)

@@ -1,0 +1,204 @@
+"""How far a run is: the bar that it shows, the file that it leaves, and `slalom corpus status`."""
+
+import json
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from tqdm.auto import tqdm
+
+from slalom.corpus.folder import PROGRESS, Folder, folder_of
+from slalom.corpus.lock import is_running
+from slalom.corpus.opening import Corpus, read_manifest
+from slalom.corpus.sources import Source
+from slalom.corpus.table import STATUSES
+from slalom.errors import InputError
+
+_SAVED = 2.0  # seconds between two savings
+
+
+@final
+class Progress:
+    """The progress of a run, for its user and for `status`.
+
+    Args:
+        folder: Where it is saved.
+        source: The source.
+        done: Number of texts that were there before.
+        limit: Number of texts in all, where it is limited.
+        shown: Whether to show a bar. Default: in a terminal.
+    """
+
+    def __init__(self, folder: Folder, source: Source, done: int, limit: int | None, shown: bool | None) -> None:
+        self.folder, self.source, self.limit = folder, source, limit
+        self.done = self.began_with = done
+        self.read = 0  # rows of the source, the ones that were skipped included
+        self.failed = 0
+        self.began, self._saved, self.complete = time.time(), 0.0, bool(saved_progress(folder).get("complete"))
+        self.count = source.count()
+        hidden = not sys.stderr.isatty() if shown is None else not shown
+        self.bar: Any = tqdm(total=self.texts, initial=done, unit="text", desc="explaining", disable=hidden, smoothing=0.05)
+
+    @property
+    def texts(self) -> int | None:
+        """Number of texts in all, as far as it is known: counted, or estimated from the share of the bytes that was read."""
+        number, share = self.count, self.source.share()
+        if number is None and share and self.read:
+            number = max(round(self.read / share), self.read)
+        if self.limit is None:
+            return number
+        return self.limit if number is None else min(number, self.limit)
+
+    def advance(self) -> None:
+        """Show that a text of a part under way is done."""
+        self.bar.update()
+
+    def add(self, counts: dict[str, int]) -> None:
+        """Count the texts of a part that is there."""
+        self.done += sum(counts.values())
+        self.bar.update(max(self.done - self.bar.n, 0))
+        self.failed += counts["failed"] + counts["killed"]
+        if self.failed:
+            self.bar.set_postfix_str(f"{self.failed} failed", refresh=False)
+        self.tick()
+
+    def tick(self) -> None:
+        """Save the progress every now and then."""
+        if self.bar.total != self.texts:
+            self.bar.total = self.texts
+            self.bar.refresh()
+        if time.time() - self._saved > _SAVED:
+            self.save()
+
+    def save(self) -> None:
+        """Save the progress."""
+        self._saved = time.time()
+        saved = {
+            "texts": self.texts,
+            "counted": self.count is not None or self.complete,
+            "done": self.done,
+            "began_with": self.began_with,
+            "began": self.began,
+            "updated": self._saved,
+            "complete": self.complete,
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+        }
+        self.folder.write(PROGRESS, json.dumps(saved, indent=1).encode())
+
+    def finish(self, texts: int) -> None:
+        """Say that all texts are done.
+
+        Args:
+            texts: Their number.
+        """
+        self.complete, self.count, self.done = True, texts, texts
+
+    def close(self) -> None:
+        """Remove the bar, and save the progress."""
+        self.bar.close()
+        self.save()
+
+
+@final
+@dataclass(frozen=True)
+class Status:
+    """How far a corpus is.
+
+    Attributes:
+        folder: Its path or address.
+        done: Number of texts in the parts that are there.
+        explained, failed, killed: Of these, by status.
+        parts: Number of parts that are there.
+        texts: Number of texts in all; None where it is not known yet.
+        counted: Whether that is exact; else it is estimated from the share of the source that was read.
+        running: Whether a run is under way.
+        complete: Whether all texts are done.
+        rate: Texts per second of the last run; None where it has finished none.
+        seconds_left: Time that is left at that rate; None where it is not known.
+    """
+
+    folder: str
+    done: int
+    explained: int
+    failed: int
+    killed: int
+    parts: int
+    texts: int | None
+    counted: bool
+    running: bool
+    complete: bool
+    rate: float | None
+    seconds_left: float | None
+
+    def __str__(self) -> str:
+        """Return it in two or three lines."""
+        whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
+        share = f" ({self.done / self.texts:.1%})" if self.texts else ""
+        lines = [
+            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} parts",
+            f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
+        ]
+        rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
+        if self.complete:
+            lines.append("complete")
+            if self.failed or self.killed:
+                lines[-1] += f"; slalom corpus retry-failed {self.folder} tries the failed ones again"
+        elif self.running:
+            left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
+            lines.append(f"running{rate}{left}")
+        else:
+            lines.append("not running; the command that began it continues it")
+        return "\n".join(lines)
+
+
+def status(out: str | Path) -> Status:
+    """Return how far a corpus is.
+
+    Args:
+        out: The folder of a run, which may be under way.
+
+    Raises:
+        InputError: It is something else.
+    """
+    folder = folder_of(out)
+    corpus = Corpus(folder, read_manifest(folder))
+    numbers = corpus.numbers
+    by_status = dict.fromkeys(STATUSES, 0)
+    for number in numbers:
+        facts = corpus.facts(number)
+        for name in STATUSES:
+            by_status[name] += facts[name]
+    saved = saved_progress(folder)
+    done, texts, running = sum(by_status.values()), saved.get("texts"), is_running(folder)
+    seconds = (time.time() if running else saved.get("updated", 0.0)) - saved.get("began", 0.0)
+    fresh = done - saved.get("began_with", 0)
+    rate = fresh / seconds if fresh > 0 and seconds > 0 else None
+    left = None if rate is None or texts is None else max(texts - done, 0) / rate
+    complete = bool(saved.get("complete")) and not running
+    explained, failed, killed = (by_status[name] for name in STATUSES)
+    return Status(
+        folder.address, done, explained, failed, killed, len(numbers), texts, bool(saved.get("counted")), running, complete,
+        rate, left,
+    )  # fmt: skip
+
+
+def saved_progress(folder: Folder) -> dict[str, Any]:
+    """Return what the last run has saved; nothing where there is none."""
+    try:
+        found: dict[str, Any] = json.loads(folder.read(PROGRESS) or b"{}")
+    except ValueError as error:
+        raise InputError(f"{folder.path(PROGRESS)!r} is damaged; delete it: the next run writes it again") from error
+    return found
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as text: 12 s, 3 min, 2.5 h, 3.1 days."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"

@@ -1,0 +1,425 @@
+"""Explain a whole corpus: a run that can end at any time and go on with the same command.
+
+part k = the rows k * part_size, ..., (k + 1) * part_size - 1 of the source
+
+A part depends on its rows alone, whoever computes it and when; that is what makes the table the same for all executors.
+"""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slalom.core.checks import whole_number
+from slalom.corpus.dispatch import Dispatcher
+from slalom.corpus.executors import Executor, InProcess, Processes, pickled
+from slalom.corpus.folder import MANIFEST, Folder, LocalFolder, folder_of, part_name
+from slalom.corpus.lock import locked
+from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
+from slalom.corpus.progress import Progress
+from slalom.corpus.sources import Columns, Source, digest, rows_of, source_of
+from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
+from slalom.corpus.work import Job, Setup
+from slalom.errors import InputError
+from slalom.explainer import Explainer
+
+PART_SIZE = 500
+_CURRENT = "current.json"  # the part that this process is computing
+_SHARED = 10.0  # seconds until a file that another machine has written must be seen
+_COMPARED = ("model", "options", "slalom", "source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
+_INFORMATION = ("address", "files")  # of the source: what does not make another one
+
+
+class Where(NamedTuple):
+    """Where a corpus is computed.
+
+    Attributes:
+        workers: Number of processes; 0: this process. With Ray: the largest number of actors; 0: as many as the cluster has
+            room for.
+        ray: Address of a Ray cluster ("auto", "local", host:port); None: this machine, without Ray.
+        cores: Cores of each process or actor.
+        gpus: GPUs of each actor. Default: one where the cluster has any.
+    """
+
+    workers: int = 0
+    ray: str | None = None
+    cores: int = 1
+    gpus: float | None = None
+
+    def executor(self) -> Executor | None:
+        """Return the executor; None for this process."""
+        whole_number("workers", self.workers, 0)
+        whole_number("cores_per_worker", self.cores, 1)
+        if self.ray is None:
+            return Processes(self.workers, self.cores) if self.workers else None
+        from slalom.corpus.cluster import RayActors  # noqa: PLC0415
+
+        return RayActors(self.ray, self.workers, self.cores, self.gpus)
+
+
+def run(
+    source: Any,
+    out: str | Path,
+    explainer: Explainer | Callable[[], Explainer] | None = None,
+    *,
+    text_column: str = "text",
+    id_column: str | None = None,
+    keep: Sequence[str] = (),
+    split: str | None = None,
+    full: bool = False,
+    text: bool = True,
+    part_size: int = PART_SIZE,
+    limit: int | None = None,
+    workers: int = 0,
+    ray: str | None = None,
+    cores_per_worker: int = 1,
+    gpus_per_worker: float | None = None,
+    progress: bool | None = None,
+    command: dict[str, Any] | None = None,
+) -> Corpus:
+    """Explain all texts of a source, and write a table of the explanations.
+
+    A run that has ended, in whatever way, goes on when it is called again with the same arguments; only the parts under way are
+    lost. A text that cannot be explained is a row with its error. A text that ends its process is found and marked, where the
+    process is not this one: with workers, with Ray, and in this process when the run is called again.
+
+    Args:
+        source: A file (.jsonl, .csv, .tsv, .parquet, .txt, also .gz and .zst), a folder of such files, a dataset of Hugging
+            Face (hf:NAME, or its folder), or an iterable of strings or mappings. It is read as a stream.
+        out: The folder of the table, or an address such as s3://bucket/corpus.
+        explainer: An Explainer, or a function that makes one; with workers it is called in each of their processes. Default:
+            the bundled classifier.
+        text_column: Column of the texts.
+        id_column: Column of the ids. Default: the number of the row.
+        keep: Columns of the source to copy to the table, as given_NAME.
+        split: Split of a dataset of Hugging Face.
+        full: Whether to keep whole explanations, which `Corpus` returns by their number.
+        text: Whether to keep the texts.
+        part_size: Texts per part: what is computed together, and what a kill loses.
+        limit: Number of texts. Default: all.
+        workers: Number of processes. Default: this one. With Ray: the largest number of actors.
+        ray: Address of a Ray cluster: "auto", "local" or host:port.
+        cores_per_worker: Cores of each process or actor.
+        gpus_per_worker: GPUs of each actor of Ray. Default: one where the cluster has any.
+        progress: Whether to show a bar. Default: in a terminal.
+        command: Plain data that the manifest keeps for `slalom corpus retry-failed`.
+
+    Returns:
+        The table.
+
+    Raises:
+        InputError: An argument is wrong, the folder belongs to another run or another one is writing to it.
+        ModelError: Workers keep dying.
+        MissingExtra: pyarrow or ray is not installed.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> from slalom import Explainer
+        >>> shouts = Explainer(lambda texts: [text.count("!") - 1.0 for text in texts], output="log_odds")
+        >>> corpus = run(["Stop! Now!", "Well.", ""], mkdtemp() + "/out", shouts)
+        >>> [row["status"] for batch in corpus.batches(["status"]) for row in batch.to_pylist()]
+        ['explained', 'explained', 'failed']
+    """
+    whole_number("part_size", part_size, 1)
+    if limit is not None:
+        whole_number("limit", limit, 1)
+    arrow()
+    columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)))
+    rows, folder = source_of(source, text_column, split), folder_of(out)
+    settings = {
+        "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
+        "part_size": part_size, "limit": limit,
+    }  # fmt: skip
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
+    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full)
+    with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
+        going.explain_all()
+    return Corpus(folder, going.manifest)
+
+
+def retry_failed(
+    out: str | Path,
+    explainer: Explainer | Callable[[], Explainer] | None = None,
+    *,
+    source: Any = None,
+    workers: int = 0,
+    ray: str | None = None,
+    cores_per_worker: int = 1,
+    gpus_per_worker: float | None = None,
+    progress: bool | None = None,
+) -> dict[str, int]:
+    """Try the texts again that have failed or ended their process.
+
+    Args:
+        out: The folder of a run.
+        explainer: As in `run`, with the same model and options.
+        source: As in `run`. Default: the path that the manifest names.
+        workers: As in `run`.
+        ray: As in `run`.
+        cores_per_worker: As in `run`.
+        gpus_per_worker: As in `run`.
+        progress: As in `run`.
+
+    Returns:
+        Of the texts that were tried again, the number by status.
+
+    Raises:
+        InputError: As `run` does.
+    """
+    folder = folder_of(out)
+    manifest = read_manifest(folder)
+    address = manifest["source"]["address"] if source is None else source
+    if source is None and manifest["source"]["kind"] == "iterable":
+        raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
+    columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
+    rows = source_of(address, columns.text, manifest["source"].get("split"))
+    settings = {name: manifest[name] for name in _COMPARED[4:]}
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
+    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, manifest["text"], manifest["full"])
+    with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
+        return going.retry()
+
+
+class _Run:
+    """A run under way: it holds the lock and the manifest."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        source: Source,
+        columns: Columns,
+        settings: dict[str, Any],
+        setup: Setup,
+        where: Where,
+        shown: bool | None,
+        command: dict[str, Any],
+    ) -> None:
+        self.folder, self.source, self.columns, self.settings, self.setup = folder, source, columns, settings, setup
+        self.where, self.shown, self.command, self.size = where, shown, command, int(settings["part_size"])
+        self.manifest: dict[str, Any] = {}
+        self.result: dict[str, int] = {}
+
+    def __enter__(self) -> "_Run":
+        self._lock = locked(self.folder)
+        self._lock.__enter__()
+        try:
+            self._compare_settings()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__(None, None, None)
+
+    def _compare_settings(self) -> None:
+        """Refuse other settings or another source before a model is loaded."""
+        if self.folder.read(MANIFEST) is None:
+            if self.folder.parts():
+                raise InputError(f"{self.folder.address!r} has parts but no {MANIFEST}; name another folder")
+            if not self.source.verified:  # a generator can be read once
+                next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
+        else:
+            self.manifest = read_manifest(self.folder)
+        if isinstance(self.folder, LocalFolder):
+            self.folder.clean()
+        fingerprint = {**self.source.fingerprint(), "address": self.source.place}
+        self._refuse_others({**self.settings, "source": fingerprint})
+        self.settings = {**self.settings, "source": fingerprint}
+
+    def _refuse_others(self, now: dict[str, Any]) -> None:
+        """Raise where the manifest says something else."""
+        found = differences({name: self.manifest[name] for name in now}, now) if self.manifest else []
+        if found:
+            raise InputError(
+                f"{self.folder.address!r} was begun otherwise: {'; '.join(found[:4])}; use the same, or name another folder"
+            )
+
+    def _accept(self, description: dict[str, Any]) -> None:
+        """Compare the model of a worker with that of the manifest; the first one makes the manifest."""
+        self._refuse_others(description)
+        if not self.manifest:
+            created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            about = {"format": FORMAT, "version": VERSION}
+            self.manifest = {**about, **description, **self.settings, "created": created, "command": self.command}
+            self.folder.write(MANIFEST, json.dumps(self.manifest, indent=1, ensure_ascii=False).encode("utf-8", "replace"))
+
+    def explain_all(self) -> None:
+        """Compute the parts that are not there."""
+        done = set(self.folder.parts())
+        known = Corpus(self.folder, self.manifest) if done else ()
+        self.progress = Progress(self.folder, self.source, len(known), self.settings["limit"], self.shown)
+        try:
+            self._compute(self._jobs(done), self._write_part)
+            texts = len(Corpus(self.folder, self.manifest))
+            if not texts:
+                raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
+            self.progress.finish(texts)
+        finally:
+            self.progress.close()
+
+    def retry(self) -> dict[str, int]:
+        """Compute the rows that are not explained, and put them into their parts."""
+        corpus = Corpus(self.folder, self.manifest)
+        bad = {number for number in corpus.numbers if corpus.facts(number)[EXPLAINED] < corpus.facts(number)["rows"]}
+        self.progress = Progress(self.folder, self.source, len(corpus), self.settings["limit"], self.shown)
+        try:
+            if bad:
+                self._compute(self._failed_jobs(bad), self._replace_rows)
+        finally:
+            self.progress.close()
+        return self.result
+
+    def _compute(self, jobs: Iterator[Job], assemble: Callable[[int, Any, Sequence[SourceRow]], None]) -> None:
+        """Compute jobs where the user wants it."""
+        chosen = self.where.executor()
+        if chosen is not None:
+            self._dispatch(chosen, jobs, assemble)
+            return
+        try:
+            here = InProcess(self.progress.advance, self._mark)
+            self._dispatch(here, self._isolated(jobs, assemble), assemble)
+        finally:  # where this process is killed it stays
+            self.folder.remove(_CURRENT)
+
+    def _dispatch(self, executor: Executor, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
+        with executor:
+            dispatcher = Dispatcher(executor, self.setup, self._accept, self._finished, assemble, self.progress.tick)
+            dispatcher.describe()
+            dispatcher.run(jobs)
+
+    def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
+        """Yield jobs, but compute the one under which the last run was killed in a process of its own.
+
+        One of its texts may be the reason; in that process it is found.
+        """
+        saved = self.folder.read(_CURRENT)
+        part = None if saved is None else int(json.loads(saved)["part"])
+        for job in jobs:
+            if job.part != part or not self._can_isolate(part):
+                yield job
+                continue
+            self._dispatch(Processes(1, self.where.cores), iter([job]), assemble)
+
+    def _can_isolate(self, part: int) -> bool:
+        try:
+            pickled(self.setup)
+        except InputError as error:
+            reason = f"the last run ended within part {part}; if one of its texts ended it, it will again, as {error}"
+            warnings.warn(reason, UserWarning, stacklevel=2)
+            return False
+        return True
+
+    def _mark(self, job: Job) -> None:
+        """Write down which part this process computes: where it ends there, the next run is careful."""
+        self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
+
+    def _jobs(self, done: set[int]) -> Iterator[Job]:
+        """Yield the parts that are not there; where only reading tells, compare the others with the source."""
+        corpus = Corpus(self.folder, self.manifest)
+        last = max(done, default=-1)
+        first = 0 if self.source.verified else next(part for part in range(last + 2) if part not in done)
+        part = first - 1
+        for part, rows in self._parts(first):
+            if part not in done:
+                yield Job(part, rows)
+            elif self.source.verified and corpus.facts(part)["digest"] != digest(rows):
+                raise InputError(
+                    f"{self.folder.address!r} was made from other texts: rows {part * self.size} to"
+                    f" {part * self.size + len(rows) - 1} differ; use the same source, or name another folder"
+                )
+        if part < last:
+            raise InputError(f"{self.folder.address!r} was made from more texts; use the same source, or name another folder")
+
+    def _parts(self, first: int) -> Iterator[tuple[int, tuple[SourceRow, ...]]]:
+        """Yield the rows of all parts from one on."""
+        rows = rows_of(self.source, self.columns, first * self.size, self.settings["limit"])
+        part = first
+        while chunk := tuple(islice(rows, self.size)):
+            self.progress.read = part * self.size + len(chunk)
+            yield part, chunk
+            part += 1
+
+    def _failed_jobs(self, bad: set[int]) -> Iterator[Job]:
+        """Yield the rows of parts that are not explained."""
+        for part, rows in self._parts(min(bad)):
+            if part in bad:
+                statuses = self._read(part).column("status").to_pylist()
+                again = [row for row, status in zip(rows, statuses, strict=True) if status != EXPLAINED]
+                yield Job(part, tuple(again), whole=False)
+
+    def _read(self, part: int) -> Any:
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        with pq.ParquetFile(self.folder.source(part_name(part))) as file:
+            return file.read()
+
+    def _write_part(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
+        """Write a part that was computed in pieces."""
+        self.folder.write(part_name(part), encoded(made, digest(rows)))
+        self._finished(part, counts(made))
+
+    def _replace_rows(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
+        """Put rows that were computed again in the place of the old ones."""
+        old = self._read(part)
+        again = set(made.column("number").to_pylist())
+        kept = old.filter(arrow().array([number not in again for number in old.column("number").to_pylist()]))
+        merged = arrow().concat_tables([kept, made]).sort_by("number")
+        known = Corpus(self.folder, self.manifest).facts(part)["digest"]
+        self.folder.write(part_name(part), encoded(merged, known))
+        for status, number in counts(made).items():
+            self.result[status] = self.result.get(status, 0) + number
+
+    def _finished(self, part: int, by_status: dict[str, int]) -> None:
+        """Count a part that a worker has written, and check that it is here."""
+        began = time.monotonic()
+        while isinstance(self.folder, LocalFolder) and not Path(self.folder.path(part_name(part))).exists():
+            if time.monotonic() - began > _SHARED:
+                raise InputError(
+                    f"a worker has written {part_name(part)}, which this machine does not see: {self.folder.address!r} must be"
+                    " a folder that all machines share, or an address such as s3://bucket/corpus"
+                )
+            time.sleep(0.2)
+        self.progress.add(by_status)
+
+
+def differences(before: Any, now: Any, name: str = "") -> list[str]:
+    """Return how plain data differ, in words.
+
+    Args:
+        before: As it was.
+        now: As it is.
+        name: What is compared.
+
+    Example:
+        >>> differences({"options": {"queries": 200, "seed": 0}}, {"options": {"queries": 50, "seed": 0}})
+        ['options queries was 200, is 50']
+    """
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return [] if before == now else [f"{name} was {_shown(before)}, is {_shown(now)}"]
+    if name.endswith("source"):
+        return _source_differences(before, now)
+    keys = dict.fromkeys([*before, *now])
+    return [line for key in keys for line in differences(before.get(key), now.get(key), f"{name} {key}".strip())]
+
+
+def _source_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return how fingerprints of sources differ; paths do not count."""
+    essential = [{name: part for name, part in source.items() if name not in _INFORMATION} for source in (before, now)]
+    if essential[0] == essential[1]:
+        return []
+    if before["kind"] != now["kind"]:
+        return [f"the kind of the source was {before['kind']}, is {now['kind']}"]
+    old, new = ({name: rest for name, *rest in source.get("files", ())} for source in (before, now))
+    changed = [f"{name!r} of the source has changed" for name in old if name in new and old[name] != new[name]]
+    changed += [f"{name!r} of the source is gone" for name in old if name not in new]
+    changed += [f"{name!r} of the source is new" for name in new if name not in old]
+    return changed or [f"the source was {_shown(essential[0])}, is {_shown(essential[1])}"]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

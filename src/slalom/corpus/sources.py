@@ -1,0 +1,476 @@
+"""Where the texts of a corpus come from, read as a stream.
+
+.jsonl, .ndjson, .csv, .tsv, .txt (one text per line), each also .gz or .zst
+.parquet
+a folder of such files                  in the order of their names
+a dataset of Hugging Face               a folder written by `save_to_disk`, or hf:NAME
+any iterable of strings or mappings
+
+Rows are numbered through all files. Reading begins again at any number: Parquet files and datasets skip what is not needed, of
+other files the lines before are passed over.
+"""
+
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from slalom.corpus.table import SourceRow, arrow
+from slalom.errors import InputError, one_line, require
+
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_LINES = (".jsonl", ".ndjson")
+_SUFFIXES = (*_TABLES, *_LINES, ".txt", ".parquet")
+_COMPRESSED = (".gz", ".zst")
+_HASHED = 1 << 30  # bytes of all files that a fingerprint reads
+_LEAST_HASHED = 1 << 22  # of one file
+_BLOCK = 1 << 20
+_LISTED = 1000  # files with a fingerprint of their own
+_BUFFER = 1 << 20
+_COUNTED = 1 << 25  # bytes of files whose rows are counted before they are read
+_ROWS = 1000  # of a Parquet file or a dataset that are read at a time
+
+
+class Broken(NamedTuple):
+    """A row that could not be read; the others can.
+
+    Attributes:
+        error: Why.
+    """
+
+    error: str
+
+
+Record = Mapping[str, Any] | Broken
+
+
+class Source(ABC):
+    """A stream of rows.
+
+    Attributes:
+        address: What the user gave, for messages.
+        place: The same for the manifest: an absolute path.
+        verified: Whether rows must be read again to tell whether the source is still the same.
+    """
+
+    address: str
+    place: str
+    verified: bool = False
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """Return plain data that differ where the content differs."""
+
+    @abstractmethod
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows from one number on.
+
+        Args:
+            first: Number of the first row to yield.
+            columns: Those that are needed; others may be there.
+        """
+
+    def count(self) -> int | None:
+        """Return the number of rows; None where only reading tells."""
+        return None
+
+    def share(self) -> float | None:
+        """Return which share of the source has been read; None where it is not known."""
+        return None
+
+
+@final
+class Files(Source):
+    """Files with rows, local or on a remote file system.
+
+    Args:
+        address: A file or a folder.
+
+    Raises:
+        InputError: There is no such file, or none that can be read.
+    """
+
+    def __init__(self, address: str) -> None:
+        arrow()
+        from pyarrow import fs  # noqa: PLC0415
+
+        self.address = address
+        try:
+            self.system, root = (
+                fs.FileSystem.from_uri(address)
+                if "://" in address
+                else (fs.LocalFileSystem(), str(Path(address).expanduser().absolute()))
+            )
+            info = self.system.get_file_info(root)
+            selected = fs.FileSelector(root, recursive=True)
+            found = self.system.get_file_info(selected) if info.type == fs.FileType.Directory else [info]
+        except (OSError, ValueError) as error:
+            raise InputError(f"could not read {address!r}: {one_line(error)}") from error
+        if info.type == fs.FileType.NotFound:
+            raise InputError(f"there is no file or folder {address!r}; name one, or hf:NAME for a dataset of Hugging Face")
+        names = {file.path: file.path.removeprefix(root).lstrip("/") or file.base_name for file in found}
+        if info.type == fs.FileType.Directory:
+            found = [file for file in found if file.type == fs.FileType.File and _readable(names[file.path])]
+        elif _kind(root) not in _SUFFIXES:
+            raise InputError(f"{address!r} must be one of {', '.join(_SUFFIXES)}, also {' or '.join(_COMPRESSED)}")
+        if not found:
+            raise InputError(f"the folder {address!r} must have files of {', '.join(_SUFFIXES)}; it has none")
+        self.files = sorted((names[file.path], file.path, int(file.size)) for file in found)
+        self.place = address if "://" in address else root
+        self._raw: Any = None
+        self._before, self._size = 0, sum(size for *_, size in self.files)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the sizes of the files and hashes of their content.
+
+        All bytes count where the files have a gigabyte at most. Larger ones are read in blocks at even distances, the first and
+        the last among them: other sizes, files, orders and versions differ, but a change that leaves the size and all these
+        blocks as they were is not seen.
+        """
+        room = max(_HASHED // len(self.files), _LEAST_HASHED)
+        files = [[name, size, self._hash(path, size, room)] for name, path, size in self.files]
+        whole = blake2b(json.dumps(files).encode(), digest_size=16).hexdigest()
+        listed = files if len(files) <= _LISTED else []
+        return {"kind": "files", "bytes": self._size, "number": len(files), "hash": whole, "files": listed}
+
+    def _hash(self, path: str, size: int, room: int) -> str:
+        digest = blake2b(digest_size=16)
+        with self.system.open_input_file(path) as file:
+            if size <= room:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+                return digest.hexdigest()
+            blocks = room // _BLOCK
+            for i in range(blocks):
+                file.seek(i * (size - _BLOCK) // (blocks - 1))
+                digest.update(file.read(_BLOCK))
+        return digest.hexdigest()
+
+    def count(self) -> int | None:
+        """Return the number of rows of Parquet files, and of others that are small."""
+        if all(_kind(name) == ".parquet" for name, *_ in self.files):
+            return sum(self._parquet_rows(name, path) for name, path, _ in self.files)
+        return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
+
+    def share(self) -> float | None:
+        """Return which share of the bytes has been read."""
+        here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
+        return min((self._before + here) / self._size, 1.0) if self._size else None
+
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows of all files from one number on."""
+        self._before = 0
+        for name, path, size in self.files:
+            try:
+                if _kind(name) == ".parquet":
+                    first = yield from self._parquet(path, first, columns)
+                else:
+                    first = yield from self._rows(name, path, first)
+            except InputError:
+                raise
+            except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+                raise self._damaged(name, error) from error
+            self._before += size
+
+    def _damaged(self, name: str, error: Exception) -> InputError:
+        return InputError(f"{name!r} of {self.address!r} is damaged or cut off: {one_line(error)}")
+
+    def _parquet_rows(self, name: str, path: str) -> int:
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        try:
+            with self.system.open_input_file(path) as file:
+                return int(pq.read_metadata(file).num_rows)
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, error) from error
+
+    def _parquet(self, path: str, first: int, columns: Sequence[str]) -> Generator[Record, None, int]:
+        """Yield the rows of a Parquet file; return how many of the next file to skip."""
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        with self.system.open_input_file(path) as raw:
+            self._raw = raw
+            file = pq.ParquetFile(raw)
+            wanted = [name for name in columns if name in file.schema_arrow.names]
+            groups: list[int] = []
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if first >= rows and not groups:
+                    first -= rows
+                else:
+                    groups.append(group)
+            if not groups:
+                return first
+            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=wanted):
+                if first >= batch.num_rows:
+                    first -= batch.num_rows
+                    continue
+                yield from batch.slice(first).to_pylist()
+                first = 0
+        return first
+
+    def _rows(self, name: str, path: str, first: int) -> Generator[Record, None, int]:
+        """Yield the rows of a file of text; return how many of the next file to skip."""
+        with self.system.open_input_file(path) as raw:
+            self._raw = raw
+            with _decompressed(raw, name) as content:
+                for record in _parsed(content, name):
+                    if first:
+                        first -= 1
+                    else:
+                        yield record() if callable(record) else record
+        return first
+
+
+@final
+class Dataset(Source):
+    """A dataset of Hugging Face, in memory-mapped files.
+
+    Args:
+        address: hf:NAME, or a folder written by `save_to_disk`.
+        split: The split of one that has several.
+
+    Raises:
+        InputError: There is no such dataset, or the split must be named.
+    """
+
+    def __init__(self, address: str, split: str | None = None) -> None:
+        with require("a dataset of Hugging Face", "all", "datasets"):
+            import datasets  # noqa: PLC0415
+        self.address, self.place = address, address if address.startswith("hf:") else str(Path(address).absolute())
+        try:
+            loaded = datasets.load_dataset(address[3:]) if address.startswith("hf:") else datasets.load_from_disk(address)
+        except Exception as error:  # of any kind
+            raise InputError(f"could not load the dataset {address!r}: {one_line(error)}") from error
+        if isinstance(loaded, Mapping):
+            if split is None and len(loaded) > 1:
+                raise InputError(f"{address!r} has the splits {', '.join(loaded)}; choose one with --split NAME")
+            name = next(iter(loaded)) if split is None else split
+            if name not in loaded:
+                raise InputError(f"the split of {address!r} must be one of {', '.join(loaded)}; got {name!r}")
+            loaded = loaded[name]
+        self.dataset, self.split, self._read = loaded, split, 0
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the fingerprint that the dataset has itself, and its number of rows."""
+        return {"kind": "dataset", "rows": len(self.dataset), "hash": self.dataset._fingerprint, "split": self.split}
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.dataset)
+
+    def share(self) -> float:
+        """Return which share of the rows has been read."""
+        return self._read / max(len(self.dataset), 1)
+
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows from one number on; a class label is its name."""
+        wanted = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
+        names = {name: part.int2str for name, part in wanted.features.items() if type(part).__name__ == "ClassLabel"}
+        for start in range(first, len(wanted), _ROWS):
+            batch = wanted[start : start + _ROWS]
+            self._read = start
+            for i in range(len(next(iter(batch.values()), ()))):
+                row = {name: values[i] for name, values in batch.items()}
+                yield row | {name: label(row[name]) for name, label in names.items() if row[name] not in (None, -1)}
+
+
+@final
+class Rows(Source):
+    """Any iterable of strings or mappings. It is read again from its start where a run is continued.
+
+    Args:
+        rows: The rows. A generator can be read once, so that a run with it cannot be continued by the same object.
+        text_column: The column of a string.
+    """
+
+    address = place = "an iterable"
+    verified = True
+
+    def __init__(self, rows: Iterable[Any], text_column: str) -> None:
+        self.rows, self.text_column = rows, text_column
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return only its kind: parts that are there are compared with the rows."""
+        return {"kind": "iterable"}
+
+    def count(self) -> int | None:
+        """Return the length, where it has one."""
+        return len(self.rows) if isinstance(self.rows, Sized) else None
+
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows from one number on."""
+        for row in islice(self.rows, first, None):
+            yield row if isinstance(row, Mapping) else {self.text_column: row}
+
+
+class Columns(NamedTuple):
+    """Which columns of a source are read.
+
+    Attributes:
+        text: That of the texts.
+        id: That of the ids; None: the number of the row.
+        keep: Those that are copied to the table.
+    """
+
+    text: str = "text"
+    id: str | None = None
+    keep: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([self.text, *([] if self.id is None else [self.id]), *self.keep]))
+
+
+def source_of(source: Any, text_column: str = "text", split: str | None = None) -> Source:
+    """Return the source that a user names.
+
+    Args:
+        source: A path or an address, hf:NAME, or an iterable.
+        text_column: Column of the texts, for an iterable of strings.
+        split: The split of a dataset of Hugging Face.
+
+    Raises:
+        InputError: It cannot be read.
+
+    Example:
+        >>> list(source_of(["good", "bad"]).records(1, ["text"]))
+        [{'text': 'bad'}]
+    """
+    if not isinstance(source, str | Path):
+        if not isinstance(source, Iterable):
+            raise InputError(f"a source must be a path, hf:NAME or an iterable of texts; got {type(source).__name__}")
+        return Rows(source, text_column)
+    place = Path(source)
+    saved = any((place / name).is_file() for name in ("dataset_info.json", "dataset_dict.json"))
+    if str(source).startswith("hf:") or saved:
+        return Dataset(str(source), split)
+    if split is not None:
+        raise InputError(f"--split is for a dataset of Hugging Face (hf:NAME); {str(source)!r} is none")
+    return Files(str(source))
+
+
+def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None = None) -> Iterator[SourceRow]:
+    """Yield the rows of a source.
+
+    A row without a text, or one that cannot be read, has an error; only where the very first row lacks a column the column must
+    have a wrong name.
+
+    Args:
+        source: The source.
+        columns: Its columns.
+        first: Number of the first row.
+        limit: Number of rows in all; None: every one.
+
+    Raises:
+        InputError: The first row lacks a column, or the source is damaged.
+
+    Example:
+        >>> [row.text for row in rows_of(source_of([{"review": "good"}]), Columns("review"))]
+        ['good']
+    """
+    stop = None if limit is None else max(limit - first, 0)
+    for number, record in enumerate(islice(source.records(first, columns.names), stop), first):
+        if isinstance(record, Broken):
+            yield SourceRow(number, str(number), None, dict.fromkeys(columns.keep), record.error)
+            continue
+        missing = [name for name in columns.names if name not in record]
+        if missing and number == 0:
+            have = ", ".join(repr(name) for name in record if name) or "none"
+            option = "--text-column" if missing[0] == columns.text else "--id-column or --keep"
+            raise InputError(f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}")
+        text = record.get(columns.text)
+        named = str(number) if columns.id is None or record.get(columns.id) is None else _plain(record[columns.id])
+        error = None
+        if not isinstance(text, str):
+            kind = "no text (a missing value)" if text is None or text != text else type(text).__name__  # noqa: PLR0124
+            error = f"the column {columns.text!r} must hold a string; it holds {kind}"
+        given = {name: None if record.get(name) is None else _plain(record[name]) for name in columns.keep}
+        yield SourceRow(number, str(named), text, given, error)
+
+
+def digest(rows: Iterable[SourceRow]) -> str:
+    """Return a digest of ids and texts, and of the columns that are kept.
+
+    Example:
+        >>> digest([SourceRow(0, "a", "good", {})]) == digest([SourceRow(0, "a", "bad", {})])
+        False
+    """
+    found = blake2b(digest_size=16)
+    for row in rows:
+        found.update(repr((row.id, row.text, sorted(row.given.items()), row.error)).encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _readable(name: str) -> bool:
+    """Return whether a file of a folder holds rows: neither hidden nor of another kind."""
+    return _kind(name) in _SUFFIXES and not any(part.startswith((".", "_")) for part in Path(name).parts)
+
+
+def _kind(name: str) -> str:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _decompressed(raw: Any, name: str) -> Any:
+    """Return a buffered file of bytes."""
+    if name.lower().endswith(".gz"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
+    if name.lower().endswith(".zst"):
+        return io.BufferedReader(arrow().CompressedInputStream(raw, "zstd"), _BUFFER)
+    return io.BufferedReader(raw, _BUFFER)
+
+
+def _parsed(content: Any, name: str) -> Iterator[Any]:
+    """Yield the rows of a file, or functions that parse them, so that rows are skipped unparsed."""
+    kind = _kind(name)
+    if kind in _TABLES:
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
+        text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        for row in csv.DictReader(text, delimiter=_TABLES[kind], restkey="", restval=None):
+            yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
+        return
+    read = _json_object if kind in _LINES else _line
+    for number, line in enumerate(content, start=1):
+        begins = line[3:] if number == 1 and line.startswith(b"\xef\xbb\xbf") else line
+        if begins.strip():
+            yield lambda line=begins, number=number: read(line, f"line {number} of {name!r}")
+
+
+def _json_object(line: bytes, where: str) -> Record:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return Broken(f"{where} must be a JSON object; {one_line(error, 120)}")
+    return row if isinstance(row, dict) else Broken(f"{where} must be a JSON object; it is a {type(row).__name__}")
+
+
+def _line(line: bytes, where: str) -> Record:
+    try:
+        return {"text": line.decode("utf-8").rstrip("\r\n")}
+    except UnicodeDecodeError as error:
+        return Broken(f"{where} must be text in UTF-8; {error}")
+
+
+def _is_unicode(values: Iterable[Any]) -> bool:
+    """Return whether no value has bytes that are not UTF-8."""
+    try:
+        "".join(value for value in values if isinstance(value, str)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

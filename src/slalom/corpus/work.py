@@ -1,0 +1,192 @@
+"""What a worker does: it holds the model, explains the rows of a job, and writes them as a part.
+
+A job's result depends on its rows alone: answers of earlier jobs are forgotten, and every text has the seed of the options.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
+
+from slalom.corpus.folder import Folder, part_name
+from slalom.corpus.sources import digest
+from slalom.corpus.table import KILLED, SourceRow, arrow, counts, encoded, explained_row, failed_row, table
+from slalom.errors import InputError
+from slalom.explainer import Explainer
+from slalom.result import Explanation, versions
+
+
+@final
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs besides its jobs.
+
+    Attributes:
+        explainer: The Explainer, or a function that makes it in the worker's process.
+        folder: Where parts are written.
+        keep: Columns of the source that are copied.
+        text: Whether texts are kept.
+        full: Whether whole explanations are kept.
+    """
+
+    explainer: Explainer | Callable[[], Explainer]
+    folder: Folder
+    keep: tuple[str, ...] = ()
+    text: bool = True
+    full: bool = False
+
+
+class Job(NamedTuple):
+    """Rows to explain.
+
+    Attributes:
+        part: Number of their part.
+        rows: The rows.
+        whole: Whether they are the whole part, which the worker writes; else it returns them.
+        deaths: Number of workers that have died of it.
+    """
+
+    part: int
+    rows: tuple[SourceRow, ...]
+    whole: bool = True
+    deaths: int = 0
+
+
+class Finished(NamedTuple):
+    """The result of a job.
+
+    Attributes:
+        counts: Number of rows by status.
+        content: The rows as an Arrow stream; None where the worker has written the part.
+    """
+
+    counts: dict[str, int]
+    content: bytes | None = None
+
+
+@final
+class Bench:
+    """A worker's model and what it does with it.
+
+    Args:
+        setup: What it needs.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        made = setup.explainer if isinstance(setup.explainer, Explainer) else setup.explainer()
+        if not isinstance(made, Explainer):
+            raise InputError(f"explainer must be an Explainer or a function that returns one; got {type(made).__name__}")
+        self.setup, self.explainer = setup, made
+
+    def describe(self) -> dict[str, Any]:
+        """Return what results depend on, as plain data: the model, the options, the version.
+
+        Raises:
+            InputError: All classes are explained at once.
+        """
+        model, options = self.explainer.model, self.explainer.options
+        if options.target == "all":
+            raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
+        target = options.target if options.target is None else model.head.labels[_column(model, options.target)]
+        settings = repr(options.method)
+        return {
+            "model": {
+                "name": model.name,
+                "identity": self.explainer.engine.identify(),
+                "labels": list(model.head.labels),
+                "scale": model.head.scale,
+            },
+            "options": {
+                "method": options.method.name,
+                "unit": options.unit_kind,
+                "queries": "auto" if options.auto else options.queries,
+                "check": options.check,
+                "target": target,
+                "seed": int(options.seed),
+                "long": options.long,
+                "pairs": options.pairs,
+                "tolerance": options.tolerance,
+                "max_queries": options.max_queries,
+                "settings": None if " at 0x" in settings else settings,
+            },
+            "slalom": versions("slalom-xai").get("slalom-xai"),
+        }
+
+    def __call__(self, job: Job, tick: Callable[[], None] = lambda: None) -> Finished:
+        """Explain the rows of a job; a part is written as a whole.
+
+        Args:
+            job: The rows.
+            tick: Called after each text.
+        """
+        setup = self.setup
+        rows = list(self._rows(job.rows, tick))
+        made = table(rows, setup.keep)
+        if not job.whole:
+            return Finished(counts(made), to_stream(made))
+        setup.folder.write(part_name(job.part), encoded(made, digest(job.rows)))
+        return Finished(counts(made))
+
+    def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
+        text, full = self.setup.text, self.setup.full
+        results = self._explained([row.text for row in rows if row.error is None])
+        for row in rows:
+            if row.error is not None:
+                yield failed_row(row, row.error, text=text)
+            else:
+                result = next(results)
+                made = isinstance(result, Explanation)
+                yield explained_row(row, result, text=text, full=full) if made else failed_row(row, result.error, text=text)
+            tick()
+
+    def _explained(self, texts: Sequence[str]) -> Iterator[Any]:
+        """Yield an Explanation or a Failure for each text."""
+        with _quiet(self.explainer):
+            self.explainer.engine.forget()
+            yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"))
+            self.explainer.engine.forget()
+
+
+def killed(job: Job, setup: Setup) -> Finished:
+    """Return the result of a job of one text that has ended its workers.
+
+    Args:
+        job: The job.
+        setup: What workers need.
+    """
+    reason = f"the text ended the process that explained it, {job.deaths} times by itself (a crash, or out of memory)"
+    made = table([failed_row(row, reason, KILLED, text=setup.text) for row in job.rows], setup.keep)
+    return Finished(counts(made), to_stream(made))
+
+
+def to_stream(made: Any) -> bytes:
+    """Return a pyarrow table as bytes."""
+    sink = arrow().BufferOutputStream()
+    with arrow().ipc.new_stream(sink, made.schema) as stream:
+        stream.write_table(made)
+    return bytes(sink.getvalue())
+
+
+def from_stream(content: bytes) -> Any:
+    """Return the pyarrow table of `to_stream`."""
+    with arrow().ipc.open_stream(content) as stream:
+        return stream.read_all()
+
+
+@contextmanager
+def _quiet(explainer: Explainer) -> Iterator[None]:
+    """Show no progress of single parts, and no warning about texts that were cut, which the table has among the remarks."""
+    shown, explainer.engine.progress = explainer.engine.progress, False
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"\d+ tokens do not fit", UserWarning)
+            yield
+    finally:
+        explainer.engine.progress = shown
+
+
+def _column(model: Any, target: Any) -> int:
+    import numpy as np  # noqa: PLC0415
+
+    return int(model.head.resolve(target, np.zeros(model.head.n_outputs)))

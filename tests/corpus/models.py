@@ -1,0 +1,67 @@
+"""Explainers of cheap functions for runs in other processes, which import them by name; and a script that runs them.
+
+python -m tests.corpus.models SOURCE OUT KIND [KEY=NUMBER ...]
+"""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from slalom import Explainer, corpus
+
+
+def score(texts):
+    """Log odds of a review."""
+    return [1.5 * text.count("good") - text.count("bad") + 0.1 * len(text.split()) for text in texts]
+
+
+def slow(texts):
+    """The same, at a pace that leaves time for a kill."""
+    time.sleep(0.05)
+    return score(texts)
+
+
+def deadly(texts):
+    """The same, but a text with the word kills the process like a crash does."""
+    if any("boom" in text for text in texts):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return score(texts)
+
+
+def traced(folder, texts):
+    """The same, slowly; the process and its Ray node are noted in a folder."""
+    import ray  # noqa: PLC0415
+
+    (Path(folder) / f"{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
+    time.sleep(0.2)
+    return score(texts)
+
+
+def flaky(folder, texts):
+    """The same, but a text with the word fails as long as the folder has no file `mended`."""
+    if any("odd" in text for text in texts) and not (Path(folder) / "mended").exists():
+        raise RuntimeError("the server is down")
+    return score(texts)
+
+
+def explainer(function):
+    return Explainer(function, output="log_odds", labels=["bad", "good"], method="ridge", queries=30, check=10)
+
+
+def rows(out, *without):
+    """All rows of a table, but for the time that they took."""
+    return [
+        {name: value for name, value in row.items() if name not in ("seconds", *without)}
+        for batch in corpus.open(out).batches()
+        for row in batch.to_pylist()
+    ]
+
+
+if __name__ == "__main__":
+    source, out, kind, *options = sys.argv[1:]
+    named = {name: value if name == "ray" else int(value) for name, value in (option.split("=") for option in options)}
+    function = partial(traced, Path(out).parent / "trace") if kind == "traced" else globals()[kind]
+    corpus.run(source, out, partial(explainer, function), **named)

@@ -1,0 +1,129 @@
+"""A run on a real Ray cluster of two nodes: an actor, a node and the driver are killed, and the table stays the same."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from slalom import corpus
+from slalom.errors import InputError
+from tests.corpus.models import explainer, rows, score
+from tests.corpus.test_run import script, texts, wait_for, write
+
+pytest.importorskip("ray")
+TEXTS, SIZE = 96, 4
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def processes(*words):
+    """The processes whose command line has all words."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace") if entry.name.isdecimal() else ""
+        except OSError:
+            continue
+        if line and all(word in line for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def kill(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+class Cluster:
+    """Two nodes with one core each, in a folder of their own."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="ray-")  # a short path: sockets have names of 107 characters at most
+        self.address = f"127.0.0.1:{free_port()}"
+        self.environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid4().hex}
+        try:
+            self._start_nodes()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start_nodes(self):
+        self.start("--head", f"--port={self.address.rpartition(':')[2]}", "--include-dashboard=false")
+        self.first = self.raylets()
+        self.start(f"--address={self.address}")
+        self.second = [pid for pid in self.raylets() if pid not in self.first]
+
+    def start(self, *options):
+        quick = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "2"}
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options, "--num-cpus=1", "--num-gpus=0"]
+        command += [
+            f"--temp-dir={self.folder}",
+            "--object-store-memory=80000000",
+            "--disable-usage-stats",
+            "--node-ip-address=127.0.0.1",
+        ]
+        subprocess.run(command, env={**self.environment, **quick}, check=True, capture_output=True, timeout=120)
+
+    def raylets(self):
+        return processes("raylet/raylet", self.folder)
+
+    def stop(self):
+        kill(processes(self.folder))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    started = Cluster()
+    yield started
+    started.stop()
+
+
+def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp_path, cluster):
+    source, out, trace = write(tmp_path / "reviews.jsonl", texts(TEXTS)), tmp_path / "out", tmp_path / "trace"
+    trace.mkdir()
+    corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=SIZE)
+    arguments = source, out, "traced", f"part_size={SIZE}", f"ray={cluster.address}"
+
+    def seen():
+        """Process and node of every actor that has computed something."""
+        return {tuple(path.name.split("-")) for path in trace.iterdir()}
+
+    def parts():
+        return len(list((out / "parts").glob("*.parquet"))) if (out / "parts").exists() else 0
+
+    driver = script(*arguments, env=cluster.environment)
+    wait_for(lambda: len({node for _, node in seen()}) == 2)  # both nodes work
+    before = seen()
+    kill([int(min(before)[0])])
+    wait_for(lambda: len(seen() - before) >= 1)  # another actor has taken its place
+    kill(cluster.second)
+    there = parts()
+    wait_for(lambda: parts() >= there + 2)  # the other node goes on
+    driver.kill()
+    driver.wait()
+    assert parts() < TEXTS // SIZE, "the run was over before it was killed"
+    assert script(*arguments, env=cluster.environment).wait(90) == 0
+    assert rows(out) == rows(tmp_path / "undisturbed")
+    assert corpus.status(out).complete
+
+
+def test_a_cluster_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(
+        InputError, match=r"there must be a Ray cluster at '127\.0\.0\.1:\d+' .*; start one with ray start --head"
+    ):
+        corpus.run(["good"], tmp_path / "out", explainer(score), ray=f"127.0.0.1:{free_port()}")

@@ -1,0 +1,335 @@
+"""Runs over a corpus: the same table whoever computes it and whatever is killed, and nothing lost or doubled."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slalom import Explainer, corpus
+from slalom.corpus.dispatch import Dispatcher
+from slalom.corpus.executors import Executor, Worker
+from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of
+from slalom.corpus.lock import locked
+from slalom.corpus.table import SourceRow
+from slalom.corpus.work import Bench, Job, Setup
+from slalom.errors import InputError, ModelError
+from tests.corpus.models import deadly, explainer, flaky, rows, score, slow
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
+
+
+def texts(number, seed=0):
+    generator = random.Random(seed)
+    return [" ".join(generator.choices(WORDS, k=generator.randint(3, 8))) for _ in range(number)]
+
+
+def write(path, made):
+    path.write_text("".join(json.dumps({"id": f"r{i}", "text": text}) + "\n" for i, text in enumerate(made)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("source") / "reviews.jsonl", texts(40))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, source):
+    """The rows of a run in one process."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    corpus.run(source, out, explainer(score), part_size=8)
+    return rows(out)
+
+
+def script(*arguments, env=None):
+    """Start a run in another process."""
+    return subprocess.Popen([sys.executable, "-m", "tests.corpus.models", *map(str, arguments)], cwd=ROOT, env=env)
+
+
+def _is_worker(pid):
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, seconds=60.0):
+    began = time.monotonic()
+    while not (found := condition()):
+        assert time.monotonic() - began < seconds, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+def test_a_run_explains_every_text_as_the_explainer_does(source, undisturbed):
+    made = texts(40)
+    assert [(row["number"], row["text"], row["status"]) for row in undisturbed] == [
+        (i, text, "explained") for i, text in enumerate(made)
+    ]
+    for row, e in zip(undisturbed, explainer(score)(made), strict=True):
+        np.testing.assert_allclose(row["removal"], e.removal, rtol=1e-6, atol=1e-9)
+        assert (row["score"], row["queries"]) == (e.score, e.queries)
+
+
+def test_the_table_does_not_depend_on_the_parts(tmp_path, source, undisturbed):
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=40)
+    for mine, theirs in zip(rows(tmp_path / "out"), undisturbed, strict=True):
+        for name, value in theirs.items():
+            if name in ("removal", "values", "removal_se") and value is not None:
+                np.testing.assert_allclose(mine[name], value, rtol=1e-5, atol=1e-7)
+            elif isinstance(value, float):
+                assert mine[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
+            else:
+                assert mine[name] == value, name
+
+
+def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, source, undisturbed):
+    process = script(source, tmp_path / "out", "slow", "part_size=8", "workers=2")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+
+    def workers():
+        return [int(pid) for pid in children.read_text().split() if _is_worker(pid)]
+
+    wait_for((tmp_path / "out" / "parts").exists)
+    before = workers()
+    os.kill(before[0], signal.SIGKILL)
+    wait_for(lambda: len(set(workers()) - {before[0]}) == 2)
+    assert process.wait(60) == 0
+    assert rows(tmp_path / "out") == undisturbed
+
+
+def test_a_run_that_is_killed_goes_on_and_loses_only_the_part_under_way(tmp_path, source, undisturbed):
+    out = tmp_path / "out"
+    process = script(source, out, "slow", "part_size=8")
+    wait_for((out / "parts" / "000001.parquet").exists)
+    process.kill()
+    process.wait()
+    there = {path: path.stat().st_mtime_ns for path in (out / "parts").glob("*.parquet")}
+    state = corpus.status(out)
+    assert 16 <= state.done < 40
+    assert (state.running, state.complete, state.texts, state.counted) == (False, False, 40, True)
+    assert "not running; the command that began it continues it" in str(state)
+    corpus.run(source, out, explainer(slow), part_size=8)
+    assert rows(out) == undisturbed
+    assert {path: path.stat().st_mtime_ns for path in there} == there  # whole parts are not computed again
+    state = corpus.status(out)
+    assert (state.done, state.explained, state.complete, state.seconds_left) == (40, 40, True, 0.0)
+
+
+def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
+    made = texts(6)
+    made[2] += " boom"
+    source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
+    process = script(source, out, "deadly", "part_size=2")
+    assert process.wait(60) == -signal.SIGKILL
+    assert corpus.status(out).done == 2
+    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, by halves
+    found = rows(out)
+    assert [row["status"] for row in found] == ["explained"] * 2 + ["killed"] + ["explained"] * 3
+    assert found[2]["error"].startswith("the text ended the process that explained it, 2 times by itself")
+    assert found[2]["text"] == made[2]
+    assert corpus.status(out).killed == 1
+    assert not (out / "current.json").exists()
+
+
+def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
+    folder = LocalFolder(tmp_path / "out")
+    folder.write("current.json", b'{"part": 1}')
+    kept = explainer(lambda texts: [*score(texts)])
+    with pytest.warns(UserWarning, match=r"the last run ended within part 1; .* must be picklable"):
+        corpus.run(source, tmp_path / "out", kept, part_size=8)
+    assert corpus.status(tmp_path / "out").complete
+
+
+class _Deaths(Executor):
+    """Workers of this process that die as told: of some rows, and now and then."""
+
+    def __init__(self, deadly=(), seed=None):
+        self.deadly, self.random, self.started = set(deadly), None if seed is None else random.Random(seed), 0
+
+    def size(self):
+        return 3
+
+    def start(self, setup):
+        self.started += 1
+        return _Mortal(self, setup)
+
+    def died(self, error):
+        return isinstance(error, ChildProcessError)
+
+
+class _Mortal(Worker):
+    def __init__(self, executor, setup):
+        self.executor, self.bench = executor, Bench(setup)
+
+    def load(self):
+        return self.submit(None)
+
+    def submit(self, job):
+        future, chance = Future(), self.executor.random
+        deadly = job is not None and self.executor.deadly & {row.number for row in job.rows}
+        if deadly or (chance is not None and chance.random() < 0.3):
+            future.set_exception(ChildProcessError())
+        else:
+            future.set_result(self.bench(job) if job else self.bench.describe())
+        return future
+
+    def stop(self):
+        self.bench = None
+
+
+def dispatch(tmp_path, made, executor, size):
+    """Dispatch texts in parts, and return the statuses by row."""
+    folder = LocalFolder(tmp_path / "out")
+    parts = []
+
+    def assemble(part, made, rows):
+        assert made.column("number").to_pylist() == [row.number for row in rows]
+        parts.append((part, made.column("status").to_pylist()))
+
+    source = [SourceRow(i, str(i), text, {}) for i, text in enumerate(made)]
+    jobs = (Job(start // size, tuple(source[start : start + size])) for start in range(0, len(source), size))
+    whole = []
+    dispatcher = Dispatcher(
+        executor, Setup(partial(explainer, score), folder), lambda _: None, lambda part, _: whole.append(part), assemble
+    )
+    dispatcher.run(jobs)
+    statuses = dict(parts)
+    assert sorted([*whole, *statuses]) == list(range(-(-len(made) // size)))  # every part once
+    return [s for part in range(-(-len(made) // size)) for s in statuses.get(part, ["explained"] * size)]
+
+
+def test_bisection_finds_every_deadly_text(tmp_path):
+    deadly_rows = {5, 6, 63}
+    executor = _Deaths(deadly_rows)
+    found = dispatch(tmp_path, texts(64), executor, 32)
+    assert {i for i, status in enumerate(found) if status == "killed"} == deadly_rows
+    assert executor.started < 40  # about two starts per level of halving
+
+
+def test_workers_that_die_at_random_cost_no_text(tmp_path):
+    found = dispatch(tmp_path, texts(48), _Deaths(seed=3), 8)
+    assert found.count("explained") >= 47  # a text that dies twice alone is marked; it can be tried again
+    assert len(found) == 48
+
+
+def test_a_machine_on_which_everything_dies_ends_the_run(tmp_path):
+    with pytest.raises(ModelError, match="20 texts in sequence have ended their workers, so that it is not the texts"):
+        dispatch(tmp_path, texts(40), _Deaths(range(40)), 8)
+
+
+def test_other_options_another_model_and_another_source_are_refused(tmp_path, source):
+    out = tmp_path / "out"
+    begun = write(tmp_path / "reviews.jsonl", texts(3))
+    corpus.run(begun, out, explainer(score), part_size=2)
+    other = Explainer(score, output="log_odds", labels=["bad", "good"], method="ridge", queries=31, check=10)
+    with pytest.raises(InputError, match=r"was begun otherwise: options queries was 30, is 31; use the same, or name another"):
+        corpus.run(begun, out, other, part_size=2)
+    with pytest.raises(InputError, match='model name was "score", is "slow"'):
+        corpus.run(begun, out, explainer(slow), part_size=2)
+    with pytest.raises(InputError, match=r"full was false, is true; part_size was 2, is 3"):
+        corpus.run(begun, out, explainer(score), part_size=3, full=True)
+    write(begun, texts(3, seed=1))
+    with pytest.raises(InputError, match=r"'reviews\.jsonl' of the source has changed"):
+        corpus.run(begun, out, explainer(score), part_size=2)
+    with pytest.raises(InputError, match="the kind of the source was files, is iterable"):
+        corpus.run(["a", "b"], out, explainer(score), part_size=2)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    corpus.run(write(moved / "reviews.jsonl", texts(3)), out, explainer(score), part_size=2)  # the same content
+
+
+def test_two_runs_exclude_each_other(tmp_path, source):
+    for address in (tmp_path / "out", "memory://excluded"):
+        with locked(folder_of(address)), pytest.raises(InputError, match=r"another run \(process \d+ on .*\) is writing to"):
+            corpus.run(source, address, explainer(score))
+
+
+def test_iterables_are_compared_with_the_parts_that_are_there(tmp_path):
+    out, made = tmp_path / "out", texts(7)
+    failing = iter([*made[:4]])
+
+    def broken():
+        yield from failing
+        raise OSError("the connection is lost")
+
+    with pytest.raises(OSError, match="the connection is lost"):
+        corpus.run(broken(), out, explainer(score), part_size=2)
+    assert corpus.status(out).done == 4
+    with pytest.raises(InputError, match="was made from other texts: rows 2 to 3 differ"):
+        corpus.run([*made[:2], *texts(3, 5)], out, explainer(score), part_size=2)
+    with pytest.raises(InputError, match="was made from more texts"):
+        corpus.run(made[:2], out, explainer(score), part_size=2)
+    corpus.run(iter(made), out, explainer(score), part_size=2)
+    assert [row["text"] for row in rows(out)] == made
+
+
+def test_failed_texts_are_rows_and_are_tried_again(tmp_path):
+    made = [{"text": text, "gold": i} for i, text in enumerate(["good", "odd one", "", "bad", "odd two"])]
+    made.append({"text": None, "gold": None})
+    out, kept = tmp_path / "out", explainer(partial(flaky, tmp_path))
+    corpus.run(made, out, kept, part_size=3, keep=["gold"], text=False)
+    found = rows(out)
+    assert [row["status"] for row in found] == ["explained", "failed", "failed", "explained", "failed", "failed"]
+    assert "the server is down" in found[1]["error"]
+    assert found[5]["error"] == "the column 'text' must hold a string; it holds no text (a missing value)"
+    assert [row["given_gold"] for row in found] == ["0", "1", "2", "3", "4", None]
+    assert {row["text"] for row in found} == {None}
+    (tmp_path / "mended").touch()
+    assert corpus.retry_failed(out, kept, source=made) == {"explained": 2, "failed": 2, "killed": 0}
+    again = rows(out)
+    assert [row["status"] for row in again] == ["explained", "explained", "failed", "explained", "explained", "failed"]
+    assert (again[0], again[3]) == (found[0], found[3])
+    state = corpus.status(out)
+    assert (state.explained, state.failed, state.complete) == (4, 2, True)
+    assert "retry-failed" in str(state)
+    with pytest.raises(InputError, match="came from an iterable; pass it as source="):
+        corpus.retry_failed(out, kept)
+
+
+def test_a_remote_folder_holds_the_same_table(source, undisturbed):
+    corpus.run(source, "memory://remote-run", explainer(score), part_size=8, limit=None)
+    assert rows("memory://remote-run") == undisturbed
+    corpus.run(source, "memory://remote-run", explainer(score), part_size=8)  # nothing is left to do
+    assert corpus.status("memory://remote-run").complete
+
+
+def test_limits_and_empty_sources(tmp_path, source, undisturbed):
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=13)
+    assert [row["number"] for row in rows(tmp_path / "out")] == list(range(13))
+    assert len(corpus.open(tmp_path / "out")) == 13
+    with pytest.raises(InputError, match="must have at least one row; it is empty"):
+        corpus.run([], tmp_path / "none", explainer(score))
+    with pytest.raises(InputError, match='got target="all"; name a class'):
+        corpus.run(["a"], tmp_path / "all", Explainer(score, output="log_odds", target="all"))
+    with pytest.raises(InputError, match="must be an Explainer or a function that returns one; got int"):
+        corpus.run(["a"], tmp_path / "other", lambda: 7)
+    with pytest.raises(InputError, match="the explainer must be picklable for other processes"):
+        corpus.run(["a"], tmp_path / "lambda", explainer(lambda texts: [*score(texts)]), workers=1)
+
+
+def test_parts_without_a_manifest_are_not_touched(tmp_path, source):
+    LocalFolder(tmp_path).write("parts/000000.parquet", b"")
+    with pytest.raises(InputError, match="has parts but no manifest"):
+        corpus.run(source, tmp_path, explainer(score))
+
+
+def test_the_manifest_says_what_the_table_is(tmp_path, source):
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=1, id_column="id")
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
+    assert manifest["model"] == {"name": "score", "identity": None, "labels": ["bad", "good"], "scale": "log odds"}
+    assert {name: manifest["options"][name] for name in ("method", "queries", "seed", "target")} == {
+        "method": "ridge", "queries": 30, "seed": 0, "target": None,
+    }  # fmt: skip
+    assert manifest["source"]["address"] == str(source)
+    assert rows(tmp_path / "out")[0]["id"] == "r0"
