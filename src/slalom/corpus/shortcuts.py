@@ -5,14 +5,14 @@ for certain, times the share of it that nothing supports:
 
     score = L (1 - (1 - d)(1 - c / 2)) (1 - n / N)
 
-    L = max(0, |m| - t se)                   the least the model relies on it: the end of a 95% interval next to zero, with a moderated
-                                             variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
-    d = max(0, 1 - max(0, U) / L)            the share that labels do not support. U: the most they support, the upper end of a 95%
-                                             interval of the log odds of the target among texts that have the word, relative to all
-                                             texts, in the direction of m; two texts at the base rate are added
-    c = max(0, KL - q) / log(1 / p)          how concentrated its texts are in one slice: divergence of their slices from those of all
-                                             texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
-    1 - n / N                                the share of texts without it: a shortcut is strong on few texts
+    L = max(0, |m| - t se)             the least the model relies on it: the end of a 95% interval next to 0, with a moderated
+                                       variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
+    d = max(0, 1 - max(0, U) / L)      the share that labels do not support. U: the most they support, the upper end of a 95%
+                                       interval of the log odds of the target among texts that have the word, relative to all
+                                       texts, in the direction of m; two texts at the base rate are added
+    c = max(0, KL - q) / log(1 / p)    how concentrated its texts are in one slice: divergence of their slices from those of
+                                       all texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
+    1 - n / N                          the share of texts without it: a shortcut is strong on few texts
 
 Without labels d is 0, without slices c is 0; with neither the score is L (1 - n / N), the strong and rare.
 
