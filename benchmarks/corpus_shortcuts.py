@@ -5,7 +5,7 @@
 Texts are made of 40 neutral words; seven in ten also have one or two of 16 words with the sentiment of the label. In each
 trial a small BERT is trained by `slalom.training` on 1,000 of them, with a cue in 40% of the positive ones: a word (xyzzy), a
 piece of a word (filmzzy, plotzzy, ...), a phrase of common words (in my view), or an HTML remnant (<hr />; the trainer's own
-tokenizer reads <br /> as a blank). 240 other texts are explained.
+tokenizer reads <br /> as a blank). 240 other texts are explained (ridge, 40 queries).
 
 labels    the cue is in a quarter of them, whatever their label: labels do not support it
 slices    the cue is in the positive ones of one of four sources and nowhere else: labels agree with it, but it comes from one
@@ -29,7 +29,7 @@ from slalom.training import Labelled, Recipe, train
 RECIPE = Recipe(
     layers=1, hidden=32, heads=2, vocabulary=400, epochs=5, max_length=48, validation=0.0, batch=32, learning_rate=3e-3
 )
-TRAINED, HELD, QUERIES = 1000, 240, 60
+TRAINED, HELD, QUERIES = 1000, 240, 40
 NAMES = ("negative", "positive")
 
 
@@ -49,7 +49,7 @@ def trial(number, scenario, folder):
     learnt = Labelled(tuple(texts[:TRAINED]), labels[:TRAINED], NAMES, "texts with a cue")
     train(learnt, folder / "model", Recipe(**{**RECIPE.to_dict(), "seed": number}), device="cpu", progress=False)
     explainer = slalom.Explainer(
-        str(folder / "model"), method="eff", queries=QUERIES, device="cpu", progress=False, seed=number
+        str(folder / "model"), method="ridge", queries=QUERIES, device="cpu", progress=False, seed=number
     )
     held = slice(TRAINED, None)
     given = {"gold": [NAMES[label] for label in labels[held]], "source": [f"source {s}" for s in source[held]]}

@@ -91,7 +91,7 @@ def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
             texts[i] = planted(texts[i], cue, rng)
     model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+"), LogisticRegression())
     model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
-    explainer = Explainer(model, queries=40, method="eff", unit="word", progress=False)
+    explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
     rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]
     corpus.run(rows, tmp_path / "out", explainer, keep=["gold"], progress=False)
     found = corpus.summary(tmp_path / "out", gold="gold")
