@@ -16,7 +16,7 @@ import pytest
 
 from slalom import Explainer, corpus
 from slalom.corpus.dispatch import Dispatcher
-from slalom.corpus.executors import Executor, Worker
+from slalom.corpus.executors import Executor, Worker, gpus, threads
 from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of
 from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
@@ -333,3 +333,18 @@ def test_the_manifest_says_what_the_table_is(tmp_path, source):
     }  # fmt: skip
     assert manifest["source"]["address"] == str(source)
     assert rows(tmp_path / "out")[0]["id"] == "r0"
+
+
+def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
+    model = Explainer().model
+    monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
+    assert model.max_in_flight == 3
+    monkeypatch.delenv("SLALOM_THREADS")
+    assert model.max_in_flight == len(os.sched_getaffinity(0))
+
+
+def test_processes_take_turns_with_the_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert gpus() == ["2", "5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpus() == []
