@@ -251,7 +251,7 @@ class _Flips:
         """Return how many predictions flipped, by labels, and both accuracies."""
         ways = [{"before": a, "after": b, "texts": n} for (a, b), n in self._ways.most_common()]
         known = self._right[2]
-        accuracy = None if not known else [self._right[0] / known, self._right[1] / known]
+        accuracy = None if not known else [float(right / known) for right in self._right[:2]]
         return {"flipped": sum(self._ways.values()), "flips": ways, "accuracy": accuracy}
 
 
