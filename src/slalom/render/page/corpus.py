@@ -36,7 +36,10 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
     elif about["gold"] is None and about["slice"] is None:
         shortcuts = "Neither true labels nor slices were given: these are only the strong and rare."
     else:
-        shortcuts = "Score: log odds that the model relies on it for, beyond what true labels and slices support. Look at the examples before you judge."
+        shortcuts = (
+            "Score: log odds that the model relies on it for, beyond what true labels and slices support."
+            " Look at the examples before you judge."
+        )
     name = title or f"What {about['model']} does on {about['explained']:,} texts"
     return _page(name, facts, data, heading="Strongest", shortcuts=shortcuts, flips=None)
 
@@ -58,9 +61,12 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
         facts.append(("accuracy", " → ".join(f"{100 * share:.1f} %" for share in about["accuracy"])))
     facts.append(("flipped predictions", f"{about['flipped']:,} ({100 * about['flipped'] / about['shared']:.1f} %)"))
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
-    flips = f"{ways or 'None'}. Listed: the {len(comparison.flips)} with the largest change of the score, and the words that moved it."
+    shown = len(comparison.flips)
+    flips = f"{ways or 'None'}. Listed: the {shown} with the largest change of the score, and the words that moved it."
     data = comparison.to_dict()
-    return _page(title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips))
+    return _page(
+        title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips)
+    )
 
 
 def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:
