@@ -121,8 +121,8 @@ class _Pair:
     def __init__(self, before: Chunk, after: Chunk) -> None:
         self.before, self.after = before, after
         seen = observations(before.occurrences), observations(after.occurrences)
-        pairs = [_text_and_key(found) for found in seen]
-        _, i, j = np.intersect1d(*pairs, assume_unique=True, return_indices=True)
+        one, other = (_text_and_key(found) for found in seen)
+        _, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         self.first, self.second, self.i, self.j = *seen, i, j
 
     def both(self) -> tuple[Floats, Floats, Any, Floats]:

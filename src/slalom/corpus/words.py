@@ -126,7 +126,7 @@ class Chunk:
         n_words = len(first)
         word_row, word_start = row[first], start[first]
         word_end = np.maximum.reduceat(end, first) if n_words else end
-        word_effect = np.bincount(group, effect, n_words)
+        word_effect: Floats = np.bincount(group, effect, n_words).astype(np.float64)
         if n_words == len(row):
             self._names, self._word_codes = [self._reader.fold(name) for name in names], units
         else:
