@@ -112,7 +112,7 @@ def processes(texts, build, number, part_size):
         size = sum(path.stat().st_size for path in (out / "parts").iterdir())
     print(
         f"{len(texts)} texts, {number} processes: {len(texts) / seconds:.1f} texts/s with their start, {later:.1f} after it;"
-        f" {failed} failed, {size / len(texts):.0f} bytes/text",
+        f" {failed} failed, {size / len(texts):.0f} bytes/text, largest process {children():.2f} GB",
         flush=True,
     )
 
@@ -144,14 +144,14 @@ def sizes(texts, build):
 
 
 def reading_rate(texts):
-    """Return the rows per second that a driver reads from JSON lines."""
+    """Return the rows that a driver reads from JSON lines per second of a core."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "texts.jsonl"
         many = texts * (20_000 // len(texts) + 1)
         path.write_text("".join(json.dumps({"text": text}) + "\n" for text in many), encoding="utf-8")
-        began = time.perf_counter()
+        began = time.process_time()
         number = sum(1 for _ in rows_of(source_of(path), Columns()))
-        return number / (time.perf_counter() - began)
+        return number / (time.process_time() - began)
 
 
 def paper(rate, in_bytes, out_bytes, gpus, total, part_size):
@@ -186,6 +186,11 @@ def paper(rate, in_bytes, out_bytes, gpus, total, part_size):
 def memory():
     """Return the peak of this process in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform != "darwin" else 1e9)
+
+
+def children():
+    """Return the peak of the largest worker that has ended in GB."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / (1e6 if sys.platform != "darwin" else 1e9)
 
 
 def main():
