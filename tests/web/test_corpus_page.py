@@ -84,7 +84,7 @@ def view(browser, client):
     shown.media()
     yield shown
     problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
-    assert browser.execute_script("return window.hit") is None
+    assert browser.execute_script("return window.hacked") is None
     browser.get("about:blank")
     assert not problems
 
@@ -137,7 +137,8 @@ def test_a_word_leads_to_its_texts_and_back(view, folder):
     view.texts(20)
     expected = corpus.summary(folder)["great"].effect.texts
     view.js(
-        "[...document.querySelectorAll('#corpus-chart .row')].find((r) => r.textContent.includes('great')).dispatchEvent(new Event('click'))"
+        "const rows = [...document.querySelectorAll('#corpus-chart .row')];"
+        "rows.find((r) => r.textContent.includes('great')).dispatchEvent(new Event('click'))"
     )
     assert len(view.texts(expected)) == expected
     assert f"in {expected} texts" in view.one("#corpus-word").text

@@ -35,7 +35,7 @@ def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> list[dict[str,
     for hit in hits:
         by_part.setdefault(hit.number // facts.part_size, []).append(hit.number % facts.part_size)
     columns = [*_ENTRY, *(GIVEN + name for name in facts.keep)]
-    found = {}
+    found: dict[int, dict[str, Any]] = {}
     for part, places in by_part.items():
         try:
             rows = read_rows(folder, part, places, columns)
@@ -56,7 +56,8 @@ def read_rows(folder: Folder, part: int, places: Iterable[int], columns: Sequenc
     """
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    wanted, found, before = sorted(set(places)), {}, 0
+    wanted, before = sorted(set(places)), 0
+    found: dict[int, dict[str, Any]] = {}
     with pq.ParquetFile(folder.source(part_name(part))) as file:
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -121,7 +122,9 @@ def _preview(row: Mapping[str, Any], removal: Floats, facts: Facts) -> list[tupl
 def _pieces(row: Mapping[str, Any], most: int) -> list[tuple[str, int | None]]:
     """Return the beginning of a text, cut at its units; the names of the units where texts were not kept."""
     if row["text"] is None:
-        named = [piece for unit, name in enumerate(row["units"][:most]) for piece in ((name, unit), (" ", None))]
+        named: list[tuple[str, int | None]] = []
+        for unit, name in enumerate(row["units"][:most]):
+            named += [(name, unit), (" ", None)]
         return named[:-1]
     spans = np.stack([row["starts"], row["ends"]], axis=1).reshape(-1, 2)
     seen = np.flatnonzero(spans[:, 0] < most)

@@ -53,9 +53,9 @@ function picture(holder, rows, { label, wide = true }) {
   rows.forEach(({ name, effect, sample, old, chosen, pick }, i) => {
     const y = i * high + high / 2;
     const says = `${brief(name, 60)}: ${written(effect.mean)}${effect.low === null ? "" : `, 95% interval ${between(effect)}`}${effect.texts === undefined ? "" : `, ${plural(effect.texts, "text")}`}`;
-    const row = draw("g", { class: chosen ? "row on" : "row", ...(pick ? { tabindex: 0, role: "button", "aria-label": says } : {}) });
+    const row = draw("g", { class: chosen ? "row on" : "row", ...(pick ? { tabindex: 0, role: "button" } : { role: "img" }) });
+    row.append(draw("title", {}, says)); // names the row
     row.append(draw("rect", { class: "hit", x: 0, y: y - high / 2, width, height: high, rx: 4 }));
-    row.append(draw("title", {}, says));
     row.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", direction: "ltr" }, brief(name, 24)));
     const mean = effect.mean ?? 0;
     if (sample) {
