@@ -178,6 +178,8 @@ def test_decide_is_what_the_model_says_of_whole_texts():
     assert decisions[0].label == e.label
     assert [d.label for d in decisions[1:]] == ["0", "1"]
     keep = [[1] * len(e), [0] * len(e)]
-    assert [d.label for d in refined.decisions(e, keep)] == [e.label, "1"]
+    scores, decisions = refined.decide_parts(e, keep)
+    assert scores.tolist() == refined.ask(e, keep).tolist()
+    assert [d.label for d in decisions] == [e.label, "1"]
     with pytest.raises(InputError, match="not a class"):
         refined.decide(["x"], "nothing")

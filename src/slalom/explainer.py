@@ -224,9 +224,10 @@ class Explainer:
             ModelError: As a call does.
 
         Example:
-            >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds", check=20)
-            >>> [e.queries for e in explainer.refine("One! Two! Three! Four! Five! Six! Seven! Eight!")]
-            [68, 111, 198]
+            >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds")
+            >>> text = "not a very good film but one that I could see again with my friends"
+            >>> [e.queries for e in explainer.refine(text)]
+            [70, 120, 220]
         """
         for step in self.steps(text, first=first, **options):
             if step.explanation is not None:
@@ -339,26 +340,28 @@ class Explainer:
                 questions = []
         return results
 
-    def decisions(self, explanation: Explanation, keep: ArrayLike) -> list[Decision]:
-        """Return the label and the probabilities that the model gives parts of a text.
+    def decide_parts(self, explanation: Explanation, keep: ArrayLike) -> tuple[Floats, list[Decision]]:
+        """Return what the model says about parts of a text: scores as `ask` does, and its decisions.
 
         Args:
             explanation: An explanation of this model.
-            keep: Presence of its units, (m, n) or (n,).
+            keep: Presence of its units, (m, n).
 
         Returns:
-            One decision per row.
+            The scores (m,), or (m, n_classes) for an explanation of all classes, and a decision per row.
 
         Raises:
             InputError: As `ask` does.
 
         Example:
             >>> explainer = Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")
-            >>> [d.label for d in explainer.decisions(explainer("Stop! Now!"), [[1, 1, 1, 1], [1, 0, 1, 0]])]
-            ['1', '0']
+            >>> scores, decisions = explainer.decide_parts(explainer("Stop! Now!"), [[1, 1, 1, 1], [1, 0, 1, 0]])
+            >>> scores.tolist(), [d.label for d in decisions]
+            ([1.5, -0.5], ['1', '0'])
         """
         (answer,) = self.engine([self._question(explanation, keep, "")])
-        return self.model.head.decide(answer.outputs[:, : self.model.head.n_outputs])
+        scores = self.model.observe(answer.outputs, self._column(explanation)).scores
+        return scores, self.model.head.decide(answer.outputs[:, : self.model.head.n_outputs])
 
     def decide(self, texts: Sequence[str], target: Target = None) -> tuple[Floats, list[Decision]]:
         """Return what the model says about whole texts.

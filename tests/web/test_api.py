@@ -120,6 +120,16 @@ def test_parts_are_asked_and_predicted(client, e):
     assert answer.json["probabilities"][0] == pytest.approx(e.probabilities.tolist())
 
 
+def test_a_surrogate_without_a_background_predicts_nothing_of_an_empty_text(client):
+    subject = {"text": TEXT, "method": "eff", "queries": 50}
+    answer = client.post("/api/ask", {**subject, "keep": [[0] * 11, [1] * 11]})
+    assert answer.status == 200, answer.json
+    assert answer.json["scores"] == [-0.25, 0.25]
+    e = explainer()(TEXT, method="eff", queries=50)
+    assert answer.json["predicted"] == [None, pytest.approx(float(e.predict([1] * 11)))]
+    assert client.post("/api/ask", {**subject, "keep": [[0] * 11]}).json["predicted"] == [None]
+
+
 def test_whole_texts_are_asked(client):
     answer = client.post("/api/ask", {"texts": ["good", "bad", ""]}).json
     assert answer["scores"] == [1.75, -3.25, -0.25]
@@ -207,6 +217,7 @@ def test_the_code_makes_the_same_explanation(client, e):
         ({"text": TEXT, "unit": "page"}, 400, "unit must be one of"),
         ({"text": TEXT, "target": "maybe"}, 400, "not a class"),
         ({"text": TEXT, "target": "7"}, 400, "not a class"),
+        ({"text": TEXT, "target": "7" * 6000}, 400, "target '777"),
         ({"text": TEXT, "queries": 1}, 400, "queries: "),
         ({"text": TEXT, "queries": 5001}, 400, "at most 5,000"),
         ({"text": TEXT, "queries": "auto"}, 400, "queries: "),
@@ -280,6 +291,16 @@ def test_the_documentation_lists_every_route_and_loads_nothing(client):
     assert "http://" not in text
     assert "https://" not in text
     assert client.get("/assets/docs.css").status == 200
+
+
+def test_a_text_of_too_many_units_is_refused_before_it_is_fitted():
+    with serving(units=20) as own:
+        refused = own.post("/api/explain", {"text": "good " * 21, "queries": 50})
+        assert refused.status == 400
+        assert "at most 20 tokens; got 21" in refused.json["error"]
+        assert own.post("/api/explain", {"text": "good " * 21, "queries": 50, "unit": "sentence"}).status == 200
+        assert own.post("/api/explain", {"text": "good " * 20, "queries": 50}).status == 200
+        assert own.post("/api/explain", {"text": "good " * 21, "unit": "page"}).status == 400
 
 
 def test_recent_explanations_are_bounded():

@@ -28,6 +28,7 @@ from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
 from slalom.web.server import Server
+from slalom.web.sockets import listen
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 TOPICS = {"good": [2, -1, 0], "bad": [-1, 2, 0], "ball": [-1, 0, 3], "team": [0, 0, 2]}
@@ -69,8 +70,8 @@ def explainers(slow):
 @contextlib.contextmanager
 def running(models, limits, port=0):
     """A server in a thread."""
-    server = Server([Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()],
-                    Access(), limits, port)  # fmt: skip
+    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()]
+    server = Server(served, Access(), limits, listen("127.0.0.1", port))
     ready = threading.Event()
     thread = threading.Thread(target=server.run_until_stopped, args=(ready.set,), daemon=True)
     thread.start()
@@ -94,7 +95,7 @@ def models(slow):
 
 @pytest.fixture(scope="module")
 def server(models):
-    with running(models, Limits(characters=60_000)) as started:
+    with running(models, Limits(characters=60_000, units=6_000)) as started:
         yield started
 
 
@@ -303,6 +304,7 @@ def test_five_thousand_words_stay_quick(live, slow):
     text = " ".join(f"word{i}!" if i % 7 == 0 else f"word{i}" for i in range(5000))
     live.explain(text, "slow", queries=60, method="ridge-scales")
     assert len(live.all(".unit")) >= 5000
+    assert "explained much faster by sentences" in live.text("#my-note")
     assert live.js("return document.querySelectorAll('#table tbody tr').length") < 100
     took = live.js(
         "const from = performance.now(); document.querySelectorAll('.unit')[4000].click(); return performance.now() - from"
@@ -362,6 +364,27 @@ def test_a_phrase_is_removed_together(live, explained):
     ).perform()
     assert live.gone() == phrase
     live.answered()
+
+
+def test_fingers_get_a_button_for_the_phrase(live, explained):
+    live.explain(SENTENCE)
+    live.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        assert live.js("return matchMedia('(pointer: coarse)').matches")
+        first = explained.units.index("best")
+        live.js(
+            "const units = document.querySelectorAll('.unit'); const range = document.createRange();"
+            " range.setStart(units[arguments[0]].firstChild, 1); range.setEnd(units[arguments[0] + 1].firstChild, 2);"
+            " getSelection().removeAllRanges(); getSelection().addRange(range)",
+            first,
+        )
+        live.until("return !document.querySelector('.phrase').hidden")
+        assert live.one(".phrase").text == "Remove these 2"
+        live.js("document.querySelector('.phrase').click()")
+        assert live.gone() == [first, first + 1]
+        live.until("return document.querySelector('.phrase').hidden")
+    finally:
+        live.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_a_word_is_replaced_by_another(live, models, explained):

@@ -1,5 +1,6 @@
 """Work in turns: fairness, cancellation, full queues, and models that fail, hang or answer nonsense."""
 
+import asyncio
 import json
 import threading
 import time
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from slalom.web.work import Job, Queue
 from tests.web.serving import TEXT, answers, serving
 
 LONG = " ".join(f"word{i}" for i in range(40))
@@ -72,6 +74,55 @@ def test_hanging_up_cancels_a_request_without_events():
         connection.close()
         until(lambda: len(client.server.models[0].queue) == 0)
         assert model.asked < 3000
+
+
+def test_hanging_up_while_nothing_is_sent_frees_the_place():
+    gate = Gate()
+    with serving(gate, workers=1, waiting=2) as client, ThreadPoolExecutor(1) as pool:
+        held = pool.submit(client.post, "/api/ask", {"texts": ["wait"]})
+        gate.waiting.wait(10)
+        with client.streaming({"text": TEXT, "queries": 50}) as events:
+            assert next(events) == ("queued", {"position": 0})
+            assert client.post("/api/ask", {"texts": ["x"]}).status == 429
+        jobs = client.server.models[0].queue._jobs
+        until(lambda: sum(not job.cancelled for job in jobs) == 1)
+        gate.open.set()
+        assert held.result().status == 200
+        until(lambda: not jobs)
+
+
+def test_new_jobs_go_first_and_old_ones_go_on():
+    done, ready = [], threading.Event()
+
+    async def run():
+        queue = Queue("test", 1, 100)
+
+        def hold():
+            assert ready.wait(10)
+            yield None
+
+        def steps(name, number):
+            for _ in range(number):
+                done.append(name)
+                yield name
+
+        held = Job("held", hold())
+        queue.submit(held)
+        jobs = [Job(f"new {i}", steps("new", 3)) for i in range(4)] + [Job("old", steps("old", 5))]
+        jobs[-1].seconds = 100.0
+        for job in jobs:
+            queue.submit(job)
+        ready.set()
+        for job in jobs:
+            _ = [message async for message in job.messages(10)]
+        queue.stop()
+
+    asyncio.run(run())
+    assert done.count("new") == 12
+    assert done.count("old") == 5
+    assert done[:2] == ["new", "new"]
+    assert 0 < done.index("old") <= 3, "one of four turns"
+    assert "new" not in done[-1:], "what is left of the old one comes last"
 
 
 def test_a_long_text_does_not_hold_up_a_short_one():
@@ -246,5 +297,6 @@ def test_many_requests_leave_nothing_behind():
         assert statuses == [200] * 24
         queue = client.server.models[0].queue
         until(lambda: len(queue) == 0)
-        assert not queue._turns
+        assert not queue._new
+        assert not queue._old
         assert threading.active_count() < 30

@@ -126,6 +126,7 @@ def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, cor
 
 def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
     by_id = {served.id: served for served in models}
+    allowed = {method.name for method in catalogue.offered(True)}
 
     def served_by(name: str | None) -> Served:
         if name is not None and name not in by_id:
@@ -137,7 +138,7 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
             raise TooLarge(f"a text must have at most {limits.characters:,} characters; got {len(subject.text):,}")
         if (subject.queries or 0) > limits.queries:
             raise InputError(f"queries must be at most {limits.queries:,}; got {subject.queries:,}")
-        if subject.method not in (allowed := {method.name for method in catalogue.offered(True)}):
+        if subject.method not in allowed:
             raise InputError(f"method must be one of {', '.join(sorted(allowed))}; got {subject.method[:100]!r}")
         return served_by(subject.model)
 
@@ -152,7 +153,7 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
         served = chosen(subject)
         if "text/event-stream" in request.headers.get("accept", ""):
             job = _submitted(served, request, served.events(subject))
-            return StreamingResponse(_stream(job, limits.seconds), media_type="text/event-stream")
+            return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
         return await _answered(served, request, limits, served.explained(subject, _explained))
 
     @app.post(
@@ -235,8 +236,9 @@ async def _gone(request: Request, job: Job) -> None:
     job.cancel("the client has gone")
 
 
-async def _stream(job: Job, seconds: float) -> AsyncIterator[str]:
-    """Yield the messages of a job as server-sent events. A client that goes away cancels the generator, and so the job."""
+async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:
+    """Yield the messages of a job as server-sent events; cancel it where the client goes away."""
+    gone = asyncio.ensure_future(_gone(request, job))
     try:
         yield _event("queued", dumps({"position": job.position}))
         async for name, content in job.messages(seconds):
@@ -247,6 +249,7 @@ async def _stream(job: Job, seconds: float) -> AsyncIterator[str]:
     else:
         yield _event("done", "{}")
     finally:
+        gone.cancel()
         job.cancel()
 
 

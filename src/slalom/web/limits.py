@@ -11,6 +11,7 @@ class Limits:
 
     Args:
         characters: Longest text.
+        units: Most units of a text, as far as the model reads it: a fit takes long for many, and cannot be interrupted.
         queries: Largest budget of model queries of an explanation.
         keep_rows: Most rows, or texts, of one question to the model.
         body: Largest body of a request, in bytes.
@@ -24,6 +25,7 @@ class Limits:
     """
 
     characters: int = 50_000
+    units: int = 6_000
     queries: int = 5_000
     keep_rows: int = 1_000
     body: int = 2_000_000

@@ -4,12 +4,14 @@ Everything here that asks a model or fits runs in a worker thread (`slalom.web.w
 """
 
 import json
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import plain
 from slalom.errors import InputError
@@ -18,6 +20,7 @@ from slalom.methods import SurrogateMethod, method
 from slalom.pipeline import Step
 from slalom.render.page.content import content
 from slalom.result import Explanation
+from slalom.text import KINDS
 from slalom.web.limits import Limits
 from slalom.web.schema import Question, Subject
 from slalom.web.work import Queue
@@ -68,6 +71,7 @@ class Served:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
         explainer = self.explainer
+        self._check_units(subject)
         steps = explainer.steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self.target(subject.target), seed=subject.seed,
@@ -80,6 +84,16 @@ class Served:
                     while len(self._recent) > self.limits.kept:
                         self._recent.popitem(last=False)
             yield step
+
+    def _check_units(self, subject: Subject) -> None:
+        """Refuse a text of too many units."""
+        kind = subject.unit or method(subject.method).unit
+        if len(subject.text) <= self.limits.units or kind not in KINDS:  # an unknown kind is refused elsewhere
+            return
+        n = len(self.explainer.pipeline.read(subject.text, kind, self.explainer.options.long)[1])
+        if n > self.limits.units:
+            most = f"{self.limits.units:,}"
+            raise InputError(f"a text must have at most {most} {kind}s; got {n:,}; choose unit 'sentence', or a shorter text")
 
     def _next(self, steps: Iterator[Step], side_by_side: bool) -> Step | None:
         """Take a step. Our methods run side by side; others look inside the model or use global random numbers."""
@@ -124,9 +138,7 @@ class Served:
         if any(len(row) != n for row in keep):
             raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
-        return self._answer(self.explainer.ask(e, rows), self.explainer.decisions(e, rows)) | {
-            "predicted": plain(e.predict(rows)) if e.signed else None
-        }
+        return self._answer(*self.explainer.decide_parts(e, rows)) | {"predicted": _predicted(e, rows)}
 
     def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
         known = all(decision.probabilities is not None for decision in decisions)
@@ -159,14 +171,46 @@ class Served:
 
     def target(self, name: str | None) -> str | int | None:
         """Return a class by its label, or by its index where no label is that number."""
-        if name is not None and name.isascii() and name.isdecimal() and name not in self.explainer.model.head.labels:
-            return int(name)
-        return name
+        if name is None or name in self.explainer.model.head.labels:
+            return name
+        return int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name
 
 
 def dumps(part: Any) -> str:
-    """Return data as one line of JSON in ASCII; numbers that are not finite are an error."""
-    return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """Return data as one line of JSON in ASCII, with null for numbers that are not finite.
+
+    Example:
+        >>> dumps({"se": [0.5, float("inf")]})
+        '{"se":[0.5,null]}'
+    """
+    try:
+        return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(part), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(part: Any) -> Any:
+    """Return data without numbers that JSON lacks."""
+    match part:
+        case dict():
+            return {name: _finite(entry) for name, entry in part.items()}
+        case list() | tuple():
+            return [_finite(entry) for entry in part]
+        case float() if not math.isfinite(part):
+            return None
+        case _:
+            return part
+
+
+def _predicted(e: Explanation, rows: NDArray[np.bool_]) -> list[Any] | None:
+    """Return the predictions of the surrogate; None where it has none, as without a background for an empty text."""
+    if not e.signed:
+        return None
+    filled = rows.sum(axis=1) > 0
+    if filled.all() or e.background is not None or e.additive:
+        return list(plain(e.predict(rows)))
+    known = iter(plain(e.predict(rows[filled])) if filled.any() else [])
+    return [next(known) if kept else None for kept in filled.tolist()]
 
 
 def _key(subject: Subject) -> Hashable:

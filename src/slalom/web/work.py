@@ -4,17 +4,22 @@
     turn      the next client that waits, first come first served; of its jobs the short ones first
     step      one __next__: the message goes to the event loop, and the job waits for its next turn
 
-A job that is cancelled is closed before its next step. The number of jobs is bounded.
+Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
+on in the other turns. A job that is cancelled is closed before its next step. The number of jobs is bounded.
 """
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import suppress
 from typing import Any, final
 
 from slalom.errors import SlalomError
+
+_LITTLE = 1.0  # seconds of work after which a job is no longer new
+_NEW_IN_A_ROW = 3  # turns of new jobs, then one of an old job
 
 
 class Busy(SlalomError):
@@ -46,7 +51,7 @@ class Job:
 
     def __init__(self, client: Hashable, steps: Iterator[Any], short: bool = False) -> None:
         self.client, self.steps, self.short = client, steps, short
-        self.position = 0
+        self.position, self.seconds = 0, 0.0
         self.cancelled = False
         self._loop = asyncio.get_running_loop()
         self._messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
@@ -90,6 +95,33 @@ class Job:
 
 
 @final
+class _Turns:
+    """Waiting jobs by client; clients take turns."""
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[Hashable, deque[Job]] = OrderedDict()  # the next one first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._clients.values()))
+
+    def add(self, job: Job) -> None:
+        """Let a job wait."""
+        jobs = self._clients.setdefault(job.client, deque())
+        if job.short:
+            jobs.appendleft(job)
+        else:
+            jobs.append(job)
+
+    def take(self) -> Job:
+        """Return the next job; its client goes to the end."""
+        client, jobs = self._clients.popitem(last=False)
+        job = jobs.popleft()
+        if jobs:
+            self._clients[client] = jobs
+        return job
+
+
+@final
 class Queue:
     """The jobs of one model and the threads that work on them.
 
@@ -101,7 +133,8 @@ class Queue:
 
     def __init__(self, name: str, workers: int, most: int) -> None:
         self._most = most
-        self._turns: OrderedDict[Hashable, deque[Job]] = OrderedDict()  # clients with waiting jobs, the next one first
+        self._new, self._old = _Turns(), _Turns()  # jobs that had little time so far, and those that had more
+        self._in_a_row = 0  # turns of new jobs since the last one of an old job
         self._jobs: set[Job] = set()
         self._stopping = False
         self._changed = threading.Condition()
@@ -125,7 +158,7 @@ class Queue:
             alive = sum(not other.cancelled for other in self._jobs)
             if alive >= self._most or len(self._jobs) >= 2 * self._most:
                 raise Busy(alive, 1 + alive // 16)
-            job.position = sum(len(jobs) for jobs in self._turns.values())
+            job.position = len(self._new) + len(self._old)
             self._jobs.add(job)
             self._wait(job)
 
@@ -139,25 +172,21 @@ class Queue:
 
     def _wait(self, job: Job) -> None:
         """Let a job wait for its turn."""
-        jobs = self._turns.setdefault(job.client, deque())
-        if job.short:
-            jobs.appendleft(job)
-        else:
-            jobs.append(job)
+        (self._new if job.seconds < _LITTLE else self._old).add(job)
         self._changed.notify()
 
     def _next(self) -> Job | None:
         """Return the job whose turn it is, after waiting for one; None when the threads end."""
         with self._changed:
-            while not self._turns and not self._stopping:
+            while not (self._new or self._old or self._stopping):
                 self._changed.wait()
             if self._stopping:
                 return None
-            client, jobs = self._turns.popitem(last=False)
-            job = jobs.popleft()
-            if jobs:
-                self._turns[client] = jobs  # at the end: the others come first
-            return job
+            if self._new and (not self._old or self._in_a_row < _NEW_IN_A_ROW):
+                self._in_a_row += 1
+                return self._new.take()
+            self._in_a_row = 0
+            return self._old.take()
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
@@ -173,6 +202,7 @@ class Queue:
     @staticmethod
     def _step(job: Job) -> bool:
         """Take one step; return whether there may be another."""
+        began = time.monotonic()
         try:
             job.send("message", next(job.steps))
         except StopIteration:
@@ -184,6 +214,7 @@ class Queue:
         except BaseException as error:  # of a model, such as SystemExit: the server goes on
             job.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
             return False
+        job.seconds += time.monotonic() - began
         return True
 
 

@@ -3,6 +3,7 @@
 const PAUSE = 400; // milliseconds without a key before a text is explained
 const ASK_PAUSE = 250; // before the model is asked: a double click is not two questions
 const RETRY = 2; // seconds
+const LONG = 1000; // words
 const FORMATS = [["html", "Page (HTML)"], ["png", "Picture (PNG)"], ["svg", "Picture (SVG)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
 
 class Pane {
@@ -154,7 +155,8 @@ class Pane {
     this.ui.queries.disabled = !method?.takes_budget;
     const choices = ["model", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
     this.ui.chosen.textContent = choices.map((box) => box.selectedOptions[0]?.textContent ?? "").join(" · ");
-    this.ui.note.textContent = method ? `${method.title}: ${method.note}` : "";
+    const long = this.ui.unit.value !== "sentence" && this.ui.text.value.split(/\s+/, LONG + 1).length > LONG;
+    this.ui.note.textContent = [method ? `${method.title}: ${method.note}` : "", long ? "A long text is explained much faster by sentences (Parts)." : ""].filter(Boolean).join(" ");
   }
 
   write(text) {
@@ -207,6 +209,7 @@ class Pane {
     this.swaps.clear();
     this.ui.swapped.replaceChildren();
     this.first = true;
+    this.notes();
     this.tools();
     this.draw("running", { queries: 0, of: null });
     this.hooks.changed();
@@ -236,7 +239,7 @@ class Pane {
     this.root.classList.remove("stale");
     this.ui.result.hidden = false;
     const column = fresh || !Array.isArray(content.score) ? content.leading : this.viewer.state.class;
-    this.viewer.show(content, { keep: this.keep, column });
+    this.viewer.show(content, { keep: this.keep, column, rough: !final });
     if (fresh) {
       this.ui.flipped.hidden = true;
       for (const [unit, text] of this.pendingSwaps) if (unit < content.units.length) this.swaps.set(unit, text);
@@ -314,7 +317,7 @@ class Pane {
     const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
     const parts = [];
     if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
-    if (this.widths.length) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
+    if (this.widths.some((half) => half >= 0.005)) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
     this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
   }
 

@@ -1,5 +1,7 @@
 // The text with its units: coloured, removable by click, key or (where `phrases`) as a phrase that is dragged over.
 
+const MOVING = 500; // units whose colours may change smoothly
+
 class UnitText {
   // hooks: over(unit, element), out(), toggle(units), replace(unit, element) or null
   constructor(holder, hooks, phrases) {
@@ -55,6 +57,7 @@ class UnitText {
     }
     this.holder.replaceChildren(shown);
     this.order = Array.from(this.holder.querySelectorAll(".unit"));
+    this.holder.classList.toggle("moving", this.order.length <= MOVING);
     this.order[0]?.setAttribute("tabindex", "0");
   }
 

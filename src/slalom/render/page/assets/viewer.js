@@ -25,8 +25,9 @@ function createViewer(root, options = {}) {
   const gone = () => state.keep.map((kept) => !kept);
   const marks = () => reading.content.told_apart;
 
-  // keep: which units are kept, 1 or 0, the caller's own array; default: all
-  function show(content, { keep = new Array(content.units.length).fill(1), column = content.leading } = {}) {
+  // keep: which units are kept, 1 or 0, the caller's own array; default: all. column: of the class; default: the leading one.
+  // rough: more rounds follow, so that warnings wait for the last.
+  function show(content, { keep = new Array(content.units.length).fill(1), column = content.leading, rough = false } = {}) {
     same = state.text !== null && state.text.units.length === content.units.length && state.text.units.every((name, i) => name === content.units[i]);
     state.text = content;
     state.keep = keep;
@@ -43,7 +44,7 @@ function createViewer(root, options = {}) {
     drawChoices();
     text.show(content.pieces, content.units);
     state.spans = text.spans;
-    drawFacts();
+    drawFacts(rough ? [] : content.warnings);
     rescore();
   }
 
@@ -204,8 +205,8 @@ function createViewer(root, options = {}) {
     }));
   }
 
-  function drawFacts() {
-    const { facts, warnings } = state.text;
+  function drawFacts(warnings) {
+    const { facts } = state.text;
     ui.facts.replaceChildren(...facts.map(([name, said]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, said))));
     ui.warnings.replaceChildren(...warnings.map((said) => make("p", { class: "warning", role: "note" }, said)));
   }
