@@ -176,9 +176,10 @@ def test_a_stored_explanation_opens_in_the_viewer_and_is_explained_anew(view):
     view.until("return document.querySelector('.pane[data-state=done]')")
     assert view.one("#my-text").get_attribute("value") == SOURCE[4]["text"]
     assert not view.one("#corpus").is_displayed()
-    assert "text=bad" in view.js("return location.hash")
+    view.until("return location.hash.startsWith('#text=bad')")
     view.driver.back()
-    view.until("return !document.querySelector('#corpus').hidden")
+    view.until("return document.querySelector('#corpus-one')?.checkVisibility()")
+    assert "number=4" in view.js("return location.hash")
 
 
 def test_steps_from_text_to_text(view):

@@ -210,6 +210,7 @@ const corpusView = {
   explain(text) {
     const { method, unit, queries, target, seed } = this.corpus.options;
     const known = this.info.methods.some(({ name }) => name === method);
+    window.history.pushState(null, "", window.location.pathname); // back leads here again
     this.hide();
     this.hooks.explain({
       text, model: this.info.models.length > 1 ? this.served.id : null, method: known ? method : null, unit,
