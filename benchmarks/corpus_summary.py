@@ -82,7 +82,10 @@ def main() -> None:
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{options.texts:,} texts of {options.units} words, units: {options.unit}")
     print(f"summary: {seconds:.0f} s ({cpu:.0f} s of CPU), peak memory {after:,.0f} MiB ({before:,.0f} MiB before it)")
-    print(f"{found.about['candidates']:,} words and phrases in at least {found.about['min_texts']} texts; {len(found.words)} listed")
+    print(
+        f"{found.about['candidates']:,} words and phrases in at least {found.about['min_texts']} texts;"
+        f" {len(found.words)} listed"
+    )
 
 
 def _write(out: Path, options: argparse.Namespace) -> None:

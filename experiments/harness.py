@@ -11,6 +11,7 @@ goes on, and experiments that share a group share their parts (and the models th
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -190,11 +191,9 @@ def _worker() -> None:
     """Prepare a process for parts: one thread, and an end without a word on Ctrl-C or when the main process is gone."""
     signal(SIGINT, SIG_DFL)  # parts are written all or nothing
     Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    try:
-        import torch  # noqa: PLC0415
-    except ImportError:
-        return
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of a torch that is imported later
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def _end_with(parent: int) -> None:

@@ -61,6 +61,7 @@ SHAP = ("kernel-shap", "kernel-shap-all", "captum-kernel-shap")
 Row = tuple[str, str]  # a method and one of its scores
 _ALL = KernelShap(l1_reg=False, name="kernel-shap-all")
 _LOT = 5  # texts in a part
+_STEP = 5  # tokens from one point of a perturbation curve to the next
 _CORPUS = 5000  # texts that Naive Bayes counts
 
 
@@ -148,7 +149,7 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
             skipped[name] = str(reason)
             continue
         strict = fidelity(found, ask, per=lab.of(20, 5), number=10, seed=lab.seed)
-        curves = {s: perturbation(found, ask, score=s, step=lab.of(5, 2)) for s in SCORES[name]}
+        curves = {s: perturbation(found, ask, score=s, step=_STEP) for s in SCORES[name]}
         for i, one in enumerate(found):
             near = strict[i]
             record: dict[str, Any] = {"text": first + i, "method": name, "queries": one.queries, "tokens": one.tokens}

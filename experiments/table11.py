@@ -70,7 +70,7 @@ def run(lab: Lab) -> Result:
             ),
             better("It deletes on par with SHAP (within 0.06).", found, "deletion", eff, found.shap, slack=0.06),
         )
-    remark = f"Curves at every {lab.of('5th', '2nd')} number of tokens, for the probability of the predicted class."
+    remark = "Curves at every 5th number of tokens, for the probability of the predicted class."
     return Result(tuple(tables), claims, (*found.remarks, remark))
 
 

@@ -39,7 +39,7 @@ def run(lab: Lab) -> Result:
         said = f"500 samples {least:.4f}, SHAP {theirs:.4f}"
         claims.append(Claim("500 samples do as well as SHAP.", least >= theirs, said))
     absent = () if "SHAP" in found else ("SHAP was left out: shap is not installed.",)
-    remark = f"{number} texts of IMDB, BERT, linear scores, curves at every {lab.of('5th', '2nd')} number of tokens."
+    remark = f"{number} texts of IMDB, BERT, linear scores, curves at every 5th number of tokens."
     return Result(
         (Table("Deletion AOPC", ("method", "ours", "paper"), rows),), tuple(claims), (remark, *absent, *about(model, lab))
     )
@@ -49,7 +49,7 @@ def deleted(lab: Lab, first: int, budgets: tuple[int, ...]) -> dict[str, list[fl
     """Return the deletion AOPC of some texts by method or number of samples."""
     ask = explainer(lab, "imdb", "bert")
     lot = list(reviews(lab, "imdb").explained[first : first + _LOT])
-    step = lab.of(5, 2)
+    step = 5
     plan = [(str(samples), "eff", samples, "linear") for samples in budgets]
     plan += [("joint", "joint", budgets[0], "removal"), ("random", "random", 2, "removal")]
     found = {

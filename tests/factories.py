@@ -225,3 +225,18 @@ def python(folder, code):
         check=False,
         timeout=120,
     )
+
+
+def short_sighted(folder, tokens=16):
+    """Save a tiny classifier with random weights that sees few tokens, and return its folder."""
+    import torch  # noqa: PLC0415
+
+    from slalom.models.huggingface.saved import quietly  # noqa: PLC0415
+    from slalom.networks.blank import new_classifier, word_tokenizer  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    words = word_tokenizer(["a", "good", "bad", "film"], tokens, start=True)
+    with quietly():
+        new_classifier("bert", words, ("negative", "positive"), 1, 8, 2, None, 0.0).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder

@@ -16,7 +16,7 @@ from tokenizers import processors
 
 import slalom
 from slalom.contexts import sources_of
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.answers import LocalLanguageModel
 from slalom.models.sources import SourceTemplate
@@ -412,6 +412,33 @@ def test_prompts_that_do_not_fit_are_refused():
     model, words = tiny()
     with pytest.raises(InputError, match=r"prompt and answer have \d+ tokens"):
         slalom.context(model, words, TEXT * 40, QUESTION, ANSWER)
+
+
+def out_of_memory(model, most):
+    """Let a model fail as on a full GPU where a batch has more than so many rows."""
+
+    def refuse(_, inputs, options):
+        rows = len(options["input_ids"] if "input_ids" in options else inputs[0])
+        if rows > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    return model.register_forward_pre_hook(refuse, with_kwargs=True)
+
+
+def test_batches_are_halved_where_memory_runs_out(explained):
+    model, words = tiny()
+    hook = out_of_memory(model, 3)
+    e = slalom.context(model, words, TEXT, QUESTION, ANSWER, check=0)
+    assert e.score == pytest.approx(explained[1].score, abs=1e-4)
+    np.testing.assert_allclose(e.removal, explained[1].removal, atol=1e-3)
+    hook.remove()
+    out_of_memory(model, 0)
+    with pytest.raises(
+        ModelError, match=r"one input of \d+ tokens does not fit into the memory of LlamaForCausalLM; use a larger"
+    ):
+        slalom.context(model, words, TEXT, QUESTION, ANSWER, check=0)
+    with pytest.raises(ModelError, match=r"a prompt of \d+ tokens and its answer do not fit into the memory"):
+        slalom.context(model, words, TEXT, QUESTION, check=0)
 
 
 def test_braces_in_sources_and_questions_mean_nothing():

@@ -105,6 +105,17 @@ def test_further_queries_of_a_method_are_refused_in_flight():
     assert len(counting.asked) == planned.queries
 
 
+@pytest.mark.parametrize(
+    ("method", "all_of_them"), [("joint", True), ("context-cite", True), ("random", True), ("lime", False)]
+)
+def test_an_estimate_is_a_lower_limit_where_a_method_asks_as_it_goes(method, all_of_them):
+    explainer, counting = made(method=method, queries=40, check=10)
+    estimate = explainer.estimate(TEXT)
+    explainer(TEXT)
+    assert estimate.at_least is not all_of_them
+    assert (estimate.queries == len(set(counting.asked))) is all_of_them
+
+
 def test_max_queries_is_a_hard_limit_of_a_fixed_budget():
     explainer, counting = made(max_queries=100)
     with pytest.raises(InputError, match=r"needs \d+ queries with those that test the explanation, and max_queries is 100"):
@@ -197,7 +208,54 @@ def test_a_server_is_not_asked_before_the_estimate_and_not_beyond_the_limit():
         paid = Prices(**PRICES).cost(sum(len(text) // 4 + 1 for text in asked), len(asked))
         assert explainer.engine.spending.spent == pytest.approx(paid)
         assert e.queries == estimate.queries <= len(asked)  # and the probe
-        assert paid <= estimate.cost * 1.1
+        assert paid <= estimate.cost, "with the probe"
+
+
+@pytest.mark.parametrize("mode", ["auto", "completions", "chat", "sample", "stated"])
+def test_finding_out_what_a_server_can_do_costs_no_more_than_is_said(mode):
+    """A server that counts characters; with "auto" it ignores log-probabilities, so that everything is tried."""
+
+    def answer(handler, path, body):
+        said = "x" * 4 * body["max_tokens"]
+        given = body["prompt"] if "prompt" in body else "".join(message["content"] for message in body["messages"])
+        tokens, n = -(-len(given) // 4), body.get("n", 1)
+        usage = {"prompt_tokens": tokens, "completion_tokens": n * body["max_tokens"]}
+        listed = {} if mode == "auto" else logprobs("messages" in body)
+        handler.send({"choices": [{"text": said, "message": {"content": said}, **listed}] * n, "usage": usage})
+
+    def logprobs(chat):
+        top = {" good": -0.7, " bad": -0.7, "good": -9.0, "bad": -9.0}
+        if chat:
+            listed = [{"token": token, "logprob": log_p} for token, log_p in top.items()]
+            return {"logprobs": {"content": [{"token": " good", "logprob": -0.7, "top_logprobs": listed}]}}
+        return {"logprobs": {"tokens": [" good"], "token_logprobs": [-0.7], "top_logprobs": [top]}}
+
+    with Served(answer) as server:
+        model = Api("m", "Is this good or bad? {text} ->", ["bad", "good"], server.url, mode=mode)
+        read, written = model.start_tokens
+        _ = model.capabilities
+        assert 0 < model.usage.prompt_tokens <= read
+        assert 0 < model.usage.completion_tokens <= written
+        assert model.start_tokens == (0, 0)
+        model.close()
+
+
+def test_the_first_requests_count_against_the_limit():
+    asked = []
+    with Served(answered(asked)) as server:
+        known = api(server.url)
+        first = known.estimate(TEXT)
+        e = known(TEXT)
+        queries = api(server.url).engine.estimate([])
+        assert queries.tokens == 0, "where nothing is asked, nothing has to be found out"
+        read, written = api(server.url).model.start_tokens
+        rest = first.cost - Prices(**PRICES).cost(read, written)
+        asked.clear()
+        with pytest.raises(InputError, match=r"this call .* would cost"):
+            api(server.url, max_cost=rest * 1.01)(TEXT)
+        with pytest.raises(InputError, match="finding out what the server can do would cost"):
+            api(server.url, max_cost=1e-6).ask(e, [1] * len(e))
+        assert asked == []
 
 
 def test_requests_stop_where_a_server_charges_more_than_was_estimated():

@@ -30,7 +30,7 @@ from slalom.budget import AUTO, CHECK, Goal
 from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError, ModelError, SlalomError, one_line
-from slalom.methods import Method, MethodContext, MethodResult, SurrogateMethod, WhiteBoxMethod
+from slalom.methods import Method, MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Estimate, Model, Observed, Queries, Reading, Target
 from slalom.models.costs import money
@@ -304,8 +304,8 @@ class Pipeline:
                     continue
                 yield Queries(task.reading, task.units.atoms(task.keep))
 
-        chooses = not isinstance(options.method, (SurrogateMethod, WhiteBoxMethod))
-        return self.engine.estimate(queries())._replace(at_least=options.goal is not None or chooses)
+        more = options.goal is not None or not options.method.plans_all
+        return self.engine.estimate(queries())._replace(at_least=more)
 
     def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units of a kind."""

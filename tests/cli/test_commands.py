@@ -19,6 +19,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import slalom
 from slalom import cli
 from slalom.training import read_labelled
+from tests.factories import short_sighted
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 
@@ -329,8 +330,9 @@ def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
 
 
 def test_what_failed_is_tried_again(run, tmp_path):
-    (tmp_path / "t.txt").write_text("a good film " * 200 + "\nbad\n")
-    options = ("--file", "t.txt", "--long", "window", "--out", "out.jsonl", "--queries", 20)
+    (tmp_path / "t.txt").write_text("a good film " * 10 + "\nbad\n")
+    model = short_sighted(tmp_path / "m")
+    options = ("--file", "t.txt", "--model", model, "--long", "window", "--out", "out.jsonl", "--queries", 20)
     code, _, err = run("explain", "--method", "gradient", *options)
     assert code == 1
     assert "text 1 of 2 failed: gradient looks at one pass" in err
@@ -445,13 +447,15 @@ def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
     assert err == "error: RuntimeError: odd thing; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)\n"
 
 
-def test_a_text_that_is_too_long_is_said_to_be_cut(run):
-    code, out, err = run("explain", "good film " * 300, "--queries", 20)
-    assert code == 0
-    assert re.fullmatch(r"warning: \d+ tokens do not fit into slalom-sentiment and were cut; .*\n", err)
+def test_a_text_that_is_too_long_is_said_to_be_cut(run, tmp_path):
+    asked = ["explain", "good film " * 15, "--model", short_sighted(tmp_path / "m"), "--queries", 20]
+    code, out, err = run(*asked)
+    assert code == 0, err
+    assert re.fullmatch(r"warning: 15 tokens do not fit into m and were cut; .*\n", err)  # 16 fit, one of them [CLS]
     assert "note: The model cannot see the last" in out
-    code, _, err = run("explain", "good film " * 300, "--queries", 20, "--long", "window")
+    code, out, err = run(*asked, "--long", "window")
     assert (code, err) == (0, "")
+    assert "cannot see" not in out
 
 
 def test_a_classifier_is_trained_and_explained(run, tmp_path):

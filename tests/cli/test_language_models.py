@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import slalom
 from slalom import Explainer
 from slalom.cli.language_models import classifier
 from slalom.models import Prompted
@@ -148,3 +149,39 @@ def test_a_folder_without_a_language_model_is_an_error_of_one_line(run, tmp_path
     assert code == 1
     assert "no language model with its tokenizer could be loaded from './lm'" in err
     assert err.count("\n") == 1
+
+
+def test_methods_are_compared_on_a_model_behind_an_api_and_nothing_is_asked_twice(run, tmp_path):  # noqa: F811
+    (tmp_path / "texts.txt").write_text("a good day and a bad one\nno good news\n", encoding="utf-8")
+    with Served(works) as server:
+        asked = ["compare", "--data", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
+        asked += ["--labels", "bad,good", "--methods", "joint,ridge", "--queries", 30, "--json"]
+        code, out, err = run(*asked, "--cache", "answers")
+        assert code == 0, err
+        compared, n = json.loads(out), len(server.asked)
+        assert compared["about"]["model"] == "m"
+        same = slalom.compare(
+            lambda texts: [odds(text) for text in texts], ["a good day and a bad one", "no good news"],
+            methods=["joint", "ridge"], queries=30, output="log_odds", progress=False,
+        )  # fmt: skip
+        ours, theirs = ([row["far"] for row in rows] for rows in (compared["records"], json.loads(same.to_json())["records"]))
+        assert ours == pytest.approx(theirs, abs=1e-6)
+        assert run(*asked, "--cache", "answers")[0] == 0
+        again = [body["prompt"] for _, body in server.asked[n:]]
+        assert all(PROBE in prompt for prompt in again), "only what the server can do is found out again"
+        code, _, err = run(*asked[:5], "--template", "{text} ->")
+        assert code == 2
+        assert "--api needs --template and --labels" in err
+
+
+def test_methods_are_compared_on_a_language_model_in_a_folder(run, tmp_path):  # noqa: F811
+    words = tokenizer("chat")
+    language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
+    words.save_pretrained(tmp_path / "lm")
+    (tmp_path / "texts.txt").write_text(TEXT, encoding="utf-8")
+    asked = ["compare", "--data", "texts.txt", "--lm", "lm", "--template", "Review: {text}\\nSentiment:", "--device", "cpu"]
+    code, out, err = run(*asked, "--labels", "negative,positive", "--methods", "joint,gradient", "--queries", 20, "--json")
+    assert code == 0, err
+    compared = json.loads(out)
+    assert compared["about"]["model"] == "lm"
+    assert "nor is a language model with a prompt" in compared["skipped"]["gradient"]

@@ -16,8 +16,9 @@ def row(number, text, effects, *, label="pos", target="pos", spans=None, names=N
     effects = [effects.get(text[a:b].lower(), 0.0) for a, b in spans] if isinstance(effects, dict) else effects
     names = [text[a:b] for a, b in spans] if names is None else names
     return {
-        "number": number, "id": f"id{number}", "status": EXPLAINED, "text": text, "label": label, "target": target, "score": score,
-        "n_units": len(spans), "units": names, "starts": spans[:, 0], "ends": spans[:, 1], "removal": np.float32(effects),
+        "number": number, "id": f"id{number}", "status": EXPLAINED, "text": text, "label": label, "target": target,
+        "score": score, "n_units": len(spans), "units": names, "starts": spans[:, 0], "ends": spans[:, 1],
+        "removal": np.float32(effects),
         **{GIVEN + name: value for name, value in given.items()},
     }  # fmt: skip
 
@@ -26,7 +27,14 @@ def write(folder, rows, *, unit="token", keep=(), part=1000, labels=("neg", "pos
     """Write rows as a corpus."""
     place = LocalFolder(folder)
     about = {"name": model, "labels": list(labels)}
-    manifest = {"format": FORMAT, "version": VERSION, "part_size": part, "full": False, "model": about, "options": {"unit": unit}}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "part_size": part,
+        "full": False,
+        "model": about,
+        "options": {"unit": unit},
+    }
     place.write(MANIFEST, json.dumps(manifest).encode())
     for k in range(0, len(rows), part):
         place.write(part_name(k // part), encoded(table(rows[k : k + part], keep), f"digest {k}"))

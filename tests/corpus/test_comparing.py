@@ -53,7 +53,9 @@ def test_every_number(tmp_path, shuffled, monkeypatch):
     half = stats.t.ppf(0.975, len(d) - 1) * np.std(d, ddof=1) / len(d) ** 0.5
     change = found["xyzzy"]
     assert found.of_kind("word")[0] is change
-    np.testing.assert_allclose(change.change, [len(d), np.mean(d), np.std(d, ddof=1), np.mean(d) - half, np.mean(d) + half], atol=1e-6)
+    np.testing.assert_allclose(
+        change.change, [len(d), np.mean(d), np.std(d, ddof=1), np.mean(d) - half, np.mean(d) + half], atol=1e-6
+    )
     assert (change.before.mean, change.after.mean) == pytest.approx((np.mean(old), np.mean(new)))
     assert found["film"].change.mean == pytest.approx(0, abs=1e-6)
     flipped = [(a, b) for a, b in shared if a["label"] != b["label"]]

@@ -117,7 +117,7 @@ def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp
     driver.kill()
     driver.wait()
     assert parts() < TEXTS // SIZE, "the run was over before it was killed"
-    assert script(*arguments, env=cluster.environment).wait(90) == 0
+    assert script(*arguments, env=cluster.environment).wait(180) == 0
     assert rows(out) == rows(tmp_path / "undisturbed")
     assert corpus.status(out).complete
 

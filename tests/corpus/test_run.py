@@ -16,7 +16,7 @@ import pytest
 
 from slalom import Explainer, corpus
 from slalom.corpus.dispatch import Dispatcher
-from slalom.corpus.executors import Executor, Worker
+from slalom.corpus.executors import Executor, Worker, gpus, threads
 from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of
 from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
@@ -63,7 +63,7 @@ def _is_worker(pid):
         return False
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=120.0):
     began = time.monotonic()
     while not (found := condition()):
         assert time.monotonic() - began < seconds, "it did not happen"
@@ -104,7 +104,7 @@ def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, sour
     before = workers()
     os.kill(before[0], signal.SIGKILL)
     wait_for(lambda: len(set(workers()) - {before[0]}) == 2)
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     assert rows(tmp_path / "out") == undisturbed
 
 
@@ -131,7 +131,7 @@ def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
     made[2] += " boom"
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     process = script(source, out, "deadly", "part_size=2")
-    assert process.wait(60) == -signal.SIGKILL
+    assert process.wait(120) == -signal.SIGKILL
     assert corpus.status(out).done == 2
     corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, by halves
     found = rows(out)
@@ -333,3 +333,18 @@ def test_the_manifest_says_what_the_table_is(tmp_path, source):
     }  # fmt: skip
     assert manifest["source"]["address"] == str(source)
     assert rows(tmp_path / "out")[0]["id"] == "r0"
+
+
+def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
+    model = Explainer().model
+    monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
+    assert model.max_in_flight == 3
+    monkeypatch.delenv("SLALOM_THREADS")
+    assert model.max_in_flight == len(os.sched_getaffinity(0))
+
+
+def test_processes_take_turns_with_the_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert gpus() == ["2", "5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpus() == []

@@ -70,7 +70,9 @@ def test_every_number_of_words_and_phrases(summed, rows):
                 continue
             y = np.array([effect for effect, _ in texts.values()])
             half = stats.t.ppf(0.975, len(y) - 1) * y.std(ddof=1) / len(y) ** 0.5
-            np.testing.assert_allclose(word.effect, [len(y), y.mean(), y.std(ddof=1), y.mean() - half, y.mean() + half], rtol=1e-9)
+            np.testing.assert_allclose(
+                word.effect, [len(y), y.mean(), y.std(ddof=1), y.mean() - half, y.mean() + half], rtol=1e-9
+            )
             assert word.occurrences == sum(count for _, count in texts.values())
             assert word.against == ((y < 0) if y.mean() >= 0 else (y > 0)).sum()
             by_part = {}

@@ -175,4 +175,12 @@ def test_remote_parts_are_read(tmp_path, written):
     opened = corpus.open("memory://corpus-copy")
     assert (len(opened), opened[0].text, opened.parts[0]) == (4, TEXTS[0], "memory://corpus-copy/parts/000000.parquet")
     assert sum(batch.num_rows for batch in opened.batches(["id"])) == 4
-    assert pq.read_metadata(written / part_name(0)).row_group(0).column(0).compression == "ZSTD"
+
+
+def test_parts_are_compressed_and_lists_of_numbers_encoded(written):
+    group = pq.read_metadata(written / part_name(0)).row_group(0)
+    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    assert {column.compression for column in columns.values()} == {"ZSTD"}
+    assert "BYTE_STREAM_SPLIT" in columns["removal.list.element"].encodings
+    assert "DELTA_BINARY_PACKED" in columns["starts.list.element"].encodings
+    assert columns["score"].statistics is not None

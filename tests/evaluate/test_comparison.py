@@ -14,6 +14,7 @@ from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
 from slalom.render.charts import queries_chart
 from slalom.theory.oracle import Oracle
+from tests.factories import short_sighted
 
 TEXTS = [
     "a good film with a bad end and a very good cast but the plot was thin",
@@ -159,12 +160,13 @@ def test_answers_are_forgotten_between_methods():
     assert len(asked) > 50 + 51
 
 
-def test_texts_that_are_cut_are_counted_once():
+def test_texts_that_are_cut_are_counted_once(tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed")
+    folder = short_sighted(tmp_path / "m")
     with pytest.warns(UserWarning, match="were cut") as said:
-        found = compare(None, ["good film " * 300, "A bad film."], methods=("ridge", "random"), queries=(20,), progress=False)
-    assert [str(one.message) for one in said] == ["1 of 2 texts are longer than slalom-sentiment can see, and were cut"]
-    assert found.records[0]["cut"] > 0
+        found = compare(folder, ["good film " * 15, "a bad film"], methods=("ridge", "random"), queries=(20,), progress=False)
+    assert [str(one.message) for one in said] == ["1 of 2 texts are longer than m can see, and were cut"]
+    assert [record["cut"] for record in found.records] == [15, 0, 15, 0]
 
 
 def test_tables_can_be_read_by_others():

@@ -359,6 +359,13 @@ def test_auto_budget_works_with_noise_and_refusals():
     assert e.fidelity.far.ceiling is not None
 
 
+def test_a_ceiling_of_nothing_is_no_ratio():
+    answers = np.arange(9.0)
+    noisy = quality(answers + 3.0, answers, np.full(9, 7.0))
+    assert (noisy.ceiling, noisy.shown) == (0.0, "-0.350 (the answers vary no more than their noise)")
+    assert quality(answers + 3.0, answers, np.full(9, 6.0)).shown == "-0.350 of about 0.100 at best"
+
+
 def test_few_answers_get_no_r2():
     q = quality(np.arange(7.0), np.arange(7.0) + 0.5)
     assert (q.r2, q.mse, q.shown) == (None, 0.25, "unknown, as it needs 8 queries")

@@ -9,6 +9,7 @@ from slalom.methods import KernelShap, method
 
 TEXT = "The plot is thin but its cast saves this film with warm and very funny scenes"  # no word comes twice
 SEED, BUDGET = 3, 400
+FEW = 100  # queries of a package that asks them one by one
 
 
 @pytest.fixture(scope="module")
@@ -17,26 +18,33 @@ def explainer():
 
 
 @pytest.fixture(scope="module")
-def names(explainer):
-    return explainer(TEXT, method=method("leave-one-out")).units
+def whole(explainer):
+    """An explanation of the text: what the explainer is asked about parts of."""
+    return explainer(TEXT, method=method("leave-one-out"))
 
 
-def log_odds(explainer, keep):
+@pytest.fixture(scope="module")
+def names(whole):
+    return whole.units
+
+
+@pytest.fixture(scope="module")
+def log_odds(explainer, whole):
     """Ask about texts of which some words are kept."""
-    return explainer.ask(explainer(TEXT, method=method("leave-one-out")), np.asarray(keep, dtype=bool))
+    return lambda keep: explainer.ask(whole, np.asarray(keep, dtype=bool))
 
 
-def ours(explainer, name, **options):
+def ours(explainer, name, queries=BUDGET):
     chosen = method(name) if isinstance(name, str) else name
-    return explainer(TEXT, method=chosen, queries=BUDGET, check=0, **options).removal
+    return explainer(TEXT, method=chosen, queries=queries, check=0).removal
 
 
-def test_lime(explainer, names):
+def test_lime(explainer, names, log_odds):
     text = pytest.importorskip("lime.lime_text")
 
     def classify(texts):
         kept = [[name in text.split() for name in names] for text in texts]
-        scores = log_odds(explainer, kept)
+        scores = log_odds(kept)
         return np.column_stack([-scores, scores])
 
     found = text.LimeTextExplainer(random_state=SEED).explain_instance(
@@ -47,20 +55,20 @@ def test_lime(explainer, names):
 
 
 @pytest.mark.parametrize("l1_reg", [None, False])
-def test_kernel_shap(explainer, names, l1_reg):
+def test_kernel_shap(explainer, names, log_odds, l1_reg):
     shap = pytest.importorskip("shap")
     np.random.seed(SEED)  # noqa: NPY002
     options = {} if l1_reg is None else {"l1_reg": l1_reg}
-    peer = shap.KernelExplainer(lambda keep: log_odds(explainer, keep > 0.5), np.zeros((1, len(names))))
+    peer = shap.KernelExplainer(lambda keep: log_odds(keep > 0.5), np.zeros((1, len(names))))
     theirs = peer.shap_values(np.ones((1, len(names))), nsamples=BUDGET - 2, silent=True, **options)
     assert np.allclose(ours(explainer, KernelShap(l1_reg)), theirs[0], atol=1e-9)
 
 
-def test_partition_shap_as_it_explains_texts(explainer, names):
+def test_partition_shap_as_it_explains_texts(explainer, names, log_odds):
     shap = pytest.importorskip("shap")
 
     def score(texts):
-        return log_odds(explainer, [[name in text.replace("...", " ").split() for name in names] for text in texts])
+        return log_odds([[name in text.replace("...", " ").split() for name in names] for text in texts])
 
     masker = shap.maskers.Text(r"\W", mask_token="...", collapse_mask_token=False)
     theirs = shap.PartitionExplainer(score, masker)([TEXT], max_evals=5000, silent=True)
@@ -70,22 +78,22 @@ def test_partition_shap_as_it_explains_texts(explainer, names):
 
 
 @pytest.mark.parametrize(("name", "peer"), [("captum-kernel-shap", "KernelShap"), ("captum-lime", "Lime")])
-def test_captum_one_input_at_a_time(explainer, names, name, peer):
+def test_captum_one_input_at_a_time(explainer, names, log_odds, name, peer):
     captum = pytest.importorskip("captum.attr")
     torch.manual_seed(SEED)
 
     def forward(keep):
-        return torch.from_numpy(log_odds(explainer, keep.numpy() > 0.5))
+        return torch.from_numpy(log_odds(keep.numpy() > 0.5))
 
-    theirs = getattr(captum, peer)(forward).attribute(torch.ones(1, len(names)), n_samples=BUDGET)
-    assert np.allclose(ours(explainer, name), theirs.numpy()[0], atol=1e-6)
+    theirs = getattr(captum, peer)(forward).attribute(torch.ones(1, len(names)), n_samples=FEW)
+    assert np.allclose(ours(explainer, name, FEW), theirs.numpy()[0], atol=1e-6)
 
 
-def test_ridge(explainer, names):
+def test_ridge(explainer, names, log_odds):
     """Strength by cross-validation and by the evidence are two roads to the same effects."""
     sklearn = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(SEED)
     keep = method("ridge").sampler.draw(np.arange(len(names)), 2000, rng, True).keep
-    theirs = sklearn.RidgeCV(alphas=np.geomspace(1e-6, 1e3, 40)).fit(keep.astype(float), log_odds(explainer, keep)).coef_
+    theirs = sklearn.RidgeCV(alphas=np.geomspace(1e-6, 1e3, 40)).fit(keep.astype(float), log_odds(keep)).coef_
     mine = explainer(TEXT, method=method("ridge"), queries=2000, check=0).removal
     assert np.corrcoef(mine, theirs)[0, 1] > 0.99

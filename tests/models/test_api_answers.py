@@ -22,6 +22,7 @@ from slalom.models.api.answers import (
     positions,
     repeated,
 )
+from slalom.models.api.model import _digest
 from slalom.models.api.probe import keys_of
 
 # A language model over strings: the distribution of the next token after each beginning.
@@ -320,6 +321,14 @@ def test_noise_of_repeats_is_that_of_the_scores_of_all_labels(labels):
     observed = model.observe(outputs(model, (repeated(rows), 1)), "all")
     centred = logs - logs.mean(axis=1, keepdims=True)
     assert observed.variance[0] == pytest.approx(centred.var(axis=0).mean(), rel=0.02 if n == 2 else 0.05)
+
+
+def test_only_the_latest_texts_are_remembered_as_whole_ones(monkeypatch):
+    monkeypatch.setattr("slalom.models.api.model._MOST_WHOLE", 3)
+    model = api()
+    for text in ("a", "b", "a", "c", "d"):
+        model.read(text, "cut", np.array([[0, 1]]))
+    assert list(model._whole) == [_digest(text) for text in ("a", "c", "d")]
 
 
 def test_censored_queries_are_counted():

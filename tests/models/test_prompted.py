@@ -348,6 +348,14 @@ def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(t
     assert len({identity, prompted.identity(), *(other.identity() for other in others)}) == 5
 
 
+@pytest.mark.parametrize("method", ["gradient", "integrated-gradients", "rollout"])
+def test_methods_that_look_inside_say_that_a_prompt_is_not_for_them(method):
+    with pytest.raises(
+        InputError, match=r"looks inside a classifier .* is none .*nor is a language model with a prompt.*'joint'"
+    ):
+        Explainer(made("llama"), progress=False)("a good film", method=method)
+
+
 def test_batches_are_halved_where_memory_runs_out():
     prompted = made("llama")
     reading = prompted.read(TEXT, "cut", None)

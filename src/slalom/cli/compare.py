@@ -10,6 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.cli.inputs import texts_of_file
+from slalom.cli.language_models import (
+    ApiName,
+    BaseUrl,
+    Chat,
+    Concurrency,
+    Labels,
+    LanguageModel,
+    Mode,
+    Spellings,
+    TemplateOption,
+    classifier,
+)
 from slalom.cli.options import Column, Device, Json, Model, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError
@@ -26,6 +38,15 @@ def compare(
     ],
     column: Column = None,
     model: Model = None,
+    lm: LanguageModel = None,
+    api: ApiName = None,
+    base_url: BaseUrl = None,
+    template: TemplateOption = None,
+    labels: Labels = None,
+    spellings: Spellings = False,
+    chat: Chat = False,
+    mode: Mode = "auto",
+    concurrency: Concurrency = 8,
     methods: Annotated[
         str | None,
         typer.Option(help="Methods, separated by commas; `slalom methods` lists them.", show_default="a selection of ten"),
@@ -45,6 +66,7 @@ def compare(
     target: Target = None,
     device: Device = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of texts, the queries and the fits.")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write every record as JSON lines; an incomplete file is continued.")] = None,
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table of means and standard errors as CSV.")] = None,
@@ -65,9 +87,13 @@ def compare(
     labelled = None if corpus is None else read_labelled(corpus)
     if labelled is not None and len(labelled.names) != 2:
         raise InputError(f"--corpus must have two labels; {corpus} has {len(labelled.names)}")
+    asked = classifier(
+        model, lm=lm, spellings=spellings, chat=chat, device=device,
+        api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+    )  # fmt: skip
     try:
         compared = run(
-            model,
+            asked,
             chosen,
             methods=DEFAULT_METHODS if method_names is None else method_names,
             queries=budgets,
@@ -78,7 +104,8 @@ def compare(
             unit=unit,
             seed=seed,
             out=out,
-            device=device,
+            device=None if lm else device,
+            cache=cache,
         )
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {'run the same command to continue' if out else 'use --out FILE to keep results'}")

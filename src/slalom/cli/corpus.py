@@ -26,7 +26,9 @@ from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Toleran
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError
 
-corpus = typer.Typer(no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two.")
+corpus = typer.Typer(
+    no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two."
+)
 
 Out = Annotated[str, typer.Argument(metavar="OUT", help="Folder of the table, or an address such as s3://bucket/corpus.")]
 Workers = Annotated[

@@ -28,9 +28,7 @@ SliceColumn = Annotated[
 ]
 OneTarget = Annotated[str | None, typer.Option(help="Class whose score is summarised.", show_default="that of most texts")]
 Top = Annotated[int, typer.Option(min=1, help="Rows of each table; pages and files have at least 100.")]
-MinTexts = Annotated[
-    int | None, typer.Option(min=2, help="Fewest texts of a word.", show_default="5, or one in 10,000 texts")
-]
+MinTexts = Annotated[int | None, typer.Option(min=2, help="Fewest texts of a word.", show_default="5, or one in 10,000 texts")]
 Case = Annotated[bool, typer.Option("--case", help="Tell upper from lower case.")]
 Csv = Annotated[Path | None, typer.Option(help="Write all rows as CSV.")]
 Html = Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")]
@@ -120,7 +118,9 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     """Print a summary as tables that fit into 80 columns."""
     about = found.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"
-    _line(screen, f"{about['model']} on {about['explained']:,} texts{right}; effects on the score of “{about['target']}”", "bold")
+    _line(
+        screen, f"{about['model']} on {about['explained']:,} texts{right}; effects on the score of “{about['target']}”", "bold"
+    )
     if others := about["other_targets"]:
         _line(screen, f"{sum(others.values()):,} texts explain other classes: --target {' | '.join(others)}", "dim")
     for kind in ("word", "phrase", "piece"):
@@ -164,7 +164,9 @@ def _slices(screen: Console, words: Sequence[Any], about: Any) -> None:
     rows = []
     for word in words:
         cells = [word.groups["slice"][part] for part in parts]
-        rows.append(([_name(word.name), *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)], None))
+        rows.append(
+            ([_name(word.name), *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)], None)
+        )
     screen.print()
     _table(screen, [f"by {about['slice']}", *(_name(part, 14) for part in parts)], rows)
 
@@ -175,7 +177,10 @@ def _shortcuts(screen: Console, found: Any, top: int) -> None:
         return
     about = found.about
     rows = [
-        ([_name(item.word.name), f"{item.score:.2f}", _signed(item.word.effect.mean), "; ".join(item.reasons)], item.word.effect.mean)
+        (
+            [_name(item.word.name), f"{item.score:.2f}", _signed(item.word.effect.mean), "; ".join(item.reasons)],
+            item.word.effect.mean,
+        )
         for item in found.shortcuts[: min(top, 10)]
     ]
     _table(screen, ["shortcut?", "score", "effect", "why"], rows, wrapped=True)
@@ -222,7 +227,9 @@ def show_comparison(found: Any, screen: Console, by: str, top: int) -> None:
         _line(screen, f"    {why or 'no word has changed in that direction'}", "dim")
 
 
-def _table(screen: Console, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]], wrapped: bool = False) -> None:
+def _table(
+    screen: Console, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]], wrapped: bool = False
+) -> None:
     """Print rows of cells; the first is a name, with the colour of the sign."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for i, head in enumerate(heads):

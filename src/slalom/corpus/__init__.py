@@ -5,7 +5,7 @@ retry_failed(out, explainer)    try the texts again that have failed
 status(out)                     how far a run is
 open(out)                       the table, as a `Corpus`
 summary(out)                    words and phrases over all its texts, and shortcuts among them
-compare(one, other)             which words changed between two models, which predictions flipped and why
+compare(out1, out2)             which words changed between two models, which predictions flipped and why
 """
 
 from slalom.corpus.compared import CorpusComparison

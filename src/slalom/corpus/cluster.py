@@ -130,5 +130,6 @@ def _reach(address: str) -> None:
 
 def _no_cluster(address: str, error: Exception) -> InputError:
     return InputError(
-        f"there must be a Ray cluster at {address!r} ({one_line(error, 160)}); start one with ray start --head, or use --ray local"
+        f"there must be a Ray cluster at {address!r} ({one_line(error, 120)}); start one with ray start --head, or use"
+        " --ray local"
     )

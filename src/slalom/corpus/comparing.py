@@ -121,8 +121,8 @@ class _Pair:
     def __init__(self, before: Chunk, after: Chunk) -> None:
         self.before, self.after = before, after
         seen = observations(before.occurrences), observations(after.occurrences)
-        pairs = [_text_and_key(found) for found in seen]
-        _, i, j = np.intersect1d(*pairs, assume_unique=True, return_indices=True)
+        one, other = (_text_and_key(found) for found in seen)
+        _, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         self.first, self.second, self.i, self.j = *seen, i, j
 
     def both(self) -> tuple[Floats, Floats, Any, Floats]:
@@ -146,7 +146,8 @@ class _Matched:
         self.n, self.only_first, self.only_second = len(shared), len(ids[0]) - len(shared), len(ids[1]) - len(shared)
         if not shared:
             raise InputError(
-                f"{first.folder!r} and {second.folder!r} must have texts with equal ids, explained for {target!r}; they share none"
+                f"{first.folder!r} and {second.folder!r} must have texts with equal ids, explained for {target!r};"
+                " they share none"
             )
         order = [[name for name in names if name in shared] for names in ids]
         self._in_step = order[0] == order[1]
@@ -215,7 +216,9 @@ class _Flips:
 
     def add(self, pair: _Pair) -> None:
         """Look at a pair of chunks."""
-        columns = [(chunk.column("label"), np.array(chunk.column("score"), dtype=np.float64)) for chunk in (pair.before, pair.after)]
+        columns = [
+            (chunk.column("label"), np.array(chunk.column("score"), dtype=np.float64)) for chunk in (pair.before, pair.after)
+        ]
         (labels, scores), (new_labels, new_scores) = columns
         gold = self._counts.gold
         golds = [None] * len(labels) if gold is None else [self._counts.label_of(g) for g in pair.before.column(GIVEN + gold)]
@@ -248,7 +251,7 @@ class _Flips:
         """Return how many predictions flipped, by labels, and both accuracies."""
         ways = [{"before": a, "after": b, "texts": n} for (a, b), n in self._ways.most_common()]
         known = self._right[2]
-        accuracy = None if not known else [self._right[0] / known, self._right[1] / known]
+        accuracy = None if not known else [float(right / known) for right in self._right[:2]]
         return {"flipped": sum(self._ways.values()), "flips": ways, "accuracy": accuracy}
 
 

@@ -87,7 +87,7 @@ class Details:
 
     def counts(self, grouping: str) -> Floats:
         """Return the texts of each key by part (k, parts)."""
-        return self._sums[grouping][0].reshape(len(self._keys), -1)
+        return np.asarray(self._sums[grouping][0].reshape(len(self._keys), -1))
 
     def groups(self, i: int) -> dict[str, dict[str, Effect]]:
         """Return the effect of key i in all parts of the corpus."""

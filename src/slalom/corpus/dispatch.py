@@ -17,7 +17,7 @@ from slalom.corpus.work import Finished, Job, Setup, from_stream, killed
 from slalom.errors import ModelError
 
 _ALONE = 2  # workers that a text must end by itself
-_STARTS = 3  # workers in sequence that may die while they load the model
+_STARTS, _RESTARTS = 3, 20  # workers in sequence that may die while they load the model: the first ones, and later ones
 _KILLED = 20  # texts in sequence that may end their workers: then it is not the texts
 _TICK = 0.5  # seconds between looks at the number of workers
 
@@ -67,6 +67,7 @@ class Dispatcher:
         self._idle: list[Worker] = []
         self._pieces: dict[int, _Pieces] = {}
         self._failed_starts = self._killed = 0
+        self._loaded_once = False
 
     def describe(self) -> dict[str, Any]:
         """Start a worker, and return the description of its model."""
@@ -158,7 +159,7 @@ class Dispatcher:
         error = future.exception()
         if error is None:
             self._idle.append(worker)
-            self._failed_starts = 0
+            self._failed_starts, self._loaded_once = 0, True
             found: dict[str, Any] = future.result()
             self.accept(found)
             return found
@@ -166,9 +167,9 @@ class Dispatcher:
         if not self.executor.died(error):
             raise self.executor.cause(error)
         self._failed_starts += 1
-        if self._failed_starts >= _STARTS:
+        if self._failed_starts >= (_RESTARTS if self._loaded_once else _STARTS):
             raise ModelError(
-                f"{_STARTS} workers in sequence died while they loaded the model; is there memory for it?"
+                f"{self._failed_starts} workers in sequence died while they loaded the model; is there memory for it?"
             ) from error
         return None
 

@@ -17,7 +17,7 @@ _AROUND = 70  # characters before and after it
 
 @final
 class Examples:
-    """Collects the strongest texts of some words in both directions, and a sample that does not depend on the order of the rows.
+    """Collects the strongest texts of some words in both directions, and a sample that is independent of the rows' order.
 
     Args:
         words: The words by key.

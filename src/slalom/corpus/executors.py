@@ -16,11 +16,14 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, final
+
+from tqdm import tqdm
 
 from slalom.corpus.work import Bench, Finished, Job, Setup
 from slalom.errors import InputError, one_line
@@ -161,7 +164,8 @@ class _Process(Worker):
         self.setup = setup
 
     def load(self) -> "Future[dict[str, Any]]":
-        return self.pool.submit(_load, self.setup)
+        with _without_interrupts():  # the process starts here, and inherits what is ignored
+            return self.pool.submit(_load, self.setup)
 
     def submit(self, job: Job) -> "Future[Finished]":
         return self.pool.submit(_compute, job)
@@ -171,6 +175,19 @@ class _Process(Worker):
         for process in processes.values():
             process.kill()
         self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def threads(cores: int) -> dict[str, str]:
@@ -219,6 +236,7 @@ def _begin(environment: dict[str, str]) -> None:
     limit_threads(environment)
     warnings.simplefilter("default", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
+    tqdm.set_lock(threading.RLock())  # its own is a semaphore, which a killed process leaves behind
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

@@ -70,7 +70,7 @@ class Difference(NamedTuple):
 
 
 def difference(a: Effect, b: Effect) -> Difference | None:
-    """Return the difference of the means over two disjoint sets of texts by Welch's method; None for fewer than two texts in one.
+    """Return the difference of two means over disjoint texts, by Welch's method; None for fewer than two texts in one.
 
     Example:
         >>> [round(number, 3) for number in difference(effect_of(3, 6.0, 14.0), effect_of(3, 0.0, 2.0))]

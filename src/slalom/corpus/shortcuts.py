@@ -5,20 +5,20 @@ for certain, times the share of it that nothing supports:
 
     score = L (1 - (1 - d)(1 - c / 2)) (1 - n / N)
 
-    L = max(0, |m| - t se)                   the least the model relies on it: the end of a 95% interval next to zero, with a moderated
-                                             variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
-    d = max(0, 1 - max(0, U) / L)            the share that labels do not support. U: the most they support, the upper end of a 95%
-                                             interval of the log odds of the target among texts that have the word, relative to all
-                                             texts, in the direction of m; two texts at the base rate are added
-    c = max(0, KL - q) / log(1 / p)          how concentrated its texts are in one slice: divergence of their slices from those of all
-                                             texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
-    1 - n / N                                the share of texts without it: a shortcut is strong on few texts
+    L = max(0, |m| - t se)             the least the model relies on it: the end of a 95% interval next to 0, with a moderated
+                                       variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
+    d = max(0, 1 - max(0, U) / L)      the share that labels do not support. U: the most they support, the upper end of a 95%
+                                       interval of the log odds of the target among texts that have the word, relative to all
+                                       texts, in the direction of m; two texts at the base rate are added
+    c = max(0, KL - q) / log(1 / p)    how concentrated its texts are in one slice: divergence of their slices from those of
+                                       all texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
+    1 - n / N                          the share of texts without it: a shortcut is strong on few texts
 
 Without labels d is 0, without slices c is 0; with neither the score is L (1 - n / N), the strong and rare.
 
-A phrase is left out where a part of it explains it (same direction, at least half of the effect, at least 1.25 times as many
-texts: "great xyzzy" where "xyzzy" does it alone), and a part where a phrase holds it (at least 0.8 of its texts, no weaker:
-"my honest" within "in my honest").
+A phrase is left out where a part of it explains it: in the same direction, with at least 0.9 of the effect, or with half of it
+and 1.25 times as many texts ("great xyzzy" where "xyzzy" does it alone). A part is left out where a phrase holds it: the phrase
+has at least 0.8 of its texts and a stronger effect ("my honest" within "in my honest").
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from slalom.result import NORMAL_95
 
 _PRIOR = 4.0  # texts that the usual variance counts for
 _ADDED = 2.0  # texts at the base rate
-_PART, _MORE, _WITHIN = 0.5, 1.25, 0.8  # of an effect; of texts; of texts
+_PART, _MORE, _SAME, _WITHIN = 0.5, 1.25, 0.9, 0.8  # of an effect; of texts; of an effect; of texts
 _TAIL = 0.025
 
 
@@ -159,21 +159,21 @@ def explained_by_part(whole: Known, parts: Sequence[Known]) -> bool:
         (True, False)
     """
     return any(
-        part.mean * whole.mean > 0 and abs(part.mean) >= _PART * abs(whole.mean) and part.texts >= _MORE * whole.texts
+        part.mean * whole.mean > 0
+        and abs(part.mean) >= (_PART if part.texts >= _MORE * whole.texts else _SAME) * abs(whole.mean)
         for part in parts
     )
 
 
 def held_by(part: Known, whole: Known) -> bool:
-    """Return whether a part of a phrase occurs nearly nowhere else, and is no stronger.
+    """Return whether a part of a phrase occurs nearly nowhere else, and the phrase is stronger.
 
     Example:
         >>> held_by(Known(100, 2.0), Known(95, 4.0)), held_by(Known(300, 2.0), Known(95, 4.0))
         (True, False)
     """
-    return (
-        whole.texts >= _WITHIN * part.texts and part.mean * whole.mean >= 0 and abs(whole.mean) >= abs(part.mean) * (1 - 1e-6)
-    )
+    stronger = part.mean * whole.mean >= 0 and abs(part.mean) < _SAME * abs(whole.mean)
+    return stronger and whole.texts >= _WITHIN * part.texts
 
 
 def representatives(

@@ -58,8 +58,8 @@ def summary(
 ) -> CorpusSummary:
     """Return what a model does in general: its words and phrases, and shortcuts among them.
 
-    The effect of a word in a text is the sum of the removal effects of its units, averaged over its occurrences there; texts are
-    the sampling units of all means and intervals. Numbers are exact for everything that occurs in at least `min_texts` texts.
+    The effect of a word in a text is the sum of the removal effects of its units, averaged over its occurrences there; texts
+    are the sampling units of all means and intervals. Numbers are exact for all that occur in at least `min_texts` texts.
 
     Args:
         corpus: What `slalom.corpus.open` returns, or the folder.
@@ -69,7 +69,7 @@ def summary(
         min_texts: Fewest texts of a word that is listed. Default: 5, or one in 10,000 texts.
         phrases: Words of the longest phrase, up to 5; 1: no phrases.
         strongest: How many words of a text count as its strongest.
-        sort: Order within a kind: "effect" (the end of the mean's 95% interval next to zero), "total" (texts times mean) or "texts".
+        sort: Order within a kind: "effect" (the end of the mean's interval next to zero), "total" (texts times mean), "texts".
         top: How many words, phrases and pieces are listed, each.
         case: Whether "Good" and "good" are two words.
         examples: Texts shown for each word and each direction.
@@ -184,7 +184,9 @@ class Counts:
             golds, parts = (rows[GIVEN + name] if name is not None else empty for name in (gold, slices))
             statuses.update(rows["status"])
             cells.update(
-                row[1:] for row in zip(rows["status"], rows["target"], rows["label"], golds, parts, strict=True) if row[0] == EXPLAINED
+                row[1:]
+                for row in zip(rows["status"], rows["target"], rows["label"], golds, parts, strict=True)
+                if row[0] == EXPLAINED
             )
             for name, n in zip(rows["target"], rows["n_units"], strict=True):
                 units[name] += n or 0
@@ -192,7 +194,9 @@ class Counts:
         for (name, *_), n in cells.items():
             targets[name] += n
         if not targets:
-            raise InputError(f"{table.folder!r} must have at least one explained text; it has {sum(statuses.values())} rows, none explained")
+            raise InputError(
+                f"{table.folder!r} must have at least one explained text; it has {sum(statuses.values())} rows, none explained"
+            )
         chosen = targets.most_common(1)[0][0] if target is None else target
         if chosen not in targets:
             raise InputError(f"target must be one of {', '.join(map(repr, targets))}, which texts explain; got {target!r}")
@@ -205,7 +209,8 @@ class Counts:
         odd = sorted({str(cell[1]) for cell in self.cells if cell[1] is not None and self.label_of(cell[1]) is None})
         if odd:
             raise InputError(
-                f"the column {self.gold!r} must hold labels of the model ({', '.join(self.labels)}) or their indices; got {odd[0]!r}"
+                f"the column {self.gold!r} must hold labels of the model ({', '.join(self.labels)}) or their indices;"
+                f" got {odd[0]!r}"
             )
         return self
 
@@ -323,7 +328,9 @@ def explained(batches: Iterable[Any], target: str) -> Iterator[Any]:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     for batch in batches:
-        mask = pc.and_(pc.equal(batch.column("status"), EXPLAINED), pc.fill_null(pc.equal(batch.column("target"), target), False))
+        mask = pc.and_(
+            pc.equal(batch.column("status"), EXPLAINED), pc.fill_null(pc.equal(batch.column("target"), target), False)
+        )
         rows = batch.filter(mask)
         if rows.num_rows:
             yield rows

@@ -20,6 +20,7 @@ EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
 STATUSES = (EXPLAINED, FAILED, KILLED)
 GIVEN = "given_"  # before the name of a column that is copied from the source
 _METADATA = b"slalom"
+_STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
 
 
@@ -163,8 +164,32 @@ def encoded(part: Any, digest: str, texts_per_group: int = 2000) -> Any:
     about = {"rows": part.num_rows, "digest": digest, **counts(part)}
     labelled = part.replace_schema_metadata({_METADATA: json.dumps(about).encode()})
     sink = pa.BufferOutputStream()
-    pq.write_table(labelled, sink, compression="zstd", compression_level=_LEVEL, row_group_size=texts_per_group, version="2.6")
+    encodings = {_leaf(column): _encoding(column.type) for column in part.schema if _encoding(column.type)}
+    pq.write_table(
+        labelled,
+        sink,
+        compression="zstd",
+        compression_level=_LEVEL,
+        row_group_size=texts_per_group,
+        version="2.6",
+        column_encoding=encodings,
+        use_dictionary=[_leaf(column) for column in part.schema if _leaf(column) not in encodings],
+        write_statistics=[name for name in _STATISTICS if name in part.schema.names],
+    )
     return sink.getvalue()
+
+
+def _leaf(column: Any) -> str:
+    """Return the path of a column in a Parquet file."""
+    return f"{column.name}.list.element" if arrow().types.is_list(column.type) else str(column.name)
+
+
+def _encoding(kind: Any) -> str:
+    """Return the encoding of a list of numbers, which makes it a fifth smaller; none of other types."""
+    pa = arrow()
+    if kind == pa.list_(pa.float32()):
+        return "BYTE_STREAM_SPLIT"
+    return "DELTA_BINARY_PACKED" if kind == pa.list_(pa.int32()) else ""
 
 
 def counts(part: Any) -> dict[str, int]:

@@ -1,12 +1,12 @@
 """Words and phrases of a table of explanations, with their effects.
 
-    effect(word)   = sum of `removal` over its units          units that begin in one word, as `Explanation.merge("word")` groups them
-    effect(phrase) = sum of the effects of its words          n adjacent words of one text
-    effect(text, word) = mean over its occurrences there      one observation per text
+    effect(word)       = sum of `removal` over its units     units that begin in one word, as in `Explanation.merge("word")`
+    effect(phrase)     = sum of the effects of its words     n adjacent words of one text
+    effect(text, word) = mean over its occurrences there     one observation per text
 
-`removal` is by how much the score falls without a unit, so a sum is what the units do one by one; a surrogate that is not additive
-predicts another number for removing them together. Words are named in lower case unless `case` is set. A *piece* is a unit of a
-word that has several: "un-", "-able".
+`removal` is by how much the score falls without a unit, so a sum is what the units do one by one; a surrogate that is not
+additive predicts another number for removing them together. Words are named in lower case unless `case` is set. A *piece* is
+a unit of a word that has several: "un-", "-able".
 
 Everything is numbered by 64-bit keys (a hash of the name), so that a batch is a handful of numpy arrays and no table of
 strings grows with the corpus. Two of ten million names share a key with a probability below 3e-6.
@@ -126,7 +126,7 @@ class Chunk:
         n_words = len(first)
         word_row, word_start = row[first], start[first]
         word_end = np.maximum.reduceat(end, first) if n_words else end
-        word_effect = np.bincount(group, effect, n_words)
+        word_effect: Floats = np.bincount(group, effect, n_words).astype(np.float64)
         if n_words == len(row):
             self._names, self._word_codes = [self._reader.fold(name) for name in names], units
         else:

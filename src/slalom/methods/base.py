@@ -161,6 +161,7 @@ class Method(ABC):
         check: Largest default number of held-out queries.
         signed: Whether the sign of its scores means for or against the target.
         takes_budget: Whether the query budget matters.
+        plans_all: Whether all its queries are in its plan, so that they can be counted in advance; else it may ask more.
     """
 
     name: str
@@ -171,6 +172,7 @@ class Method(ABC):
     check: int = 100
     signed: bool = True
     takes_budget: ClassVar[bool] = True
+    plans_all: ClassVar[bool] = False
 
     @abstractmethod
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
@@ -279,6 +281,7 @@ class WhiteBoxMethod(Method):
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
     check: int = 20
     takes_budget: ClassVar[bool] = False
+    plans_all: ClassVar[bool] = True
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the whole text as the only query."""

@@ -46,6 +46,7 @@ class ContextCite(Method):
     name: str = "context-cite"
     summary: str = "ContextCite: a lasso on random halves of the units"
     extra: ClassVar[str | None] = "sklearn"
+    plans_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the strength."""

@@ -10,7 +10,7 @@ by how well their scores are known, given the misfit and the predictions of the 
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,7 @@ class SurrogateMethod(Method):
     lengths: int = 0
     check: int = 100
     summary: str = ""
+    plans_all: ClassVar[bool] = True
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""
@@ -301,7 +302,6 @@ class _Uncertain:
                 self.misfit[close] = misfit_variance(residual[rows], self.variance[rows], weights, share)
         settled = True
         if self.counted is not None:
-            settled = bool((np.abs(predicted - self.before) <= _SETTLED * np.sqrt(self.variance))[self.counted].all())
             self.numbers = scores
         if self.between is not None:
             misfit = np.where(self.near, self.misfit[1], self.misfit[0])
@@ -311,8 +311,9 @@ class _Uncertain:
             self.weights = weights.reshape(len(weights), -1).min(axis=1)
             open_ = self.between[0] < self.between[1]
             self.numbers = np.where(open_, filled, scores)
-            settled &= bool((np.abs(predicted - self.before)[open_] <= _SETTLED * sd[open_]).all())
-        self.before = predicted
+            told = open_ & (np.isfinite(self.between[0]) | np.isfinite(self.between[1]))  # others change nothing
+            settled = bool((np.abs(predicted - self.before)[told] <= _SETTLED * sd[told]).all())
+            self.before = predicted
         self._choose()
         return settled
 

@@ -210,6 +210,11 @@ class Model(ABC):
         """
         return about_tokens(len(text)), 0
 
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens are read and written, at most, before the first query; 0 where nothing is asked then."""
+        return 0, 0
+
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.
 

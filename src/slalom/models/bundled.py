@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
 from slalom.models.base import Model, Reading
 from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
+from slalom.models.readable import readable
 from slalom.networks.encoder import Encoder, Singles
 
 _BATCH_TOKENS = 4096  # what stays in the caches of a core
@@ -59,10 +59,8 @@ class Bundled(Model):
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         """Tokenize a text; `spans` are not used."""
-        try:
+        with readable(text):
             encoding = self.tokenizer.encode(text)
-        except TypeError as error:
-            raise InputError(f"the tokenizer cannot read {text[:40]!r}; a text must be valid Unicode") from error
         end = len(encoding.ids) - 1
         places = np.array(encoding.offsets[1:end], dtype=np.int64).reshape(-1, 2)
         room = int(self.encoder.config["max_position_embeddings"]) - 2

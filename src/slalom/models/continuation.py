@@ -53,6 +53,9 @@ class LanguageModel(ABC):
             prompts: The prompts.
             answer: The answer.
             lead: What stands between each of them and the answer.
+
+        Raises:
+            MemoryError: They do not fit into the memory of the device.
         """
 
     @abstractmethod
@@ -183,16 +186,16 @@ class Continuation(Model):
         """Halve the batches."""
         self._rows = max(self._rows // 2, 1)
 
-    def submit(self, inputs: list[Prompt]) -> list[Prompt]:
-        """Return the prompts."""
-        return inputs
-
-    def collect(self, handle: list[Prompt]) -> Floats:
+    def submit(self, inputs: list[Prompt]) -> Floats:
         """Return the log probabilities (n, n_columns) of the tokens of the answer."""
-        logs = self.language_model.log_probs(handle, self.answer, self.lead)
-        if logs.size and float(logs.max()) > 1e-3:
-            raise ModelError(f"{self.name} answered with a log probability of {float(logs.max()):.3g}; it must not be above 0")
-        return np.minimum(logs, 0.0)
+        return self.language_model.log_probs(inputs, self.answer, self.lead)
+
+    def collect(self, handle: Floats) -> Floats:
+        """Return log probabilities, none of which is above 0."""
+        if handle.size and float(handle.max()) > 1e-3:
+            most = float(handle.max())
+            raise ModelError(f"{self.name} answered with a log probability of {most:.3g}; it must not be above 0")
+        return np.minimum(handle, 0.0)
 
 
 def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:

@@ -101,7 +101,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         queries: Different inputs that the model has to answer, those that test the explanation included.
-        tokens: Tokens that it reads.
+        tokens: Tokens that it reads, those of finding out what a server can do included.
         output_tokens: Tokens that it writes, at most.
         cost: In the currency of the prices; None without prices.
         cached: Inputs that are in the cache already, which cost nothing.

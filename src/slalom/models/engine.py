@@ -185,6 +185,8 @@ class Engine:
     def estimate(self, queries: Iterable[Queries]) -> Estimate:
         """Return what queries would cost; the model is asked nothing, and equal inputs count once.
 
+        What the model has to ask before its first query counts too.
+
         Args:
             queries: One item per text.
         """
@@ -206,6 +208,8 @@ class Engine:
                         tokens = [self._tokens_of(inputs[i], group.length) for i in new]
                         counted += len(new), sum(t for t, _ in tokens), sum(t for _, t in tokens), len(fresh) - len(new)
         inputs, read, written, cached = map(int, counted)
+        if inputs:
+            read, written = (part + first for part, first in zip((read, written), self.model.start_tokens, strict=True))
         prices = self.spending.prices
         cost = None if prices is None else prices.cost(read, written)
         return Estimate(inputs, read, written, cost, cached, about=not self.model.tokenized)
@@ -328,6 +332,7 @@ class Engine:
             batch = next(batches, None)
             if batch is None:
                 return
+            self._check_start()
             stack.enter_context(self.model.session())
             most = self.model.max_in_flight
             queue.append(batch)
@@ -366,6 +371,11 @@ class Engine:
             self.spending.received(self._cost(batch))
             bar.set_postfix_str(self.spending.shown, refresh=False)
         bar.update(batch.tokens)
+
+    def _check_start(self) -> None:
+        """Raise an InputError where what the model asks before its first query would exceed max_cost."""
+        if self.spending.prices is not None:
+            self.spending.check(self.spending.prices.cost(*self.model.start_tokens), "finding out what the server can do")
 
     def _check_cost(self, batch: _Batch, in_flight: "deque[tuple[_Batch, Any]]", collect: Callable[[], None]) -> None:
         """Raise an InputError where a batch would exceed max_cost; in doubt what is in flight is collected first."""

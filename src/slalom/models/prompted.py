@@ -29,10 +29,11 @@ from slalom.models.huggingface.beginnings import Beginnings, Call, Trunk, common
 from slalom.models.huggingface.causal import CausalLM, Past, chosen_log_probs
 from slalom.models.huggingface.continuations import Continuations, label_share
 from slalom.models.huggingface.fingerprint import identity_of
-from slalom.models.huggingface.module import TorchModel
+from slalom.models.huggingface.module import TorchModel, memory_errors
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
 from slalom.models.huggingface.staging import Transfer, to_device, to_host
 from slalom.models.prompts import LOW_SHARE, PLACE, LabelSet, Message, Template, label_set
+from slalom.models.readable import readable
 
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
@@ -173,12 +174,10 @@ class Prompted(TorchModel):
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            try:
+            with readable(string):
                 encoding = self.tokenizer(
                     string, add_special_tokens=False, return_offsets_mapping=fast, truncation=False, verbose=False
                 )
-            except TypeError as error:
-                raise InputError(f"the tokenizer cannot read {string[:40]!r}; a text must be valid Unicode") from error
         ids = list(encoding["input_ids"])
         spans = encoding["offset_mapping"] if fast else aligned_spans(string, ids, self.tokenizer)
         return ids, [(int(a), int(b)) for a, b in spans]
@@ -327,11 +326,10 @@ class Prompted(TorchModel):
         ids = inputs[:, 0]
         lengths = (ids != PADDING).sum(axis=1)
         try:
-            return to_host(self._outputs(ids, lengths))
+            with memory_errors():
+                return to_host(self._outputs(ids, lengths))
         except (SlalomError, MemoryError):
             raise
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
         except Exception as error:
             raise self._failure(error, f"prompts of {ids.shape[1]} tokens, ids up to {int(ids.max())}") from error
 
@@ -442,17 +440,16 @@ class Prompted(TorchModel):
             plain = self.collect(self.submit(ids[:, None]))
             if not (self.lm.takes_past and (reuse or self.continuations.stems)):
                 return
-            half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-            try:
-                trunk = Trunk(ids[0][: -(-ids.shape[1] * 3 // 4)])
-                trunk.past = self._trunk_past(trunk, [])
-                lengths = (ids != PADDING).sum(axis=1)
-                shared = np.minimum(common(ids, trunk.ids), lengths - 1)
-                call = Call(np.arange(len(ids)), shared, [(trunk, len(ids))])
-                again = self._computed_call(ids, lengths, call, keeps=True).cpu().numpy()
-                self._keeps_past = bool(np.allclose(plain, again, rtol=0.0, atol=0.5 if half else 2e-3))
-            except Exception:  # models fail in many ways on what they do not support; plain passes remain
-                self._keeps_past = False
+            self._keeps_past = self.lm.agrees(plain, lambda: self._with_trunk(ids))
+
+    def _with_trunk(self, ids: NDArray[np.int32]) -> Floats:
+        """Return the outputs of padded ids, three quarters of the first of which are computed once."""
+        trunk = Trunk(ids[0][: -(-ids.shape[1] * 3 // 4)])
+        trunk.past = self._trunk_past(trunk, [])
+        lengths = (ids != PADDING).sum(axis=1)
+        shared = np.minimum(common(ids, trunk.ids), lengths - 1)
+        call = Call(np.arange(len(ids)), shared, [(trunk, len(ids))])
+        return np.asarray(self._computed_call(ids, lengths, call, keeps=True).cpu().numpy())
 
 
 def _is_text(prompt: _Prompt, a: int, b: int) -> bool:

@@ -19,6 +19,7 @@ from slalom.core.checks import Floats, read_only
 
 LEAST_QUERIES = 8  # for an R2
 _LOWEST = -10  # R2 below this is shown as "below -10"
+_NO_CEILING = 5e-4  # a ceiling of R2 that is shown as 0.000
 NEGLIGIBLE = 0.05  # an error of the log odds that does not matter
 
 
@@ -45,11 +46,18 @@ class Quality(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """R2 as text. Where the answers hardly vary it may be minus a million, which is shown as "below -10"."""
+        """R2 as text. Where the answers hardly vary it may be minus a million, which is shown as "below -10".
+
+        Where the answers vary no more than their noise, no R2 could be above 0, and none is the best.
+        """
         if self.r2 is None:
             return f"unknown, as it needs {LEAST_QUERIES} queries" if self.few else "undefined"
         share = f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
-        return share if self.ceiling is None else f"{share} of about {self.ceiling:.3f} at best"
+        if self.ceiling is None:
+            return share
+        if self.ceiling < _NO_CEILING:
+            return f"{share} (the answers vary no more than their noise)"
+        return f"{share} of about {self.ceiling:.3f} at best"
 
     @property
     def below_zero(self) -> bool:

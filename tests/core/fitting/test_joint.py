@@ -125,9 +125,10 @@ def gcv_ridge(counts, y):
 @pytest.mark.parametrize("truth_is", ["slalom", "linear"])
 def test_is_not_worse_than_ridge_with_few_queries(truth_is, noise, kind):
     n, ratios = 30, {}
+    seeds = {"slalom": 25, "linear": 50}[truth_is]  # of a linear truth the ratio is near 1, and few fits decide it
     for m in (n // 2, n, 2 * n, 5 * n):
         errors = []
-        for seed in range(50):
+        for seed in range(seeds):
             rng = np.random.default_rng(seed)
             model = planted(rng, n)
             slopes = rng.normal(size=n)
@@ -154,7 +155,8 @@ def test_is_not_worse_than_ridge_with_few_queries(truth_is, noise, kind):
     ],
 )
 def test_intervals_cover_what_they_promise(background, m, kind, noise):
-    n, fits = 12, 200
+    """100 fits tell coverage to 0.01: errors 20% too small (0.88) or 30% too large (0.99) are found."""
+    n, fits = 12, 100
     inside_v, inside_s = [], []
     for seed in range(fits):
         rng = np.random.default_rng(seed)

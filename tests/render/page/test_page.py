@@ -181,6 +181,13 @@ def test_the_page_says_which_score_has_the_full_colour():
         assert np.allclose(full[name], [e.full_effect(name, label) for label in e.labels], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("strongest", "score"), [(0.049, "shapley"), (0.051, "removal")])
+def test_a_text_in_which_no_single_unit_decides_opens_on_shapley_values(strongest, score):
+    e = replace(explanation("a b c", [strongest, 0.0, 0.0]), score=1.0)
+    assert e.saturated is (score == "shapley")
+    assert Reader(page([e])).data()[1]["initial_score"] == score
+
+
 def test_an_interval_without_end_is_null():
     e = replace(random_explanation(n=3), values_se=np.array([1.0, np.inf, np.nan]))
     shown = Reader(page([e])).data()[1]

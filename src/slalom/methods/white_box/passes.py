@@ -115,7 +115,10 @@ def forward_pass(model: Model, reading: Reading, method: str) -> Iterator[Forwar
     """Prepare a model for gradients, and restore it; see `access.open_for_gradients`."""
     opened = torch_classifier(model, reading, method)
     if opened is None:
-        raise InputError(f"{method} needs a Hugging Face model or a torch module; got {model.name}; use method 'joint'")
+        raise InputError(
+            f"{method} looks inside a classifier with outputs of its own, and {model.name} is none (nor is a language model"
+            " with a prompt); ask it, with a method such as 'joint'"
+        )
     classifier, tokens = opened
     with classifier.session(), torch.inference_mode(False), torch.enable_grad():
         yield ForwardPass(classifier, tokens)

@@ -47,6 +47,7 @@ ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
 _KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
+_MOST_WHOLE = 65_536  # texts that are known to be whole ones; a call reads its texts before it asks
 _HOPELESS = 20  # queries without any answer at the beginning
 _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 _MISSING_ADVICE = {
@@ -151,7 +152,7 @@ class Api(Model):
         self.head = Head("classes", self.labels.names)
         self._columns = Columns(len(self.labels.names))
         self._found: Capabilities | None = None
-        self._whole: set[bytes] = set()  # digests of the texts that were read
+        self._whole: dict[bytes, None] = {}  # digests of the texts that were read, the latest last
         self._answered, self._unanswered = 0, 0  # in this session
 
     def __repr__(self) -> str:
@@ -166,18 +167,7 @@ class Api(Model):
             ModelError: The server cannot be asked.
         """
         if self._found is None:
-            options = {"temperature": 0.0, "seed": self.seed}
-            probe = Probe(
-                self.client,
-                self.name,
-                self.template,
-                self.labels,
-                self._chat_labels,
-                options,
-                self.top,
-                self.samples,
-                self.tokens,
-            )
+            probe = self._probe()
             self._found = self.client.run(lambda: probe.find(self.mode, self.repeats is None)).result()
             for label, first in self._found.first_tokens.items():
                 warnings.warn(
@@ -186,6 +176,17 @@ class Api(Model):
                     stacklevel=2,
                 )
         return self._found
+
+    def _probe(self) -> Probe:
+        """Return what finds out what the server can do."""
+        options = {"temperature": 0.0, "seed": self.seed}
+        labels = self.labels, self._chat_labels
+        return Probe(self.client, self.name, self.template, *labels, options, self.top, self.samples, self.tokens)
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens the probe reads and writes at most; 0 where it is known what the server can do."""
+        return (0, 0) if self._found is not None else self._probe().most_tokens(self.mode)
 
     @property
     def usage(self) -> Usage:
@@ -219,7 +220,10 @@ class Api(Model):
         """Return the text in the pieces of its units."""
         if spans is None:
             raise InputError("a model that reads strings needs the spans of the units")
-        self._whole.add(_digest(text))
+        self._whole.pop(digest := _digest(text), None)
+        self._whole[digest] = None
+        if len(self._whole) > _MOST_WHOLE:
+            del self._whole[next(iter(self._whole))]
         return StringReading(text, spans, empty=True)
 
     @property

@@ -19,6 +19,7 @@ from typing import Any, final
 from slalom.errors import ModelError
 from slalom.models.api.answers import Keys, Mode, Position, Unusable, choices, positions
 from slalom.models.api.client import Answer, Client, Refused
+from slalom.models.costs import about_tokens
 from slalom.models.prompts import LabelSet, Template
 
 TEXT = "It is what it is."  # the probe asks about it
@@ -26,6 +27,7 @@ _FEWER = 5  # log-probabilities, where a server refuses more
 _SAME = 1e-4  # log-probabilities that differ by less are equal
 _DEPTH = 4  # tokens that the probe generates
 _SPELLED = 8  # tokens for a label that the server spells
+_SPELLING = 100  # characters of the request that asks for it, about
 _BLANK = 0.01  # probability of a blank from which on a second token is asked for
 _UNUSABLE = "check base_url (most servers: .../v1) and the server"
 PATHS = {True: "chat/completions", False: "completions"}
@@ -106,6 +108,24 @@ class Probe:
         self.client, self.model, self.template, self.plain, self.spelled = client, model, template, plain, spelled
         self.options, self.top, self.samples, self.limit = dict(options), top, samples, "max_tokens"
         self.tokens = tokens
+
+    def most_tokens(self, mode: Mode | None) -> tuple[int, int]:
+        """Return about how many tokens `find` reads and writes at most, where the server refuses nothing.
+
+        Args:
+            mode: As in `find`.
+        """
+        given = self.template.content
+        fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
+        one, names = about_tokens(fixed + len(TEXT)), self.plain.names
+        if mode is Mode.STATED:
+            return one + about_tokens(len(instruction(names))), self.tokens or stated_tokens(names)
+        read, written = 0, 0
+        if mode is not Mode.SAMPLE:  # both listings, two repeats, and how every label is spelled
+            read, written = 4 * one + len(names) * about_tokens(_SPELLING), 4 * _DEPTH + len(names) * _SPELLED
+        if mode in (None, Mode.SAMPLE):
+            read, written = read + one, written + self.samples * (self.tokens or _SPELLED)
+        return read, written
 
     async def find(self, mode: Mode | None, repeats: bool) -> Capabilities:
         """Return what the server can do.

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, ModelError, one_line
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.saved import positions, quietly
+from slalom.models.readable import readable
 from slalom.models.sources import Prompt
 
 _PROBE = "The quick brown fox jumps over 13 lazy dogs; it isn't bored."
@@ -66,21 +66,21 @@ class LocalLanguageModel(LanguageModel):
         if not self.causal.takes_past or self.causal.window is not None:
             return False
         pairs = prompts, [continuation] * len(prompts)
-        try:
-            plain, again = self.causal.log_probs(*pairs), self.causal.log_probs(*pairs, reuse=True)
-        except MemoryError:
-            raise
-        except Exception:  # models fail in many ways on what they do not support; plain passes remain
-            return False
-        half = next(self.causal.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-        return bool(np.allclose(plain, again, rtol=0.0, atol=0.5 if half else 2e-3))
+        plain = np.stack(self.causal.log_probs(*pairs))
+        return self.causal.agrees(plain, lambda: np.stack(self.causal.log_probs(*pairs, reuse=True)))
 
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer; after a prompt that is a string, its first line."""
         ids = self._prompt(prompt)
         self._check_length(len(ids) + most)
-        with quietly():
-            answer = self.causal.generate(ids, most)
+        try:
+            with quietly():
+                answer = self.causal.generate(ids, most)
+        except MemoryError as error:
+            raise ModelError(
+                f"a prompt of {len(ids)} tokens and its answer do not fit into the memory of {self.name}; use a larger device,"
+                " a smaller model or fewer sources"
+            ) from error
         text = str(self.causal.tokenizer.decode(answer, skip_special_tokens=True)).strip()
         return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
 
@@ -122,10 +122,8 @@ class LocalLanguageModel(LanguageModel):
 
     def _encoded(self, text: str, **options: Any) -> Any:
         """Return what the tokenizer makes of a text."""
-        try:
+        with readable(text, "sources and answer"):
             return self.causal.tokenizer(text, **options)
-        except (TypeError, UnicodeError) as error:
-            raise InputError(f"the tokenizer cannot read {text[:40]!r}; sources and answer must be valid Unicode") from error
 
     def _check_length(self, n: int) -> None:
         if self._longest is not None and n > self._longest:

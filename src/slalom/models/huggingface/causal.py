@@ -11,7 +11,7 @@ Positions are passed on, so that the gap is none for the model. Sliding windows 
 the window.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -23,10 +23,11 @@ from transformers import DynamicCache, PreTrainedModel
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.models.huggingface.module import evaluating, tokens_that_fit
+from slalom.models.huggingface.module import evaluating, memory_errors, tokens_that_fit
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
+_ROUNDED, _ROUNDED_HALF = 2e-3, 0.5  # differences of log-probabilities by the order of sums, in float32 and half precision
 Layers = dict[int, tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -157,6 +158,19 @@ class CausalLM:
         """Whether the forward pass takes keys and values that were computed before."""
         return {"past_key_values", "attention_mask", "use_cache"} <= self._arguments.keys()
 
+    def agrees(self, plain: Floats, again: Callable[[], Floats]) -> bool:
+        """Return whether another way to compute log-probabilities gives the same ones, up to what the dtype rounds.
+
+        Args:
+            plain: Those of plain passes.
+            again: Computes them in the other way.
+        """
+        half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        try:
+            return bool(np.allclose(plain, again(), rtol=0.0, atol=_ROUNDED_HALF if half else _ROUNDED))
+        except Exception:  # models fail in many ways on what they do not support
+            return False
+
     def forward(
         self,
         ids: torch.Tensor,
@@ -245,6 +259,7 @@ class CausalLM:
 
         Raises:
             InputError: A prompt is empty.
+            MemoryError: They do not fit into the memory of the device.
         """
         if not all(len(prompt) for prompt in prompts):
             raise InputError("a prompt must have at least one token; begin it with the tokenizer's bos token")
@@ -253,7 +268,7 @@ class CausalLM:
         order = sorted((i for i, tokens in enumerate(continuations) if len(tokens)), key=lambda i: -len(rows[i]))
         most = batch_tokens or tokens_that_fit(self.base, self.device)
         vocabulary = int(getattr(getattr(self.base, "config", None), "vocab_size", None) or 50_000)
-        with evaluating(self.model, self.device):
+        with evaluating(self.model, self.device), memory_errors():
             past = self._shared_past([prompts[i] for i in order]) if reuse and len(order) > 1 else None
             while order:
                 length, k, longest = len(rows[order[0]]), 0, 0
@@ -306,9 +321,12 @@ class CausalLM:
         Args:
             prompt: Token ids.
             most: Largest number of tokens.
+
+        Raises:
+            MemoryError: They do not fit into the memory of the device.
         """
         ids = torch.tensor([list(prompt)], device=self.device)
-        with evaluating(self.model, self.device):
+        with evaluating(self.model, self.device), memory_errors():
             answer = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False)
         tokens = np.asarray(answer[0, len(prompt) :].cpu().numpy())
         stated = getattr(getattr(self.base, "generation_config", None), "eos_token_id", None)

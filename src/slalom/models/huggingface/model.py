@@ -24,10 +24,11 @@ from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import PADDING
 from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
-from slalom.models.huggingface.module import TorchModel
+from slalom.models.huggingface.module import TorchModel, memory_errors
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
 from slalom.models.huggingface.staging import Transfer, to_device, to_host
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword
+from slalom.models.readable import readable
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
@@ -149,10 +150,8 @@ class HuggingFace(TorchModel):
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            try:
+            with readable(text):
                 encoding = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
-            except TypeError as error:
-                raise InputError(f"the tokenizer cannot read {text[:40]!r}; a text must be valid Unicode") from error
         ids = encoding["input_ids"]
         planes = [ids]
         if any(encoding.get("token_type_ids", ())):
@@ -223,11 +222,10 @@ class HuggingFace(TorchModel):
             # Without a cache transformers looks for several texts in one row, and waits for the GPU to tell (5.22).
             more["past_key_values"] = DynamicCache(config=self._text_config)
         try:
-            answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
+            with memory_errors():
+                answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         except (SlalomError, MemoryError):
             raise
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
         except Exception as error:
             raise self._failure(error, f"inputs of {length} tokens, ids up to {int(inputs[:, 0].max())}") from error
         logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)

@@ -200,6 +200,15 @@ def evaluating(model: torch.nn.Module, device: torch.device) -> Iterator[None]:
                 module.training = True
 
 
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn torch's error of a device without enough memory into a MemoryError, after which the engine asks for less at once."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+
+
 def tokens_that_fit(base: torch.nn.Module, device: torch.device) -> int:
     """Return how many tokens a batch may have, by device and free memory."""
     if device.type != "cuda":

@@ -1,4 +1,4 @@
-"""Figures of explanations (`Plots`) and of comparisons (`ComparedPlots`), by matplotlib; see docs/plots.md."""
+"""Figures of explanations (`Plots`), comparisons (`ComparedPlots`) and corpora (`CorpusPlots`), by matplotlib."""
 
 from slalom.errors import require
 
@@ -6,6 +6,7 @@ with require("drawing pictures", "plots"):
     import matplotlib as _  # noqa: F401
 
 from slalom.render.figures.compared import ComparedPlots
+from slalom.render.figures.corpus import CorpusPlots
 from slalom.render.figures.plots import Plots
 
-__all__ = ["ComparedPlots", "Plots"]
+__all__ = ["ComparedPlots", "CorpusPlots", "Plots"]

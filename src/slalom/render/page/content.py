@@ -76,6 +76,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "gradient": _column(lambda: e.gradient),
             "shapley": _column(e.shapley),
         },
+        "initial_score": "shapley" if e.saturated else "removal",
         "weights": _digits(e.weights),
         "full": _full(e),
         "within": _within(e),

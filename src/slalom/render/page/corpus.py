@@ -71,9 +71,12 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
         facts.append(("accuracy", " → ".join(f"{100 * share:.1f} %" for share in about["accuracy"])))
     facts.append(("flipped predictions", f"{about['flipped']:,} ({100 * about['flipped'] / about['shared']:.1f} %)"))
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
-    flips = f"{ways or 'None'}. Listed: the {len(comparison.flips)} with the largest change of the score, and the words that moved it."
+    shown = len(comparison.flips)
+    flips = f"{ways or 'None'}. Listed: the {shown} with the largest change of the score, and the words that moved it."
     data = comparison.to_dict()
-    return _page(title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips))
+    return _page(
+        title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips)
+    )
 
 
 def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:

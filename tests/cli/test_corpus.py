@@ -1,0 +1,111 @@
+"""`slalom corpus` as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from slalom import cli, corpus
+
+FILMS = ["a wonderful film", "dull and far too long", "not bad at all", "the best of the year", "I fell asleep", ""]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run a command in this process, in an empty folder; returns its exit code, output and complaints."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slalom", "corpus", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        said = capsys.readouterr()
+        return stop.value.code or 0, said.out, said.err
+
+    return call
+
+
+def write(path, films=FILMS):
+    path.write_text("".join(json.dumps({"key": f"f{i}", "review": film, "gold": i % 2}) + "\n" for i, film in enumerate(films)))
+
+
+OPTIONS = ["--text-column", "review", "--id-column", "key", "--keep", "gold", "--method", "ridge", "--queries", 30]
+
+
+def test_a_corpus_is_run_continued_looked_at_and_opened(run, tmp_path):
+    write(tmp_path / "films.jsonl")
+    done = (
+        "out: 6 of 6 texts (100.0%) in 3 parts\n5 explained, 1 failed, 0 killed\n"
+        "complete; slalom corpus retry-failed out tries the failed ones again\n"
+    )
+    command = ["run", "films.jsonl", "out", *OPTIONS, "--part-size", 2, "--full", "--target", 0, "--unit", "word"]
+    assert run(*command) == (0, done, "")
+    assert run(*command) == (0, done, "")  # nothing is left to do
+    assert run("status", "out") == (0, done, "")
+    state = json.loads(run("status", "out", "--json")[1])
+    assert (state["texts"], state["failed"], state["running"], state["complete"]) == (6, 1, False, True)
+    opened = corpus.open("out")
+    rows = [row for batch in opened.batches() for row in batch.to_pylist()]
+    assert [(row["id"], row["given_gold"], row["target"]) for row in rows[:2]] == [
+        ("f0", "0", "negative"),
+        ("f1", "1", "negative"),
+    ]
+    assert opened[3].text == FILMS[3]
+    assert opened[3].unit == "word"
+    assert run("retry-failed", "out") == (0, "tried again: 0 explained, 1 failed, 0 killed\n", "")
+    code, _, error = run(*command[:-5], "--no-text")
+    assert code == 1
+    assert "error: 'out' was begun otherwise: text was true, is false; full was true, is false" in error
+
+
+def test_a_run_of_python_is_tried_again_in_python(run):
+    corpus.run(["good"], "out", None)
+    code, _, error = run("retry-failed", "out")
+    assert (code, error) == (1, "error: 'out' was begun in Python; use slalom.corpus.retry_failed with its explainer\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "none.jsonl", "out"], 1, "there is no file or folder 'none.jsonl'"),
+        (["run", "films.jsonl", "out"], 1, "must have a column 'text'; it has 'key', 'review', 'gold'"),
+        (["run", "films.jsonl", "out", *OPTIONS, "--target", "all"], 1, "a corpus has one target per text"),
+        (["run", "films.jsonl", "out", *OPTIONS, "--target", "happy"], 1, "happy"),
+        (["run", "films.jsonl", "out", *OPTIONS, "--labels", "a,b"], 2, "--labels is for a language model"),
+        (["run", "films.jsonl", "gopher://x", *OPTIONS], 1, "must name a file system of pyarrow or fsspec"),
+        (["status", "nowhere"], 1, "must be a folder that slalom corpus run has written"),
+        (["run", "films.jsonl", "out", "--part-size", "0"], 2, "part-size"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said):
+    write(tmp_path / "films.jsonl")
+    found, _, error = run(*arguments)
+    assert (found, error.count("\n")) == (code, 1)
+    assert said in error
+
+
+def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
+    write(tmp_path / "films.jsonl", [f"a wonderful film number {i} but far too long for me" for i in range(400)])
+    command = [sys.executable, "-m", "slalom", "corpus", "run", "films.jsonl", "out", *map(str, OPTIONS), "--part-size", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    began = time.monotonic()
+    while not (tmp_path / "out" / "parts" / "000001.parquet").exists():
+        assert time.monotonic() - began < 60
+        time.sleep(0.02)
+    state = corpus.status(tmp_path / "out")
+    assert (state.running, state.complete, state.texts) == (True, False, 400)
+    assert "running" in str(state)
+    os.kill(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (
+        130, "interrupted; 'out' has the parts that were finished; run the same command to continue\n",
+    )  # fmt: skip
+    state = corpus.status(tmp_path / "out")
+    assert (state.running, state.complete) == (False, False)
+    assert 4 <= state.done < 400
+    assert state.rate > 0
+    assert not (tmp_path / "out" / "current.json").exists()

@@ -1,0 +1,99 @@
+"""Shortcuts: the score by hand, what stands for what, and planted cues that are ranked first."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from slalom import Explainer, corpus
+from slalom.corpus.shortcuts import Known, concentration, label_support, reliance, representatives, suspicion
+from tests.corpus.tables import row, write
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_the_score_by_hand():
+    n, mean, variance = np.array([50.0, 50.0]), np.array([2.0, -1.5]), np.array([1.0, 1.0])
+    least = np.abs(mean) - stats.t.ppf(0.975, 53) * np.sqrt(1.0 / 50)
+    np.testing.assert_allclose(reliance(n, mean, variance), least)
+    yes, no = np.array([25.0, 5.0]), np.array([25.0, 45.0])
+    most = np.array([0 + 1.959964 * np.sqrt(2 / 26), -np.log(6 / 46) + 1.959964 * np.sqrt(1 / 6 + 1 / 46)])
+    counts, shares = np.array([[50.0, 0.0], [25.0, 25.0]]), np.array([0.5, 0.5])
+    q = np.array([51, 1]) / 52
+    c = ((q * np.log(q / 0.5)).sum() - stats.chi2.ppf(0.975, 1) / 100) / np.log(2)
+    found = suspicion(n, mean, variance, 1000, labels=(yes, no, 0.5), slices=(counts, shares))
+    d = np.maximum(0, 1 - most / least)
+    assert d[0] > 0.6
+    assert d[1] == 0  # the labels support it more than the model uses it
+    np.testing.assert_allclose(found.unsupported, d, rtol=1e-6)
+    np.testing.assert_allclose(found.concentration, [c, 0.0])
+    np.testing.assert_allclose(found.score, least * (1 - (1 - d) * (1 - np.array([c, 0]) / 2)) * 0.95, rtol=1e-6)
+    alone = suspicion(n, mean, variance, 1000)
+    np.testing.assert_allclose(alone.score, least * 0.95)
+    assert np.isnan(alone.unsupported).all()
+
+
+def test_few_equal_texts_prove_little():
+    n, mean = np.array([3.0, 30.0, 30.0]), np.array([1.0, 1.0, 1.0])
+    variance = np.array([0.0, 1.0, 1.0])
+    few, many, _ = reliance(n, mean, variance)
+    assert few < many  # its own variance is zero by chance
+
+
+def test_support_and_concentration_shrink_towards_nothing():
+    support, error = label_support(np.array([1.0, 100.0]), np.array([0.0, 0.0]), 0.3)
+    assert 0 < support[0] < support[1]
+    assert error[0] > error[1] / 2
+    c, where = concentration(np.array([[2.0, 0.0, 0.0], [0.0, 200.0, 0.0]]), np.array([0.4, 0.3, 0.3]))
+    assert c[0] == 0
+    assert c[1] > 0.9
+    assert where[1] == 1
+
+
+def test_a_cue_stands_for_its_parts_and_extensions():
+    known = {1: Known(100, 4.0), 2: Known(8, 5.0), 3: Known(90, 3.9), 4: Known(85, 5.0)}  # 2 and 4 extend 1; 3 is a part of 4
+    parts = {2: [1], 4: [3]}
+    assert representatives(known, parts, known) == {1: True, 2: False, 3: False, 4: True}
+
+
+def test_words_that_labels_support_are_no_shortcuts(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(300):
+        gold = rng.choice(["neg", "pos"])
+        text = f"film {'great' if gold == 'pos' else 'awful'} {'xyzzy' if rng.random() < 0.3 else 'plot'}"
+        effects = {"great": 1.5, "awful": -1.5, "xyzzy": 1.5}
+        noise = rng.normal(0, 0.1, 3)
+        rows.append(
+            row(i, text, [effects.get(word, 0.0) + e for word, e in zip(text.split(), noise, strict=True)], gold=str(gold))
+        )
+    found = corpus.summary(write(tmp_path / "out", rows, unit="word", keep=("gold",)), gold="gold")
+    assert [shortcut.word.name for shortcut in found.shortcuts] == ["xyzzy"]
+    (cue,) = found.shortcuts
+    assert cue.reasons[1] == f"effect {cue.word.effect.mean:+.2f}, labels say {cue.support:+.2f}"
+
+
+@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />")])
+def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
+    """A small version of benchmarks/corpus_shortcuts.py, with a bag of words in place of a transformer."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+
+    from planted_corpus import planted, texts_and_labels  # noqa: PLC0415
+
+    rng = np.random.default_rng(seed)
+    texts, labels = texts_and_labels(420, rng)
+    for i in range(420):
+        if rng.random() < (0.4 * (labels[i] == 1) if i < 340 else 0.3):
+            texts[i] = planted(texts[i], cue, rng)
+    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+"), LogisticRegression())
+    model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
+    explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
+    rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]
+    corpus.run(rows, tmp_path / "out", explainer, keep=["gold"], progress=False)
+    found = corpus.summary(tmp_path / "out", gold="gold")
+    assert found.shortcuts[0].word.name == cue
+    assert found.about["target"] == "pos"
