@@ -184,7 +184,7 @@ class ServedCorpus:
                 waiting = scan.left(snapshot.stamps)
                 if waiting:
                     scan.read(waiting[0], snapshot.stamps[waiting[0]], snapshot)
-                left = len(waiting) - 1
+                left = max(len(waiting) - 1, 0)
             yield None
         with scan.lock:
             left = len(scan.left(snapshot.stamps))

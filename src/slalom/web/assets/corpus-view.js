@@ -43,7 +43,7 @@ const corpusView = {
     this.number = /^[0-9]{1,15}$/.test(number ?? "") ? Number(number) : null;
     const offset = /^[0-9]{1,15}$/.test(fields.get("offset") ?? "") ? Number(fields.get("offset")) : 0;
     const query = { search: "", word: "", sort: "number", slice: "", offset };
-    for (const name of QUERY) query[name] = (fields.get(name) ?? query[name]).slice(0, 200);
+    for (const name of QUERY) query[name] = (fields.get(name) ?? query[name]).slice(0, name === "slice" ? 400 : 200);
     this.reveal();
     this.texts.set(query, true);
     this.words.mark(query.word || null);
