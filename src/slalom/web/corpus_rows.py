@@ -77,7 +77,7 @@ def _entry(row: Mapping[str, Any], effect: float | None, facts: Facts) -> dict[s
     removal = np.asarray(row["removal"], dtype=float)
     top = int(np.argmax(np.abs(removal))) if len(removal) else None
     strongest = None if top is None else {"unit": printable(row["units"][top])[:60], "effect": _number(removal[top])}
-    return entry | {"effect": _number(effect), "strongest": strongest, "preview": _preview(row, removal, facts)}
+    return entry | {"effect": _number(effect), "strongest": strongest, "preview": _preview(row, removal)}
 
 
 def _facts(row: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
@@ -99,15 +99,14 @@ def _facts(row: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
     }
 
 
-def _full(row: Mapping[str, Any], removal: Floats, facts: Facts) -> float:
-    """Return the effect that has the full colour, as `Explanation.full_effect` does for two classes."""
-    way = abs(row["score"]) / 5.0 if len(facts.labels) == 2 and row["score"] is not None else 0.0
-    return max(float(np.abs(removal).max(initial=0.0)), way) or 1.0
+def _full(removal: Floats) -> float:
+    """Return the effect that has the full colour: the strongest of the text; the numbers beside it say how strong that is."""
+    return float(np.abs(removal).max(initial=0.0)) or 1.0
 
 
-def _preview(row: Mapping[str, Any], removal: Floats, facts: Facts) -> list[tuple[str, float | None]]:
+def _preview(row: Mapping[str, Any], removal: Floats) -> list[tuple[str, float | None]]:
     """Return the first words of a text with the strengths of their colours."""
-    full = _full(row, removal, facts)
+    full = _full(removal)
     parts: list[tuple[str, float | None]] = []
     left = _PREVIEWED
     for text, unit in _pieces(row, 4 * _PREVIEWED):
@@ -167,10 +166,10 @@ def whole_text(folder: Folder, parts: Iterable[int], number: int, facts: Facts, 
         "content": None if e is None else content(e),
         "effects": None,
     }
-    return shown if row["status"] != EXPLAINED or e is not None else shown | {"effects": _effects(row, most, facts)}
+    return shown if row["status"] != EXPLAINED or e is not None else shown | {"effects": _effects(row, most)}
 
 
-def _effects(row: Mapping[str, Any], most: int, facts: Facts) -> dict[str, Any]:
+def _effects(row: Mapping[str, Any], most: int) -> dict[str, Any]:
     """Return the units of a text with their effects."""
     cut = [(printable(text), unit) for text, unit in _pieces(row, most)]
     shown = 1 + max((unit for _, unit in cut if unit is not None), default=-1)
@@ -179,7 +178,7 @@ def _effects(row: Mapping[str, Any], most: int, facts: Facts) -> dict[str, Any]:
         "pieces": cut,
         "units": [printable(name) for name in row["units"][:shown]],
         "removal": [_number(effect) for effect in row["removal"][:shown]],
-        "full": _full(row, np.asarray(row["removal"], dtype=float), facts),
+        "full": _full(np.asarray(row["removal"], dtype=float)),
         "within": None if errors is None else [_number(NORMAL_95 * se) if se is not None else None for se in errors[:shown]],
         "fidelity": {"near": _number(row["near_r2"]), "far": _number(row["far_r2"])},
         "queries": row["queries"],

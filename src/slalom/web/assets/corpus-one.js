@@ -94,7 +94,7 @@ class CorpusOne {
     const chart = make("div", { class: "stored-chart" });
     const quality = [["near the text", fidelity.near], ["all sizes", fidelity.far]].filter(([, r2]) => r2 !== null).map(([name, r2]) => `R² ${r2 < 0 ? "below 0" : plain(r2, 2)} ${name}`);
     const key = (kind, said) => make("span", { class: `key ${kind}` }, said, make("bdi", {}, target));
-    this.ui.effects.replaceChildren(make("h2", {}, "Text"), make("p", { class: "legend" }, key("for", "for "), key("against", "against "), make("span", { class: "means" }, "Colour: by how much the score falls when the unit is removed.")),
+    this.ui.effects.replaceChildren(make("h2", {}, "Text"), make("p", { class: "legend" }, key("for", "for "), key("against", "against "), make("span", { class: "means" }, "Colour: by how much the score falls when the unit is removed; full where it is strongest in this text.")),
       text, make("h3", {}, "Strongest effects"), chart,
       make("p", { class: "help" }, [...quality, ...(queries === null ? [] : [plural(queries, "question")])].join(" · ")),
       ...(remarks.length ? [make("ul", { class: "remarks" }, ...remarks.map((said) => make("li", {}, said)))] : []));
