@@ -4,6 +4,8 @@
                                         one process: explainer(texts), after a warm-up with a tenth of them
     python benchmarks/corpus.py --executors [--texts N] ...
                                         a plain loop, slalom.corpus.run here, with 1 and 2 workers, and on Ray
+    python benchmarks/corpus.py --workers N [--texts N] ...
+                                        slalom.corpus.run with so many processes; on one GPU start NVIDIA's MPS before
     python benchmarks/corpus.py --linear 500,1000,2000 ...
                                         slalom.corpus.run here with growing numbers of texts: rate and memory
     python benchmarks/corpus.py --bytes [--texts N] ...
@@ -92,6 +94,29 @@ def executors(texts, build, part_size):
         print(f"{name:14s} {len(texts) / seconds:7.2f} texts/s  {loop / seconds:5.2f} x the loop")
 
 
+def processes(texts, build, number, part_size):
+    """Print the rate of a run with several processes, with and without the start of these.
+
+    The second is that of the parts after the first two of each process, by the times at which parts were written.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        began = time.perf_counter()
+        slalom.corpus.run(texts, out, build, workers=number, part_size=part_size, progress=False)
+        seconds = time.perf_counter() - began
+        table = slalom.corpus.open(out)
+        failed = sum(status != "explained" for batch in table.batches(["status"]) for status in batch["status"].to_pylist())
+        written = sorted(path.stat().st_mtime for path in (out / "parts").iterdir())
+        skipped = min(2 * number, len(written) - 2)
+        later = (len(written) - 1 - skipped) * part_size / (written[-1] - written[skipped])
+        size = sum(path.stat().st_size for path in (out / "parts").iterdir())
+    print(
+        f"{len(texts)} texts, {number} processes: {len(texts) / seconds:.1f} texts/s with their start, {later:.1f} after it;"
+        f" {failed} failed, {size / len(texts):.0f} bytes/text",
+        flush=True,
+    )
+
+
 def linear(numbers, build, part_size):
     """Print rate and memory for growing numbers of texts."""
     for number in numbers:
@@ -171,6 +196,7 @@ def main():
     parser.add_argument("--method", default="eff")
     parser.add_argument("--queries", type=int)
     parser.add_argument("--part-size", type=int, default=50)
+    parser.add_argument("--workers", type=int)
     parser.add_argument("--executors", action="store_true")
     parser.add_argument("--linear")
     parser.add_argument("--bytes", action="store_true")
@@ -188,7 +214,9 @@ def main():
         linear([int(number) for number in options.linear.split(",")], build, options.part_size)
         return
     texts = reviews(options.texts)
-    if options.executors:
+    if options.workers is not None:
+        processes(texts, build, options.workers, options.part_size)
+    elif options.executors:
         executors(texts, build, options.part_size)
     elif options.bytes:
         sizes(texts, build)
