@@ -30,12 +30,17 @@ def explainer(model=answers, **options):
 
 
 @contextmanager
-def serving(*models, access=None, **limits):
-    """Start a server with models (callables, or explainers) as m0, m1, ...; yield a client."""
+def serving(*models, access=None, corpus=None, **limits):
+    """Start a server with models (callables, or explainers) as m0, m1, ..., and a corpus (folder, options); yield a client."""
     bounds, access = Limits(**limits), access or Access()
     ready = [model if isinstance(model, Explainer) else explainer(model) for model in models or (answers,)]
     served = [Served(f"m{i}", one, bounds) for i, one in enumerate(ready)]
-    server = Server(served, access, bounds, listen(access.host, 0))
+    shown = None
+    if corpus is not None:
+        from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
+
+        shown = ServedCorpus(corpus[0], served, bounds, **corpus[1])
+    server = Server(served, access, bounds, listen(access.host, 0), shown)
     thread = threading.Thread(target=server.run_until_stopped, daemon=True)
     thread.start()
     client = Client(server)

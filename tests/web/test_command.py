@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import closing, contextmanager
 
 import pytest
@@ -75,6 +76,40 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
     assert out == ""
 
 
+def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path):
+    source, out = tmp_path / "texts.txt", tmp_path / "out"
+    source.write_text("A dull film.\nA superb film.\n")
+    run = [sys.executable, "-m", "slalom", "corpus", "run", str(source), str(out), "--queries", "50", "--method", "eff"]
+    subprocess.run(run, check=True, capture_output=True)
+    manifest = json.loads((out / "manifest.json").read_text())
+    process = start("--corpus", str(out))
+    try:
+        _, port, _ = address(process)
+        with request(port, "/api/info") as response:
+            assert json.load(response)["corpus"] is True
+        with request(port, "/api/corpus/texts?sort=score") as response:
+            assert [text["number"] for text in json.load(response)["texts"]] == [1, 0]
+        for _ in range(600):
+            with request(port, "/api/corpus/summary") as response:
+                about = json.load(response)["corpus"]
+            if about["served"]:
+                break
+            time.sleep(0.05)
+        assert about["served"] == {"model": "slalom-sentiment", "same": True}
+    finally:
+        ended(process)
+    (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": "no/such/model"}}))
+    process = start("--corpus", str(out))
+    try:
+        address(process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        ended(process)
+    assert "could not be loaded" in err
+    assert "the bundled one is served" in err
+
+
 def test_other_machines_need_the_token_that_is_printed():
     process = start("--host", "0.0.0.0")
     try:
@@ -115,6 +150,8 @@ def failing(monkeypatch, capsys):
         (["--host", "256.1.1.1", "--port", "0"], 1, "could not listen"),
         (["--model", "a", "--lm", "b", "--port", "0"], 2, "one of --model, --lm and --api"),
         (["--chat", "--port", "0"], 2, "--chat is for"),
+        (["--gold", "label", "--port", "0"], 2, "name it with --corpus OUT"),
+        (["--corpus", "no/such/folder", "--port", "0"], 1, "must be a folder that slalom corpus run has written"),
     ],
 )
 def test_wrong_options_are_one_line(failing, options, code, reason):

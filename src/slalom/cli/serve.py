@@ -23,9 +23,10 @@ from slalom.cli.language_models import (
 )
 from slalom.cli.options import Device
 from slalom.cli.printing import complain, console
-from slalom.errors import InputError, require
+from slalom.errors import InputError, SlalomError, one_line, require
 
 if TYPE_CHECKING:
+    from slalom import Explainer
     from slalom.web.server import Server
 
 Models = Annotated[
@@ -63,12 +64,27 @@ def serve(
     max_queries: Annotated[int, typer.Option(min=2, help="Largest budget of model queries of a request.")] = 5000,
     timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of a request, in seconds.")] = 300.0,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OUT",
+            help="Folder of `slalom corpus run`, also while it runs: its summary, and its texts with search. The default model"
+            " is its own.",
+        ),
+    ] = None,
+    gold: Annotated[
+        str | None,
+        typer.Option(help="Kept column of --corpus with the true labels.", show_default="gold, where it is kept"),
+    ] = None,
+    slices: Annotated[str | None, typer.Option("--slice", help="Kept column of --corpus that its summary compares.")] = None,
 ) -> None:
     """Explain texts on a live page, and answer requests of programs.
 
     Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
     only the REST API; /api/docs lists it. Ctrl-C ends the server.
     """
+    if corpus is None and (gold is not None or slices is not None):
+        raise typer.BadParameter("--gold and --slice are about a corpus; name it with --corpus OUT")
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
@@ -81,9 +97,15 @@ def serve(
             from slalom.web.server import Server  # noqa: PLC0415
         from slalom import Explainer  # noqa: PLC0415
 
+        own = None
+        if corpus is not None and not model and lm is None and api is None:
+            own = _own_model(corpus, device, cache)
         named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
         served = []
-        for number, name in enumerate(named, start=1):
+        if own is not None:
+            explainer, code = own
+            served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code))
+        for number, name in enumerate(named, start=1) if own is None else ():
             asked = classifier(
                 name, lm=lm, spellings=spellings, chat=chat, device=device,
                 api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
@@ -92,7 +114,33 @@ def serve(
             shown = Path(str(explainer.model.name)).name or "model"  # never a path
             title = shown if len(named) == 1 else f"{number}-{shown}"
             served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
-        _run(Server(served, access, limits, listening), open_page)
+        shown_corpus = None
+        if corpus is not None:
+            from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
+
+            shown_corpus = ServedCorpus(corpus, served, limits, gold, slices)
+        _run(Server(served, access, limits, listening, shown_corpus), open_page)
+
+
+def _own_model(path: str, device: str | None, cache: Path | None) -> "tuple[Explainer, str] | None":
+    """Return the explainer of the model that made a corpus, and its code; None where it cannot be loaded.
+
+    The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
+    """
+    import slalom.corpus  # noqa: PLC0415
+    from slalom import Explainer  # noqa: PLC0415
+
+    options = slalom.corpus.open(path).manifest.get("command") or {}
+    try:
+        named = ("lm", "spellings", "chat", "api", "base_url", "template", "labels", "mode", "concurrency")
+        asked = classifier(options["model"], device=device, **{name: options[name] for name in named})
+        made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
+    except KeyError:  # begun in Python, or by another version
+        return None
+    except (SlalomError, OSError, typer.BadParameter) as error:
+        complain(f"the model of {path!r} could not be loaded ({one_line(error)}); the bundled one is served")
+        return None
+    return made, _code(*(options[name] for name in ("model", "lm", "api", "template", "labels")))
 
 
 def _run(server: "Server", open_page: bool) -> None:

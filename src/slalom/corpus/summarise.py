@@ -129,6 +129,23 @@ def unit_of(table: Corpus) -> str:
     return str(options.get("unit", "token"))
 
 
+def label_of(gold: str | None, labels: Sequence[str]) -> str | None:
+    """Return the model's label of a true label, which may be its index; None where it is neither.
+
+    Args:
+        gold: The true label.
+        labels: Labels of the model.
+
+    Example:
+        >>> label_of("1", ["neg", "pos"]), label_of("neg", ["neg", "pos"]), label_of("odd", ["neg", "pos"])
+        ('pos', 'neg', None)
+    """
+    if gold is None or gold in labels:
+        return gold
+    number = gold.removesuffix(".0")
+    return labels[int(number)] if number.isascii() and number.isdecimal() and int(number) < len(labels) else None
+
+
 @final
 @dataclass(frozen=True)
 class Counts:
@@ -199,10 +216,7 @@ class Counts:
 
     def label_of(self, gold: str | None) -> str | None:
         """Return the model's label of a true label, which may be its index."""
-        if gold is None or gold in self.labels:
-            return gold
-        number = gold.removesuffix(".0")
-        return self.labels[int(number)] if number.isdecimal() and int(number) < len(self.labels) else None
+        return label_of(gold, self.labels)
 
     @property
     def texts(self) -> int:

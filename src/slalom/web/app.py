@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,11 +21,15 @@ from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one
 from slalom.web import assets, catalogue, schema
 from slalom.web.documents import documentation
 from slalom.web.downloads import download
+from slalom.web.failures import NotFound, TooLarge
 from slalom.web.guard import Access, Guard
 from slalom.web.limits import Limits
 from slalom.web.schema import DownloadRequest, Question, Subject
 from slalom.web.served import Served, dumps
 from slalom.web.work import Busy, Job, Stopped
+
+if TYPE_CHECKING:
+    from slalom.web.corpus import ServedCorpus
 
 _LOG = logging.getLogger("slalom")
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -38,21 +42,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 _JSON = "application/json"
 
 
-class TooLarge(InputError):
-    """A text or a budget above the limits of the server."""
-
-
-class NotFound(InputError):
-    """There is no such thing."""
-
-
-def application(models: Sequence[Served], access: Access, limits: Limits) -> Guard:
+def application(models: Sequence[Served], access: Access, limits: Limits, corpus: "ServedCorpus | None" = None) -> Guard:
     """Return the server as an ASGI application.
 
     Args:
         models: The models; the first is the default.
         access: Who may use it.
         limits: Bounds of requests.
+        corpus: A corpus to look at.
     """
     app = FastAPI(
         title="slalom",
@@ -66,8 +63,12 @@ def application(models: Sequence[Served], access: Access, limits: Limits) -> Gua
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     _add_pages(app)
-    _add_information(app, models, limits)
+    _add_information(app, models, limits, corpus is not None)
     _add_work(app, models, limits)
+    if corpus is not None:
+        from slalom.web.corpus import add_corpus  # noqa: PLC0415
+
+        add_corpus(app, corpus, lambda queued, request, steps: _answered(queued, request, limits, steps, short=True))
     return Guard(app, access, limits)
 
 
@@ -89,7 +90,7 @@ def _add_pages(app: FastAPI) -> None:
         return HTMLResponse(documentation(app.openapi()))
 
 
-def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
+def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, corpus: bool) -> None:
     offered = catalogue.offered(any(served.explainer.model.tokenized for served in models))
     info = schema.Info(
         version=slalom.__version__,
@@ -107,7 +108,7 @@ def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits) -> 
         budgets=catalogue.budgets(limits.queries),
         limits=schema.LimitsInfo(characters=limits.characters, queries=limits.queries, keep_rows=limits.keep_rows),
         examples=list(catalogue.EXAMPLES),
-        corpus=False,
+        corpus=corpus,
     )
 
     @app.get("/api/info", summary="What this server offers")
@@ -201,13 +202,15 @@ def _as_json(steps: Iterator[Any]) -> Iterator[str | None]:
     return (None if step is None else dumps(step) for step in steps)
 
 
-def _submitted(served: Served, request: Request, steps: Iterator[Any], short: bool = False) -> Job:
+def _submitted(served: "Served | ServedCorpus", request: Request, steps: Iterator[Any], short: bool = False) -> Job:
     job = Job((request.client.host, request.client.port) if request.client else None, steps, short)
     served.queue.submit(job)
     return job
 
 
-async def _result(served: Served, request: Request, limits: Limits, steps: Iterator[Any], short: bool = False) -> Any:
+async def _result(
+    served: "Served | ServedCorpus", request: Request, limits: Limits, steps: Iterator[Any], short: bool = False
+) -> Any:
     """Return the last message of a job; cancel it where the client goes away."""
     job = _submitted(served, request, steps, short)
     gone = asyncio.ensure_future(_gone(request, job))
@@ -221,7 +224,7 @@ async def _result(served: Served, request: Request, limits: Limits, steps: Itera
 
 
 async def _answered(
-    served: Served, request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
+    served: "Served | ServedCorpus", request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
 ) -> Response:
     return Response(await _result(served, request, limits, steps, short), media_type=_JSON)
 

@@ -154,3 +154,50 @@ class FlipAnswer(BaseModel):
     """The fewest units that were found, confirmed by the model; null where none of the sets that were asked is enough."""
 
     flip: FlipInfo | None
+
+
+class CorpusQuery(BaseModel):
+    """Which texts of a corpus, in which order, from which on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    search: Text = Field("", max_length=200, description="Part of a text or of its id, in upper or lower case.")
+    word: Text = Field("", max_length=200, description="A word, phrase or piece, as the summary names it.")
+    sort: Text = Field("number", max_length=40, description="Order; the summary lists them.")
+    slice: Text = Field("", max_length=400, description="COLUMN=VALUE of a kept column.")
+    offset: int = Field(0, ge=0, lt=2**53, description="The first text.")
+    limit: int = Field(25, ge=1, le=100, description="Most texts.")
+
+
+class CorpusOverview(BaseModel):
+    """A corpus, and its summary where it is ready and not the known one; `state` says how far the next one is."""
+
+    corpus: dict[str, Any]
+    state: dict[str, Any]
+    version: str
+    summary: dict[str, Any] | None
+
+
+class CorpusTexts(BaseModel):
+    """A page of texts; `matches` counts those of the parts that were read, `read` of `parts`."""
+
+    texts: list[dict[str, Any]]
+    matches: int
+    offset: int
+    complete: bool
+    read: int
+    parts: int
+    most: int
+    damaged: list[str]
+
+
+class CorpusText(BaseModel):
+    """A text: `content` of its stored explanation, or `effects` of its units."""
+
+    number: int
+    id: str
+    status: str
+    error: str | None
+    text: str | None
+    content: dict[str, Any] | None
+    effects: dict[str, Any] | None

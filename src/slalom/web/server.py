@@ -4,7 +4,7 @@ import asyncio
 import socket
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import uvicorn
 
@@ -12,6 +12,9 @@ from slalom.web.app import application
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
+
+if TYPE_CHECKING:
+    from slalom.web.corpus import ServedCorpus
 
 _PATIENCE = 2  # seconds that open connections have to end
 
@@ -25,13 +28,21 @@ class Server(uvicorn.Server):
         access: Who may use it.
         limits: Bounds of requests.
         listening: The socket that it listens on.
+        corpus: A corpus to look at.
     """
 
-    def __init__(self, models: Sequence[Served], access: Access, limits: Limits, listening: socket.socket) -> None:
-        self.models, self.access, self.socket = models, access, listening
+    def __init__(
+        self,
+        models: Sequence[Served],
+        access: Access,
+        limits: Limits,
+        listening: socket.socket,
+        corpus: "ServedCorpus | None" = None,
+    ) -> None:
+        self.models, self.access, self.socket, self.corpus = models, access, listening, corpus
         super().__init__(
             uvicorn.Config(
-                application(models, access, limits),
+                application(models, access, limits, corpus),
                 server_header=False,
                 access_log=False,  # a log would hold tokens of addresses
                 log_level="critical",
@@ -75,8 +86,7 @@ class Server(uvicorn.Server):
             await self.serve(sockets=[self.socket])
         finally:
             watch.cancel()
-            for served in self.models:
-                served.queue.stop()
+            self._cancel()
 
     async def _watch(self, ready: Callable[[], Any]) -> None:
         """Call `ready` after the start, and cancel all work when the server is told to stop."""
@@ -85,8 +95,13 @@ class Server(uvicorn.Server):
         await asyncio.to_thread(ready)
         while not self.should_exit:
             await asyncio.sleep(0.05)
+        self._cancel()
+
+    def _cancel(self) -> None:
         for served in self.models:
             served.queue.stop()
+        if self.corpus is not None:
+            self.corpus.stop()
 
     def stop(self) -> None:
         """Stop, from any thread."""

@@ -56,7 +56,7 @@ def test_a_summary(shown, summed):
     assert texts(page, "#shortcuts tbody th")[0] == HOSTILE
     bars = page.find_elements(By.CSS_SELECTOR, "#chart .row")
     assert len(bars) == len(summed.of_kind("word")) == 5
-    labels = [bar.get_attribute("aria-label") for bar in bars]
+    labels = [bar.find_element(By.TAG_NAME, "title").get_attribute("textContent") for bar in bars]
     for word, label in zip(summed.of_kind("word"), labels, strict=True):
         assert label.startswith(f"{word.name}: {word.effect.mean:+.2f}".replace("-", "−"))
     page.execute_script("document.querySelectorAll('#chart .row')[2].dispatchEvent(new MouseEvent('click'))")

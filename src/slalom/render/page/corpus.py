@@ -10,7 +10,7 @@ from slalom.corpus import CorpusComparison, CorpusSummary
 from slalom.render.page.parts import asset, policy, style, template
 from slalom.text import printable
 
-_SCRIPTS = ("format.js", "corpus.js")
+_SCRIPTS = ("format.js", "effects.js", "corpus.js")
 
 
 def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
@@ -29,19 +29,29 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
         facts.append(("accuracy", f"{100 * about['accuracy']:.1f} %"))
     if about["slice"] is not None:
         facts.append(("slices", about["slice"]))
-    found = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
-    data = {**summary.to_dict(), "shortcuts": found}
-    if not found:
-        shortcuts = "None was found."
-    elif about["gold"] is None and about["slice"] is None:
-        shortcuts = "Neither true labels nor slices were given: these are only the strong and rare."
-    else:
-        shortcuts = (
-            "Score: log odds that the model relies on it for, beyond what true labels and slices support."
-            " Look at the examples before you judge."
-        )
+    data = summary_content(summary)
     name = title or f"What {about['model']} does on {about['explained']:,} texts"
-    return _page(name, facts, data, heading="Strongest", shortcuts=shortcuts, flips=None)
+    return _page(name, facts, data, heading="Strongest", shortcuts=data["shortcuts_help"], flips=None)
+
+
+def summary_content(summary: CorpusSummary) -> dict[str, Any]:
+    """Return a summary as pages need it: lists, numbers to six digits, and strings.
+
+    Args:
+        summary: What `slalom.corpus.summary` returns.
+    """
+    about = summary.about
+    found = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
+    if not found:
+        means = "None was found."
+    elif about["gold"] is None and about["slice"] is None:
+        means = "Neither true labels nor slices were given: these are only the strong and rare."
+    else:
+        means = (
+            "Score: log odds that the model relies on it for, beyond what true labels and slices support. Look at the examples"
+            " before you judge."
+        )
+    return dict(_rounded({**summary.to_dict(), "shortcuts": found, "shortcuts_help": means}))
 
 
 def corpus_comparison_page(comparison: CorpusComparison, title: str | None = None) -> str:
@@ -70,7 +80,7 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
 
 
 def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:
-    look, script = "\n".join((style(), asset("corpus.css"))), _script()
+    look, script = "\n".join((style(), asset("effects.css"), asset("corpus.css"))), _script()
     return template("corpus.html").render(
         title=printable(title),
         policy=Markup(policy(look, script)),

@@ -28,6 +28,7 @@ function changed() {
 }
 changed.now = () => {
   window.clearTimeout(writing);
+  if (corpusView.on) return; // it has an address of its own
   const shown = panes.some((pane) => pane.ui.text.value.trim());
   const hash = shown ? toAddress(panes.map((pane) => pane.place)) : "";
   document.body.classList.toggle("first", !shown && panes.length === 1);
@@ -97,6 +98,7 @@ function lost(again) {
 }
 
 function load() {
+  if (info.corpus && corpusView.load(window.location.hash)) return;
   const places = fromAddress(window.location.hash);
   if (panes.length > 1 && places.length < 2) closeSecond();
   places.forEach((place, k) => (panes[k] ?? addPane()).go(place));
@@ -130,9 +132,10 @@ async function start() {
     menu.open = false;
     menu.querySelector("summary").focus();
   });
+  if (info.corpus) corpusView.start(info, { explain: (subject) => panes[0].go({ subject }), texts: changed.now, lost });
   load();
   changed.now();
-  if (!window.location.hash) panes[0].ui.text.focus();
+  if (!window.location.hash && !corpusView.on) panes[0].ui.text.focus();
   // For tests.
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });
 }

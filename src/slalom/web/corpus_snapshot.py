@@ -1,0 +1,66 @@
+"""The parts of a corpus as they are at one moment; a run may add others meanwhile."""
+
+import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, final
+
+from slalom.corpus.folder import Folder, part_name
+
+Stamp: TypeAlias = tuple[int, int] | None  # size and time of a file; None where its file system does not say
+
+
+@final
+class Snapshot(Folder):
+    """A folder that shows the parts which were there when it was made.
+
+    Args:
+        folder: The folder.
+        opened: Called with the number of files that were opened, before each one; it may raise to stop the reader.
+
+    Attributes:
+        stamps: The parts by number; a part that is written again has another stamp.
+    """
+
+    def __init__(self, folder: Folder, opened: Callable[[int], Any] = lambda count: None) -> None:
+        self._folder, self._opened, self._count = folder, opened, 0
+        self.address = folder.address
+        self.stamps: Mapping[int, Stamp] = MappingProxyType({number: _stamp(folder, number) for number in folder.parts()})
+
+    def parts(self) -> list[int]:
+        """Return the numbers of the parts that were there."""
+        return list(self.stamps)
+
+    def source(self, name: str) -> Any:
+        """Return what pyarrow reads a file from."""
+        self._opened(self._count)
+        self._count += 1
+        return self._folder.source(name)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none."""
+        return self._folder.read(name)
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a file, whole or not at all."""
+        self._folder.write(name, content)
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the files in a folder below this one."""
+        return self._folder.names(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        self._folder.remove(name)
+
+    def path(self, name: str) -> str:
+        """Return the address of a file."""
+        return self._folder.path(name)
+
+
+def _stamp(folder: Folder, number: int) -> Stamp:
+    try:
+        found = os.stat(folder.path(part_name(number)))
+    except (OSError, ValueError):  # of a remote file system
+        return None
+    return found.st_size, found.st_mtime_ns

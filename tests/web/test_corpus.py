@@ -1,0 +1,406 @@
+"""A corpus behind the server, over real HTTP: its summary, its texts by search, word, slice and order, and one text."""
+
+import time
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from slalom import corpus
+from slalom.corpus.folder import LocalFolder, part_name
+from slalom.corpus.table import GIVEN, encoded, table
+from slalom.errors import InputError
+from slalom.render.page.content import content
+from slalom.web import corpus as web_corpus
+from slalom.web import corpus_scan
+from slalom.web.corpus import ServedCorpus
+from slalom.web.limits import Limits
+from tests.corpus.tables import row, write
+from tests.factories import MARKUP
+from tests.web.serving import answers, explainer, score, serving
+
+OPENINGS = ("a good film", "a bad film", "a great cast and a good end", "nothing of note", "bad , bad and not good")
+GOLDS, ORIGINS = ("yes", "no", "yes", "no", "yes"), ("web", "paper", "mail")
+SOURCE = [{"text": f"{OPENINGS[i % 5]} number{i}", "gold": GOLDS[i % 5], "origin": ORIGINS[i % 3]} for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """30 explained texts in parts of 8, one of them empty, with whole explanations."""
+    out = tmp_path_factory.mktemp("corpus") / "reviews"
+    source = [*SOURCE, {"text": "", "gold": "no", "origin": "web"}]
+    corpus.run(source, out, explainer(unit="word", queries=50), keep=("gold", "origin"), full=True, part_size=8)
+    return out
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return [row for batch in corpus.open(folder).batches() for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(answers, corpus=(folder, {"slices": "origin"})) as started:
+        yield started
+
+
+def texts(client, **query):
+    answer = client.get(f"/api/corpus/texts?{urlencode(query)}")
+    assert answer.status == 200, answer.json
+    return answer.json
+
+
+def numbers(client, **query):
+    found = texts(client, limit=100, **query)
+    assert found["complete"]
+    assert found["matches"] == len(found["texts"])
+    return [text["number"] for text in found["texts"]]
+
+
+def ready(client, known="", seconds=30, until=lambda found: found["summary"]):
+    """The overview, once there is a summary."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = client.get(f"/api/corpus/summary?known={known}").json
+        if until(found):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"no summary: {found['state']}")
+
+
+# --- the summary
+
+
+def test_the_summary_is_that_of_the_library(client, folder):
+    found = ready(client)
+    expected = corpus.summary(folder, gold="gold", slices="origin")
+    assert {(word["kind"], word["name"]) for word in found["summary"]["words"]} == {(w.kind, w.name) for w in expected.words}
+    for word in found["summary"]["words"]:
+        known = expected[word["name"]].effect
+        assert word["texts"] == known.texts
+        np.testing.assert_allclose([word["mean"], word["low"], word["high"]], [known.mean, known.low, known.high], rtol=1e-5)
+    assert found["summary"]["about"]["accuracy"] == pytest.approx(expected.about["accuracy"], rel=1e-5)
+    assert found["summary"]["about"]["folder"] == "reviews"  # no path of the server
+    assert str(folder) not in client.get("/api/corpus/summary").body.decode()
+    about = found["corpus"]
+    assert (about["texts"], about["of"], about["parts"], about["running"]) == (31, 31, 4, False)
+    assert about["statuses"] == {"explained": 30, "failed": 1}
+    assert dict(map(tuple, about["columns"]["origin"])) == {"web": 11, "paper": 10, "mail": 10}
+    assert about["served"] == {"model": "m0", "same": True}
+    assert client.get("/api/info").json["corpus"] is True
+
+
+def test_the_known_summary_is_not_sent_again(client):
+    found = ready(client)
+    again = client.get(f"/api/corpus/summary?known={found['version']}").json
+    assert (again["summary"], again["version"], again["state"]["computing"]) == (None, found["version"], False)
+
+
+def test_without_a_corpus_there_is_no_such_route():
+    with serving() as plain:
+        assert plain.get("/api/info").json["corpus"] is False
+        assert plain.get("/api/corpus/summary").status == 404
+
+
+def test_another_model_is_told_apart(folder):
+    other = explainer(lambda texts: [0.0 for _ in texts])
+    other.engine._identity = "another"
+    with serving(other, corpus=(folder, {})) as client:
+        assert ready(client)["corpus"]["served"] == {"model": "m0", "same": False}
+    with serving(other, answers, corpus=(folder, {})) as client:
+        assert ready(client)["corpus"]["served"] == {"model": "m1", "same": True}
+
+
+# --- the texts
+
+
+def test_pages_in_the_order_of_the_source(client, rows):
+    first, second = texts(client, limit=20), texts(client, offset=20, limit=20)
+    assert [t["number"] for t in first["texts"] + second["texts"]] == list(range(31))
+    assert first["matches"] == second["matches"] == 31
+    assert texts(client, offset=1000)["texts"] == []
+    shown, known = first["texts"][4], rows[4]
+    assert (shown["id"], shown["label"], shown["gold"], shown["wrong"]) == ("4", "no", "yes", True)
+    assert shown["score"] == pytest.approx(score(SOURCE[4]["text"]))
+    assert shown["given"] == {"gold": "yes", "origin": "paper"}
+    top = int(np.argmax(np.abs(known["removal"])))
+    assert shown["strongest"] == {"unit": "bad", "effect": pytest.approx(known["removal"][top], rel=1e-5)}
+    assert "".join(text for text, _ in shown["preview"]) == SOURCE[4]["text"]
+    strengths = {text: strength for text, strength in shown["preview"] if strength is not None}
+    assert strengths["bad"] < -0.9 < 0 < strengths["good"]
+    failed = second["texts"][-1]
+    assert (failed["status"], failed["preview"]) == ("failed", [["", None]])
+    assert failed["error"]
+
+
+ORDERS = {
+    "score": lambda r: -r["score"],
+    "-score": lambda r: r["score"],
+    "probability": lambda r: -r["probability"],
+    "-probability": lambda r: r["probability"],
+    "effect": lambda r: -max(map(abs, r["removal"])),
+    "fidelity": lambda r: -(r["near_r2"] if r["near_r2"] is not None else -np.inf),
+    "-fidelity": lambda r: r["near_r2"] if r["near_r2"] is not None else np.inf,
+    "wrong": lambda r: (r[GIVEN + "gold"] == r["label"], -r["probability"]),
+}
+
+
+@pytest.mark.parametrize("sort", ORDERS)
+def test_orders(client, rows, sort):
+    explained = [r for r in rows if r["status"] == "explained"]
+    expected = [r["number"] for r in sorted(explained, key=lambda r: (ORDERS[sort](r), r["number"]))]
+    assert numbers(client, sort=sort) == [*expected, 30]  # the one without an explanation comes last
+
+
+def test_pages_of_a_search_in_an_order(client):
+    every = numbers(client, search="GOOD", sort="score")
+    assert sorted(every) == [i for i in range(30) if "good" in SOURCE[i]["text"]]
+    parts = [texts(client, search="GOOD", sort="score", offset=at, limit=5) for at in range(0, 20, 5)]
+    assert [t["number"] for part in parts for t in part["texts"]] == every
+    assert {part["matches"] for part in parts} == {18}
+
+
+def test_search_is_literal_and_finds_ids(client):
+    assert numbers(client, search="number17") == [17]
+    assert numbers(client, search="bad ,") == [i for i in range(30) if i % 5 == 4]
+    assert numbers(client, search=".*") == []
+    assert numbers(client, search="30") == [30]  # an id; this text is empty
+
+
+def test_slices(client):
+    assert numbers(client, slice="origin=mail") == [i for i in range(30) if i % 3 == 2]
+    assert numbers(client, slice="origin=mail", search="great") == [i for i in range(30) if i % 3 == 2 and i % 5 == 2]
+    assert numbers(client, slice="origin=nowhere") == []
+
+
+def test_every_word_of_the_summary_finds_its_texts(client, folder):
+    for word in corpus.summary(folder, gold="gold").words:
+        found = texts(client, word=word.name, sort="effect", limit=100)
+        assert found["matches"] == word.effect.texts, word.name
+        effects = [text["effect"] for text in found["texts"]]
+        assert np.mean(effects) == pytest.approx(word.effect.mean, rel=1e-5, abs=1e-7)
+        assert effects == sorted(effects, key=abs, reverse=True)
+
+
+def test_words_of_pieces_and_pieces_of_words(tmp_path):
+    """Units smaller than words: a word, a phrase and a piece are found where the summary counts them."""
+    text = "An undoable thing, so undoable!"
+    spans = [[0, 2], [3, 5], [5, 11], [12, 17], [17, 18], [19, 21], [22, 24], [24, 30], [30, 31]]
+    made = [row(i, text if i % 2 else text.replace("undoable", "unlively"), np.arange(9.0) + i, spans=spans) for i in range(12)]
+    out = write(tmp_path / "out", made, part=5)
+    with serving(corpus=(out, {})) as client:
+        for word in corpus.summary(out).words:
+            assert texts(client, word=word.name)["matches"] == word.effect.texts, word.name
+        assert numbers(client, word="UNDOABLE thing") == [1, 3, 5, 7, 9, 11]
+        assert numbers(client, word="un-") == list(range(12))
+        assert numbers(client, word="doable") == []
+
+
+def test_texts_that_were_not_kept(tmp_path):
+    out = tmp_path / "out"
+    corpus.run(SOURCE[:6], out, explainer(unit="word", queries=50), text=False)
+    with serving(corpus=(out, {})) as client:
+        shown = texts(client)["texts"][1]
+        assert "".join(text for text, _ in shown["preview"]) == "a bad film number1"
+        assert numbers(client, word="bad") == [1, 4]
+        text = client.get("/api/corpus/text/1").json
+        assert text["text"] is None
+        assert text["effects"]["units"] == ["a", "bad", "film", "number1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("sort=size", "sort must be one of number, score"),
+        ("slice=colour%3Dred", "slice must be COLUMN=VALUE with a kept column (gold, origin)"),
+        ("slice=origin", "slice must be COLUMN=VALUE"),
+        ("offset=-1", "offset: "),
+        ("offset=x", "offset: "),
+        ("limit=0", "limit: "),
+        ("limit=101", "limit: "),
+        ("offset=9990&sort=score", "offset must be at most 9,975"),
+        (f"search={'x' * 201}", "search: "),
+        ("colour=red", "colour: "),
+    ],
+)
+def test_bad_parameters_are_one_line(client, query, says):
+    answer = client.get(f"/api/corpus/texts?{query}")
+    assert answer.status == 400
+    assert list(answer.json) == ["error"]
+    assert answer.json["error"].startswith(says)
+    assert "\n" not in answer.json["error"]
+
+
+def test_wrong_first_needs_true_labels(tmp_path):
+    with serving(corpus=(write(tmp_path / "out", [row(0, "so bad", [0, 1])]), {})) as client:
+        answer = client.get("/api/corpus/texts?sort=wrong")
+        assert answer.status == 400
+        assert answer.json["error"].endswith("; wrong needs a kept column with true labels (--gold)")
+
+
+# --- one text
+
+
+def test_a_stored_explanation(client, folder):
+    found = client.get("/api/corpus/text/4").json
+    assert found["content"] == _plain(content(corpus.open(folder)[4]))
+    assert (found["effects"], found["text"], found["wrong"]) == (None, SOURCE[4]["text"], True)
+
+
+def test_effects_where_no_explanation_was_kept(tmp_path):
+    made = row(0, "so bad a film", [0.5, -2.0, 0.0, 0.25], score=-1.0) | {"removal_se": [0.1, 0.2, 0.1, np.nan], "near_r2": 0.9}
+    with serving(corpus=(write(tmp_path / "out", [made]), {})) as client:
+        found = client.get("/api/corpus/text/0").json
+    assert found["content"] is None
+    effects = found["effects"]
+    assert effects["removal"] == [0.5, -2.0, 0.0, 0.25]
+    np.testing.assert_allclose(effects["within"][:3], [0.195996, 0.391993, 0.195996], rtol=1e-4)
+    assert effects["within"][3] is None
+    assert effects["pieces"] == [["so", 0], [" ", None], ["bad", 1], [" ", None], ["a", 2], [" ", None], ["film", 3]]
+    assert (effects["full"], effects["fidelity"]) == (2.0, {"near": 0.9, "far": None})
+
+
+def test_a_failed_text(client):
+    found = client.get("/api/corpus/text/30").json
+    assert (found["status"], found["content"], found["effects"]) == ("failed", None, None)
+
+
+@pytest.mark.parametrize(("number", "status"), [("31", 404), ("-1", 404), (str(10**30), 404), ("x", 400), ("1.5", 400)])
+def test_texts_that_are_not_there(client, number, status):
+    answer = client.get(f"/api/corpus/text/{number}")
+    assert (answer.status, list(answer.json)) == (status, ["error"])
+
+
+def test_a_long_text_is_cut(tmp_path):
+    made = row(0, "bad " * 500, np.ones(500))
+    with serving(corpus=(write(tmp_path / "out", [made]), {}), characters=100) as client:
+        found = client.get("/api/corpus/text/0").json
+    assert (len(found["text"]), found["cut"], len(found["effects"]["units"])) == (100, True, 25)
+
+
+# --- a corpus that grows, and one that is damaged
+
+
+def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
+    monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
+    made = [row(i, f"so bad {i}", [0.0, float(i), 0.0], score=float(i)) for i in range(30)]
+    out = write(tmp_path / "out", made[:10], part=10)
+    place = LocalFolder(out)
+    with serving(corpus=(out, {})) as client:
+        first = ready(client)
+        assert (first["corpus"]["texts"], first["summary"]["about"]["explained"]) == (10, 10)
+        assert numbers(client, search="bad", sort="score") == list(range(9, -1, -1))
+        place.write(part_name(2), encoded(table(made[20:]), "2"))  # of another worker: before part 1
+        assert numbers(client, search="bad", sort="score") == [*range(29, 19, -1), *range(9, -1, -1)]
+        assert numbers(client) == [*range(10), *range(20, 30)]
+        assert client.get("/api/corpus/text/12").status == 404
+        place.write(part_name(1), encoded(table(made[10:20]), "1"))
+        assert numbers(client, search="bad", sort="score") == list(range(29, -1, -1))
+        assert client.get("/api/corpus/text/12").json["text"] == "so bad 12"
+        grown = ready(client, until=lambda found: found["summary"] and found["summary"]["about"]["explained"] == 30)
+        assert grown["corpus"]["texts"] == 30
+        changed = [r | {"score": -r["score"]} for r in made[:10]]
+        place.write(part_name(0), encoded(table(changed), "0 again"))  # retry-failed writes parts again
+        assert numbers(client, search="bad", sort="score") == [*range(29, 9, -1), *range(10)]
+
+
+def test_a_long_search_goes_on_where_it_was(tmp_path, monkeypatch):
+    """With no time for a request, each still reads nothing twice, and says how far it is."""
+    monkeypatch.setattr(web_corpus, "_PATIENCE", 0.03)
+    read = []
+    plain = corpus_scan.Scan.read
+    monkeypatch.setattr(
+        corpus_scan.Scan,
+        "read",
+        lambda self, number, *rest: (read.append(number), time.sleep(0.02), plain(self, number, *rest)),
+    )
+    out = write(tmp_path / "out", [row(i, f"so bad {i}", [0.0, 1.0, 0.0]) for i in range(12)], part=1)
+    with serving(corpus=(out, {})) as client:
+        answers = []
+        while not answers or not answers[-1]["complete"]:
+            answers.append(texts(client, search="bad"))
+        began = time.monotonic()
+        monkeypatch.setattr(web_corpus, "_PATIENCE", 10.0)
+        assert texts(client, search="bad", offset=10)["matches"] == 12  # nothing is left to read: the answer is there at once
+        assert time.monotonic() - began < 5.0
+    assert len(answers) > 3
+    assert read == list(range(12))
+    assert [a["matches"] for a in answers] == [a["read"] for a in answers]
+    assert [t["number"] for t in answers[-1]["texts"]] == list(range(12))
+
+
+def test_a_search_keeps_a_bounded_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_scan, "MOST", 5)
+    made = [row(i, "so bad", [0.0, 1.0], score=float((7 * i) % 30)) for i in range(30)]
+    scan = corpus_scan.Scan(corpus_scan.Query(sort="score"), corpus_scan.Facts(("neg", "pos"), None, (), False, 3))
+    place = LocalFolder(write(tmp_path / "out", made, part=3))
+    for number in range(10):
+        scan.read(number, None, place)
+        assert len(scan._best) <= 10
+    assert (scan.matches, [made[hit.number]["score"] for hit in scan.page(0, 10)]) == (30, [29.0, 28.0, 27.0, 26.0, 25.0])
+
+
+def test_a_damaged_part_is_named_and_the_rest_found(tmp_path):
+    out = write(tmp_path / "out", [row(i, f"so bad {i}", [0.0, 1.0, 0.0]) for i in range(9)], part=3)
+    (out / "parts" / "000001.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with serving(corpus=(out, {})) as client:
+        found = texts(client, search="bad")
+        assert ([t["number"] for t in found["texts"]], found["damaged"]) == ([0, 1, 2, 6, 7, 8], ["parts/000001.parquet"])
+        answer = client.get("/api/corpus/text/4")
+        assert (answer.status, "part 1 of the corpus is damaged" in answer.json["error"]) == (500, True)
+        state = ready(client, until=lambda found: found["state"]["error"])["state"]
+        assert "damaged" in state["error"]
+        assert str(tmp_path) not in state["error"]
+
+
+def test_a_corpus_without_parts(tmp_path):
+    with serving(corpus=(write(tmp_path / "out", []), {})) as client:
+        assert numbers(client) == []
+        assert numbers(client, search="bad") == []
+        assert ready(client, until=lambda found: found["corpus"]["texts"] == 0)["summary"] is None
+
+
+# --- what comes from outside
+
+
+def test_hostile_texts_come_back_as_they_are(tmp_path):
+    words = [MARKUP, "</script><script>alert(1)</script>", "\u202eevil", "a\x00b", "\ud800".encode("utf-8", "replace").decode()]
+    made = [row(i, f"x {text}", np.ones(len(corpus_scan.word_spans(f"x {text}"))), origin=text) for i, text in enumerate(words)]
+    out = write(tmp_path / "out", made, keep=("origin",))
+    manifest = (out / "manifest.json").read_text().replace('"full"', '"keep": ["origin"], "full"')
+    (out / "manifest.json").write_text(manifest)
+    with serving(corpus=(out, {"slices": "origin"})) as client:
+        for i, text in enumerate(words):
+            found = texts(client, slice=f"origin={text}")
+            assert [t["number"] for t in found["texts"]] == [i]
+            assert client.get(f"/api/corpus/text/{i}").json["text"] == f"x {text}"
+        answer = client.get("/api/corpus/texts")
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec_Fetch_Site": "cross-site"}]
+)
+def test_requests_of_other_sites_are_refused(client, headers):
+    for path in ("texts?search=good", "summary", "text/1"):
+        assert client.get(f"/api/corpus/{path}", **headers).status == 403
+    assert client.get("/api/corpus/text/1", Origin=f"http://127.0.0.1:{client.port}").status == 200
+
+
+def test_a_column_that_was_not_kept(folder):
+    with pytest.raises(InputError, match="must be one that the corpus keeps"):
+        ServedCorpus(folder, [], Limits(), gold="label")
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        ServedCorpus(folder.parent, [], Limits())
+
+
+def _plain(data):
+    import json  # noqa: PLC0415
+
+    return json.loads(json.dumps(data))

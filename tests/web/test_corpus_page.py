@@ -1,0 +1,252 @@
+"""The corpus view of the live page in a real browser: what is shown is what the table says, and nothing of a text is markup."""
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from slalom import corpus
+from slalom.corpus.folder import LocalFolder, part_name
+from slalom.corpus.table import encoded, table
+from slalom.web import corpus as web_corpus
+from tests.corpus.tables import row, write
+from tests.factories import MARKUP
+from tests.web.serving import answers, explainer, serving
+from tests.web.test_corpus import SOURCE
+
+HOSTILE = f"a good film {MARKUP}"
+
+
+class View:
+    """The page that is open."""
+
+    def __init__(self, driver, client):
+        self.driver, self.address = driver, f"http://127.0.0.1:{client.port}/"
+
+    def open(self, fragment=""):
+        self.driver.get("about:blank")
+        self.driver.get(self.address + fragment)
+        self.until("return Boolean(window.slalom)")
+        return self
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, code, *arguments, seconds=30):
+        return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def texts(self, count):
+        """Numbers of the texts that are listed, once there are so many."""
+        self.until(
+            "return document.querySelectorAll('#corpus-texts li').length === arguments[0]"
+            " && document.querySelector('[aria-busy=false] #corpus-texts')",
+            count,
+        )
+        return self.js("return [...document.querySelectorAll('#corpus-texts button')].map((b) => Number(b.dataset.number))")
+
+    def summary(self):
+        self.until("return document.querySelectorAll('#corpus-chart .row').length > 0")
+
+    def choose(self, selector, value):
+        self.js("const [box, v] = arguments; box.value = v; box.dispatchEvent(new Event('change'))", self.one(selector), value)
+
+    def media(self, scheme="light", width=1280):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("corpus") / "reviews"
+    source = [*SOURCE[:29], {"text": HOSTILE, "gold": "no", "origin": MARKUP}]
+    corpus.run(source, out, explainer(unit="word", queries=50), keep=("gold", "origin"), full=True, part_size=8)
+    return out
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(answers, corpus=(folder, {"slices": "origin"})) as started:
+        yield started
+
+
+@pytest.fixture
+def view(browser, client):
+    shown = View(browser, client)
+    shown.media()
+    yield shown
+    problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
+    assert browser.execute_script("return window.hacked") is None
+    browser.get("about:blank")
+    assert not problems
+
+
+def test_the_corpus_opens_with_its_summary_and_texts(view, folder):
+    view.open().summary()
+    assert view.texts(20) == list(range(20))
+    summary = corpus.summary(folder, gold="gold", slices="origin")
+    shown = view.js("return [...document.querySelectorAll('#corpus-chart .row text:first-of-type')].map((t) => t.textContent)")
+    assert shown == [word.name for word in summary.of_kind("word")[:14]]
+    head = view.one("#corpus-head").text
+    assert "reviews" in head
+    assert f"{100 * summary.about['accuracy']:.1f} %" in head
+    assert not view.one("#corpus-notice").is_displayed()  # the served model made this corpus
+    coloured = view.js(
+        "return [...document.querySelectorAll('#corpus-texts li:nth-child(2) .against')].map((s) => s.textContent)"
+    )
+    assert coloured == ["bad"]
+    assert (
+        view.js("return [...document.querySelectorAll('#corpus-texts .turn, #corpus .turn button:not(:disabled)')].length") == 1
+    )
+
+
+def test_search_order_slices_and_pages(view):
+    view.open()
+    view.texts(20)
+    view.one("#corpus .turn button:last-child").click()
+    assert view.texts(10) == list(range(20, 30))
+    view.one("#corpus-search").send_keys("great")
+    assert view.texts(6) == [2, 7, 12, 17, 22, 27]
+    assert "6 texts match." in view.one("#corpus-found").text
+    view.until("return [...document.querySelector('#corpus-slice').options].some((o) => o.value === 'origin=mail')")
+    view.choose("#corpus-slice", "origin=mail")
+    assert view.texts(2) == [2, 17]
+    view.one("#corpus-search").send_keys(Keys.CONTROL + "a", Keys.DELETE)
+    view.texts(9)
+    view.choose("#corpus-slice", "")
+    view.texts(20)
+    view.choose("#corpus-sort", "wrong")
+    view.until("return document.querySelector('#corpus-texts li:first-child .wrong')")
+    assert view.texts(20)[:2] == [4, 9]
+    assert "sort=wrong" in view.js("return location.hash")
+    view.open("#corpus=texts&search=great&sort=-score")
+    assert len(view.texts(6)) == 6
+    assert view.one("#corpus-sort").get_attribute("value") == "-score"
+
+
+def test_a_word_leads_to_its_texts_and_back(view, folder):
+    view.open().summary()
+    view.texts(20)
+    expected = corpus.summary(folder)["great"].effect.texts
+    view.js(
+        "const rows = [...document.querySelectorAll('#corpus-chart .row')];"
+        "rows.find((r) => r.textContent.includes('great')).dispatchEvent(new Event('click'))"
+    )
+    assert len(view.texts(expected)) == expected
+    assert f"in {expected} texts" in view.one("#corpus-word").text
+    assert "word=great" in view.js("return location.hash")
+    view.driver.back()
+    view.texts(20)
+    view.one("#corpus .more summary").click()
+    view.one("#corpus-word-search").send_keys("grea")
+    view.one("#corpus-words tbody tr .name button").click()
+    assert len(view.texts(expected)) == expected
+    view.one(".with-word button").click()
+    view.texts(20)
+
+
+def test_the_table_of_words_sorts(view, folder):
+    view.open().summary()
+    view.one("#corpus .more summary").click()
+    view.one("#corpus-words [data-key=texts]").click()
+    shown = view.js(
+        "return [...document.querySelectorAll('#corpus-words tbody tr')].map((r) => Number(r.children[1].textContent))"
+    )
+    assert shown == sorted((word.effect.texts for word in corpus.summary(folder).of_kind("word")), reverse=True)
+    assert view.one("#corpus-words th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+def test_a_stored_explanation_opens_in_the_viewer_and_is_explained_anew(view):
+    view.open("#corpus=texts&search=number4")
+    view.texts(1)
+    view.one("#corpus-texts button").click()
+    view.until("return document.querySelectorAll('#corpus-text .unit').length")
+    units = view.js("return [...document.querySelectorAll('#corpus-text .unit')].map((u) => u.textContent)")
+    assert units == SOURCE[4]["text"].split()
+    assert "wrong prediction" in view.one("#corpus-one .facts").text
+    view.one("#corpus-explain").click()
+    view.until("return document.querySelector('.pane[data-state=done]')")
+    assert view.one("#my-text").get_attribute("value") == SOURCE[4]["text"]
+    assert not view.one("#corpus").is_displayed()
+    view.until("return location.hash.startsWith('#text=bad')")
+    view.driver.back()
+    view.until("return document.querySelector('#corpus-one')?.checkVisibility()")
+    assert "number=4" in view.js("return location.hash")
+
+
+def test_steps_from_text_to_text(view):
+    view.open("#corpus=texts&search=great")
+    view.texts(6)
+    view.one("#corpus-texts li:nth-child(2) button").click()
+    view.until("return document.querySelector('#corpus-text')?.textContent.includes('number7')")
+    view.one("#corpus-next").click()
+    view.until("return document.querySelector('#corpus-text')?.textContent.includes('number12')")
+    view.one("#corpus-back").click()
+    assert view.texts(6)[0] == 2
+
+
+def test_markup_of_texts_is_text(view):
+    view.open("#corpus=texts&search=<")
+    assert view.texts(1) == [29]
+    assert view.js("return document.querySelector('#corpus-texts button').textContent").count("<") >= 1
+    view.summary()
+    view.one("#corpus-texts button").click()
+    view.until("return document.querySelectorAll('#corpus-text .unit').length")
+    assert view.js("return document.querySelectorAll('#corpus script, #corpus img, #corpus iframe').length") == 0
+
+
+def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
+    monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
+    made = [row(i, f"so bad {i}", [0.5, -2.0, 0.0], score=-1.0, label="neg") for i in range(12)]
+    out = write(tmp_path / "out", made[:6], part=6)
+    with serving(answers, corpus=(out, {})) as client:
+        view = View(browser, client)
+        view.media()
+        view.open()
+        view.texts(6)
+        view.summary()
+        assert "not the one that made this corpus (a model)" in view.one("#corpus-notice").text
+        LocalFolder(out).write(part_name(1), encoded(table(made[6:]), "1"))
+        view.js("corpusView.look()")
+        view.texts(12)
+        view.one("#corpus-texts button").click()
+        view.until("return document.querySelector('#corpus-stored')")
+        spans = view.js(
+            "return [...document.querySelectorAll('#corpus-stored .unit')].map((s) => [s.textContent, s.className])"
+        )
+        assert spans == [["so", "unit stored for"], ["bad", "unit stored against"], ["0", "unit stored for"]]
+        assert "which is not the model of this corpus" in view.one("#corpus-one").text
+        view.one("#corpus-explain").click()
+        view.until("return document.querySelector('.pane[data-state=done]')")
+        assert view.one("#my-text").get_attribute("value") == "so bad 0"
+        browser.get("about:blank")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_page(view, width):
+    view.media(width=width)
+    view.open("#corpus=texts&word=good").summary()
+    view.until("return document.querySelectorAll('#corpus-texts li').length > 3")
+    assert view.js("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(view, axe, scheme):
+    view.media(scheme)
+    view.open("#corpus=texts&word=good").summary()
+    view.until("return document.querySelectorAll('#corpus-texts li').length > 3")
+    for more in view.driver.find_elements(By.CSS_SELECTOR, "#corpus .more summary"):
+        more.click()
+    assert axe(view.driver) == []
+    view.one("#corpus-texts button").click()
+    view.until("return document.querySelectorAll('#corpus-text .unit').length")
+    assert axe(view.driver) == []
