@@ -154,7 +154,7 @@ def reading_rate(texts):
         return number / (time.process_time() - began)
 
 
-def paper(rate, in_bytes, out_bytes, gpus, total, part_size):
+def paper(rate, in_bytes, out_bytes, gpus, total, part_size, processes):
     """Print what a large run takes.
 
     Args:
@@ -164,6 +164,7 @@ def paper(rate, in_bytes, out_bytes, gpus, total, part_size):
         gpus: Number of GPUs, one actor each.
         total: Number of texts.
         part_size: Texts per part.
+        processes: Number of processes on one GPU.
     """
     together = rate * gpus
     seconds = total / together
@@ -177,7 +178,7 @@ def paper(rate, in_bytes, out_bytes, gpus, total, part_size):
         "storage, GB": f"{total * out_bytes / 1e9:,.0f}",
         "parts": f"{total / part_size:,.0f}",
         "parts/s": f"{together / part_size:.2f}",
-        "lost by a kill, GPU seconds": f"{part_size / rate:.0f}",
+        "lost by a kill, GPU seconds": f"{processes * part_size / rate:.0f}",
     }
     for name, value in rows.items():
         print(f"{name:34s} {value:>12s}")
@@ -213,7 +214,15 @@ def main():
     options = parser.parse_args()
     build = partial(explainer, options.model, options.device, options.method, options.queries)
     if options.paper is not None:
-        paper(options.paper, options.in_bytes, options.out_bytes, options.gpus, options.total, max(options.part_size, 500))
+        paper(
+            options.paper,
+            options.in_bytes,
+            options.out_bytes,
+            options.gpus,
+            options.total,
+            max(options.part_size, 500),
+            options.workers or 1,
+        )
         return
     if options.linear is not None:
         linear([int(number) for number in options.linear.split(",")], build, options.part_size)
