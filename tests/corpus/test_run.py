@@ -22,7 +22,7 @@ from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
-from tests.corpus.models import deadly, explainer, flaky, rows, score, slow
+from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
@@ -140,6 +140,16 @@ def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
     assert found[2]["text"] == made[2]
     assert corpus.status(out).killed == 1
     assert not (out / "current.json").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_model_that_leaves_the_program_does_not_end_the_run(tmp_path, workers):
+    corpus.run(
+        ["boom", *texts(2)], tmp_path / "out", partial(explainer, leaving), part_size=1 if workers else 3, workers=workers
+    )
+    found = rows(tmp_path / "out")
+    assert [row["status"] for row in found] == ["killed", "explained", "explained"]
+    assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
 
 
 def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):

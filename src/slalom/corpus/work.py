@@ -155,7 +155,7 @@ def killed(job: Job, setup: Setup) -> Finished:
         job: The job.
         setup: What workers need.
     """
-    reason = f"the text ended the process that explained it, {job.deaths} times by itself (a crash, or out of memory)"
+    reason = f"the text ended the process that explained it, {job.deaths} times by itself (a crash, an exit, or out of memory)"
     made = table([failed_row(row, reason, KILLED, text=setup.text) for row in job.rows], setup.keep)
     return Finished(counts(made), to_stream(made))
 
