@@ -38,6 +38,13 @@ def leaving(texts):
     return score(texts)
 
 
+def pausing(folder, texts):
+    """The same, after a while; the process is noted in a folder."""
+    (Path(folder) / f"process-{os.getpid()}").touch()
+    time.sleep(0.7)
+    return score(texts)
+
+
 def hanging(texts):
     """The same, but a text with the word is never answered."""
     if any("boom" in text for text in texts):

@@ -22,7 +22,7 @@ from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
-from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, rows, score, slow
+from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, pausing, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
@@ -150,6 +150,26 @@ def test_a_model_that_leaves_the_program_does_not_end_the_run(tmp_path, workers)
     found = rows(tmp_path / "out")
     assert [row["status"] for row in found] == ["killed", "explained", "explained"]
     assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
+
+
+def test_a_text_that_is_never_answered_is_found(tmp_path):
+    made = [*texts(2), "boom"]
+    corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=1.0)
+    found = rows(tmp_path / "out")
+    assert [row["status"] for row in found] == ["explained", "explained", "killed"]
+    assert "or no answer of the model within 1 s" in found[2]["error"]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="a timeout ends a worker, and this run has none; add workers"):
+        corpus.run(made, tmp_path / "other", explainer(score), timeout=1.0)
+    with pytest.raises(InputError, match="timeout must be a number of seconds above 0 and up to 1e"):
+        corpus.run(made, tmp_path / "other", explainer(score), workers=1, timeout=-1.0)
+
+
+def test_a_worker_that_answers_is_not_ended(tmp_path, source):
+    """Each of four batches takes 0.7 s, all of them longer than the time limit."""
+    corpus.run(source, tmp_path / "out", partial(explainer, partial(pausing, tmp_path)), part_size=40, workers=1, timeout=2.5)
+    assert corpus.status(tmp_path / "out").explained == 40
+    assert len(list(tmp_path.glob("process-*"))) == 1
 
 
 def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):

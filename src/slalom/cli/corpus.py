@@ -45,6 +45,14 @@ Gpus = Annotated[
     float | None,
     typer.Option(min=0, help="GPUs of each actor of --ray.", show_default="1 where the cluster has any"),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="End a worker that has had no answer of the model and finished no text for so long; the text at fault is marked.",
+        show_default="never",
+    ),
+]
 
 
 @corpus.command()
@@ -72,6 +80,7 @@ def run(
     ray: RayAddress = None,
     cores_per_worker: Cores = 1,
     gpus_per_worker: Gpus = None,
+    timeout: Timeout = None,
     model: Model = None,
     lm: LanguageModel = None,
     api: ApiName = None,
@@ -116,7 +125,7 @@ def run(
         slalom.corpus.run(
             source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
             split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
-            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, command=options,
+            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout, command=options,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
@@ -138,7 +147,12 @@ def status(out: Out, as_json: Json = False) -> None:
 
 @corpus.command()
 def retry_failed(
-    out: Out, workers: Workers = 0, ray: RayAddress = None, cores_per_worker: Cores = 1, gpus_per_worker: Gpus = None
+    out: Out,
+    workers: Workers = 0,
+    ray: RayAddress = None,
+    cores_per_worker: Cores = 1,
+    gpus_per_worker: Gpus = None,
+    timeout: Timeout = None,
 ) -> None:
     """Try the texts of a run again that have failed or ended their process."""
     import slalom.corpus  # noqa: PLC0415
@@ -149,7 +163,7 @@ def retry_failed(
     try:
         tried = slalom.corpus.retry_failed(
             out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
-            gpus_per_worker=gpus_per_worker,
+            gpus_per_worker=gpus_per_worker, timeout=timeout,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain("interrupted; run the same command to continue")

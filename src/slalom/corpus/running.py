@@ -28,6 +28,7 @@ from slalom.explainer import Explainer
 
 PART_SIZE = 500
 _CURRENT = "current.json"  # the part that this process is computing
+_LONGEST = 1e6  # seconds of a timeout
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
 _COMPARED = ("model", "options", "slalom", "source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 _INFORMATION = ("address", "files")  # of the source: what does not make another one
@@ -42,17 +43,23 @@ class Where(NamedTuple):
         ray: Address of a Ray cluster ("auto", "local", host:port); None: this machine, without Ray.
         cores: Cores of each process or actor.
         gpus: GPUs of each actor. Default: one where the cluster has any.
+        timeout: Seconds without a sign of life after which a worker is ended; None: never.
     """
 
     workers: int = 0
     ray: str | None = None
     cores: int = 1
     gpus: float | None = None
+    timeout: float | None = None
 
     def executor(self) -> Executor | None:
         """Return the executor; None for this process."""
         whole_number("workers", self.workers, 0)
         whole_number("cores_per_worker", self.cores, 1)
+        if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
+            raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
+        if self.timeout is not None and self.ray is None and not self.workers:
+            raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
         if self.ray is None:
             return Processes(self.workers, self.cores) if self.workers else None
         from slalom.corpus.cluster import RayActors  # noqa: PLC0415
@@ -77,6 +84,7 @@ def run(
     ray: str | None = None,
     cores_per_worker: int = 1,
     gpus_per_worker: float | None = None,
+    timeout: float | None = None,
     progress: bool | None = None,
     command: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -104,6 +112,8 @@ def run(
         ray: Address of a Ray cluster: "auto", "local" or host:port.
         cores_per_worker: Cores of each process or actor.
         gpus_per_worker: GPUs of each actor of Ray. Default: one where the cluster has any.
+        timeout: Seconds after which a worker is ended that has had no answer of the model and finished no text; the text at
+            fault is found and marked. Default: never.
         progress: Whether to show a bar. Default: in a terminal.
         command: Plain data that the manifest keeps for `slalom corpus retry-failed`.
 
@@ -133,8 +143,8 @@ def run(
         "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
         "part_size": part_size, "limit": limit,
     }  # fmt: skip
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full)
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout)
     with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
         going.explain_all()
     return Corpus(folder, going.manifest)
@@ -149,6 +159,7 @@ def retry_failed(
     ray: str | None = None,
     cores_per_worker: int = 1,
     gpus_per_worker: float | None = None,
+    timeout: float | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
     """Try the texts again that have failed or ended their process.
@@ -161,6 +172,7 @@ def retry_failed(
         ray: As in `run`.
         cores_per_worker: As in `run`.
         gpus_per_worker: As in `run`.
+        timeout: As in `run`.
         progress: As in `run`.
 
     Returns:
@@ -177,8 +189,9 @@ def retry_failed(
     columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
     rows = source_of(address, columns.text, manifest["source"].get("split"))
     settings = {name: manifest[name] for name in _COMPARED[4:]}
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, manifest["text"], manifest["full"])
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    made = Explainer if explainer is None else explainer
+    setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout)
     with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
         return going.retry()
 
