@@ -348,6 +348,41 @@ def test_limits_and_empty_sources(tmp_path, source, undisturbed):
         corpus.run(["a"], tmp_path / "lambda", explainer(lambda texts: [*score(texts)]), workers=1)
 
 
+def test_the_table_must_not_lie_within_its_source(tmp_path, source):
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    write(folder / "a.jsonl", texts(3))
+    for out in (folder, folder / "out", f"file://{folder}/deep/out"):
+        with pytest.raises(
+            InputError, match=r"must not lie within the source .*, which would read it too; name a folder elsewhere"
+        ):
+            corpus.run(folder, out, explainer(score))
+    assert [path.name for path in folder.iterdir()] == ["a.jsonl"]
+    corpus.run(folder, tmp_path / "reviews-out", explainer(score))
+
+
+def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
+    source = write(tmp_path / "reviews.jsonl", texts(6))
+
+    def growing(texts):
+        with source.open("a") as file:
+            file.write(json.dumps({"text": "one more"}) + "\n")
+        return score(texts)
+
+    with pytest.raises(
+        InputError, match=r"'reviews\.jsonl' of the source has changed while it was read; .* name another folder"
+    ):
+        corpus.run(source, tmp_path / "out", explainer(growing), part_size=2)
+    assert not corpus.status(tmp_path / "out").complete
+
+
+def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):
+    LocalFolder(tmp_path).write(MANIFEST, b'{"format": "slalom corpus", "version": 1}')
+    for call in (lambda: corpus.run(source, tmp_path, explainer(score)), lambda: corpus.retry_failed(tmp_path)):
+        with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
+            call()
+
+
 def test_parts_without_a_manifest_are_not_touched(tmp_path, source):
     LocalFolder(tmp_path).write("parts/000000.parquet", b"")
     with pytest.raises(InputError, match="has parts but no manifest"):

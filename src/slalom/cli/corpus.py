@@ -157,7 +157,7 @@ def retry_failed(
     """Try the texts of a run again that have failed or ended their process."""
     import slalom.corpus  # noqa: PLC0415
 
-    options = slalom.corpus.open(out).manifest["command"]
+    options = slalom.corpus.open(out).manifest.get("command")
     if not options:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
     try:

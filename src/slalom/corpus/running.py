@@ -139,6 +139,11 @@ def run(
     arrow()
     columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)))
     rows, folder = source_of(source, text_column, split), folder_of(out)
+    if rows.encloses(folder.path("")):
+        raise InputError(
+            f"{folder.address!r} must not lie within the source {rows.address!r}, which would read it too; name a folder"
+            " elsewhere"
+        )
     settings = {
         "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
         "part_size": part_size, "limit": limit,
@@ -182,7 +187,7 @@ def retry_failed(
         InputError: As `run` does.
     """
     folder = folder_of(out)
-    manifest = read_manifest(folder)
+    manifest = _complete_manifest(folder)
     address = manifest["source"]["address"] if source is None else source
     if source is None and manifest["source"]["kind"] == "iterable":
         raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
@@ -194,6 +199,15 @@ def retry_failed(
     setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout)
     with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
         return going.retry()
+
+
+def _complete_manifest(folder: Folder) -> dict[str, Any]:
+    """Return the manifest of a corpus that can be continued."""
+    manifest = read_manifest(folder)
+    missing = [name for name in (*_COMPARED, "command") if name not in manifest]
+    if missing:
+        raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: it lacks {missing[0]!r}")
+    return manifest
 
 
 class _Run:
@@ -236,7 +250,7 @@ class _Run:
             if not self.source.verified:  # a generator can be read once
                 next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
         else:
-            self.manifest = read_manifest(self.folder)
+            self.manifest = _complete_manifest(self.folder)
         if isinstance(self.folder, LocalFolder):
             self.folder.clean()
         fingerprint = {**self.source.fingerprint(), "address": self.source.place}
@@ -267,6 +281,10 @@ class _Run:
         self.progress = Progress(self.folder, self.source, len(known), self.settings["limit"], self.shown)
         try:
             self._compute(self._jobs(done), self._write_part)
+            if (name := self.source.changed()) is not None:
+                raise InputError(
+                    f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
+                )
             texts = len(Corpus(self.folder, self.manifest))
             if not texts:
                 raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
