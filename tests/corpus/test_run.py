@@ -383,6 +383,30 @@ def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):
             call()
 
 
+def test_damaged_notes_of_a_run_are_written_again(tmp_path, source):
+    out = LocalFolder(tmp_path / "out")
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
+    (tmp_path / "out" / "parts" / "000000.parquet").unlink()
+    out.write("current.json", b'{"part":')
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
+    assert corpus.status(tmp_path / "out").complete
+    out.write("progress.json", b"[1]")
+    with pytest.raises(InputError, match=r"progress\.json' is damaged; delete it"):
+        corpus.status(tmp_path / "out")
+
+
+def test_a_full_disk_is_said_with_what_to_do(tmp_path, source):
+    """The largest file that the process may write stands for the room on the disk."""
+    made = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))\n"
+    made += "import sys; from slalom import corpus; from tests.corpus.models import explainer, score\n"
+    made += "corpus.run(sys.argv[1], sys.argv[2], explainer(score), part_size=20)"
+    ran = subprocess.run(
+        [sys.executable, "-c", made, str(source), str(tmp_path / "out")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "000000.parquet': File too large; make room, and run the same command again" in ran.stderr.splitlines()[-1]
+    assert list((tmp_path / "out" / "parts").iterdir()) == []
+
+
 def test_parts_without_a_manifest_are_not_touched(tmp_path, source):
     LocalFolder(tmp_path).write("parts/000000.parquet", b"")
     with pytest.raises(InputError, match="has parts but no manifest"):

@@ -327,8 +327,10 @@ class _Run:
 
         One of its texts may be the reason; in that process it is found.
         """
-        saved = self.folder.read(_CURRENT)
-        part = None if saved is None else int(json.loads(saved)["part"])
+        try:
+            part = int(json.loads(self.folder.read(_CURRENT) or b"{}").get("part", -1))
+        except (ValueError, TypeError, AttributeError):  # damaged
+            part = -1
         for job in jobs:
             if job.part != part or not self._can_isolate(part):
                 yield job
