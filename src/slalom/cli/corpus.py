@@ -24,7 +24,7 @@ from slalom.cli.language_models import (
 )
 from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Tolerance, UnitName
 from slalom.cli.printing import complain, console
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 
 corpus = typer.Typer(
     no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two."
@@ -122,7 +122,7 @@ def run(
         "seed": seed, "cache": None if cache is None else str(cache.absolute()),
     }  # fmt: skip
     try:
-        slalom.corpus.run(
+        made = slalom.corpus.run(
             source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
             split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
             cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout, command=options,
@@ -130,7 +130,11 @@ def run(
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
         raise typer.Exit(130) from stop
-    console().print(str(slalom.corpus.status(out)), markup=False, soft_wrap=True)
+    state = slalom.corpus.status(out)
+    console().print(str(state), markup=False, soft_wrap=True)
+    if not state.explained:  # a server that is down, a column of numbers: it is not the texts
+        first = next(error for batch in made.batches(["error"]) for error in batch.column("error").to_pylist())
+        raise ModelError(f"no text could be explained; the first one: {first}")
 
 
 @corpus.command()

@@ -135,7 +135,7 @@ class Files(Source):
             raise InputError(f"{address!r} must be one of {', '.join(_SUFFIXES)}, also {' or '.join(_COMPRESSED)}")
         if not found:
             raise InputError(f"the folder {address!r} must have files of {', '.join(_SUFFIXES)}; it has none")
-        self.files = sorted((names[file.path], file.path, int(file.size)) for file in found)
+        self.files: list[tuple[str, str, int]] = sorted((names[file.path], file.path, int(file.size)) for file in found)
         self._folder, self._times = info.type == fs.FileType.Directory, {file.path: file.mtime_ns for file in found}
         self.place = address if "://" in address else root
         self._raw: Any = None
