@@ -154,10 +154,10 @@ def test_a_model_that_leaves_the_program_does_not_end_the_run(tmp_path, workers)
 
 def test_a_text_that_is_never_answered_is_found(tmp_path):
     made = [*texts(2), "boom"]
-    corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=1.0)
+    corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=2.0)
     found = rows(tmp_path / "out")
     assert [row["status"] for row in found] == ["explained", "explained", "killed"]
-    assert "or no answer of the model within 1 s" in found[2]["error"]
+    assert "or no answer of the model within 2 s" in found[2]["error"]
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="a timeout ends a worker, and this run has none; add workers"):
         corpus.run(made, tmp_path / "other", explainer(score), timeout=1.0)
@@ -374,6 +374,22 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
     ):
         corpus.run(source, tmp_path / "out", explainer(growing), part_size=2)
     assert not corpus.status(tmp_path / "out").complete
+
+    def touching(texts):
+        os.utime(source)
+        return score(texts)
+
+    corpus.run(source, tmp_path / "touched", explainer(touching), part_size=2)  # the same content
+    assert corpus.status(tmp_path / "touched").complete
+
+    def losing(texts):
+        source.unlink(missing_ok=True)
+        return score(texts)
+
+    lost = explainer(losing)
+    write(source, texts(6))  # the explainer has asked its model once
+    with pytest.raises(InputError, match=r"'reviews\.jsonl' of the source has changed while it was read"):
+        corpus.run(source, tmp_path / "lost", lost, part_size=2)
 
 
 def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):

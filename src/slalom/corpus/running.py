@@ -281,7 +281,7 @@ class _Run:
         self.progress = Progress(self.folder, self.source, len(known), self.settings["limit"], self.shown)
         try:
             self._compute(self._jobs(done), self._write_part)
-            if (name := self.source.changed()) is not None:
+            if (name := self._changed()) is not None:
                 raise InputError(
                     f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
                 )
@@ -291,6 +291,17 @@ class _Run:
             self.progress.finish(texts)
         finally:
             self.progress.close()
+
+    def _changed(self) -> str | None:
+        """Return what of the source has another content than at the start; None: nothing."""
+        name = self.source.changed()
+        if name is None:
+            return None
+        try:
+            now = {**self.source.fingerprint(), "address": self.source.place}
+        except OSError:  # it is gone
+            return name
+        return None if now == self.settings["source"] else name
 
     def retry(self) -> dict[str, int]:
         """Compute the rows that are not explained, and put them into their parts."""

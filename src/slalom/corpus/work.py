@@ -162,8 +162,9 @@ def killed(job: Job, setup: Setup) -> Finished:
         job: The job.
         setup: What workers need.
     """
-    silent = "" if setup.timeout is None else f", or no answer of the model within {setup.timeout:g} s"
-    causes = f"a crash, an exit, or out of memory{silent}"
+    causes = "a crash, an exit, or out of memory"
+    if setup.timeout is not None:
+        causes = f"a crash, an exit, out of memory, or no answer of the model within {setup.timeout:g} s"
     reason = f"the text ended the process that explained it, {job.deaths} times by itself ({causes})"
     made = table([failed_row(row, reason, KILLED, text=setup.text) for row in job.rows], setup.keep)
     return Finished(counts(made), to_stream(made))
