@@ -114,6 +114,9 @@ class Engine:
             the model changes.
         progress: Whether to show a progress bar. Default: in a terminal or notebook, after two seconds.
 
+    Attributes:
+        answered: Called after every batch that the model has answered; None: nothing is.
+
     Raises:
         InputError: A cache file is given and nothing identifies the model.
     """
