@@ -109,3 +109,11 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
     assert 4 <= state.done < 400
     assert state.rate > 0
     assert not (tmp_path / "out" / "current.json").exists()
+
+
+def test_a_run_that_explains_nothing_is_an_error(run, tmp_path):
+    write(tmp_path / "films.jsonl", ["", ""])
+    code, said, error = run("run", "films.jsonl", "out", *OPTIONS)
+    assert (code, said.splitlines()[1]) == (1, "0 explained, 2 failed, 0 killed")
+    assert error == "error: no text could be explained; the first one: a text must have at least one token; got ''\n"
+    assert run("status", "out")[0] == 0

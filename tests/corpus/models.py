@@ -31,6 +31,27 @@ def deadly(texts):
     return score(texts)
 
 
+def leaving(texts):
+    """The same, but a text with the word leaves the program."""
+    if any("boom" in text for text in texts):
+        sys.exit("no licence")
+    return score(texts)
+
+
+def pausing(folder, texts):
+    """The same, after a while; the process is noted in a folder."""
+    (Path(folder) / f"process-{os.getpid()}").touch()
+    time.sleep(0.7)
+    return score(texts)
+
+
+def hanging(texts):
+    """The same, but a text with the word is never answered."""
+    if any("boom" in text for text in texts):
+        time.sleep(600.0)
+    return score(texts)
+
+
 def traced(folder, texts):
     """The same, slowly; the process and its Ray node are noted in a folder."""
     import ray  # noqa: PLC0415

@@ -22,7 +22,7 @@ from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
-from tests.corpus.models import deadly, explainer, flaky, rows, score, slow
+from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, pausing, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
@@ -140,6 +140,36 @@ def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
     assert found[2]["text"] == made[2]
     assert corpus.status(out).killed == 1
     assert not (out / "current.json").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_model_that_leaves_the_program_does_not_end_the_run(tmp_path, workers):
+    corpus.run(
+        ["boom", *texts(2)], tmp_path / "out", partial(explainer, leaving), part_size=1 if workers else 3, workers=workers
+    )
+    found = rows(tmp_path / "out")
+    assert [row["status"] for row in found] == ["killed", "explained", "explained"]
+    assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
+
+
+def test_a_text_that_is_never_answered_is_found(tmp_path):
+    made = [*texts(2), "boom"]
+    corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=2.0)
+    found = rows(tmp_path / "out")
+    assert [row["status"] for row in found] == ["explained", "explained", "killed"]
+    assert "or no answer of the model within 2 s" in found[2]["error"]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="a timeout ends a worker, and this run has none; add workers"):
+        corpus.run(made, tmp_path / "other", explainer(score), timeout=1.0)
+    with pytest.raises(InputError, match="timeout must be a number of seconds above 0 and up to 1e"):
+        corpus.run(made, tmp_path / "other", explainer(score), workers=1, timeout=-1.0)
+
+
+def test_a_worker_that_answers_is_not_ended(tmp_path, source):
+    """Each of four batches takes 0.7 s, all of them longer than the time limit."""
+    corpus.run(source, tmp_path / "out", partial(explainer, partial(pausing, tmp_path)), part_size=40, workers=1, timeout=2.5)
+    assert corpus.status(tmp_path / "out").explained == 40
+    assert len(list(tmp_path.glob("process-*"))) == 1
 
 
 def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
@@ -316,6 +346,81 @@ def test_limits_and_empty_sources(tmp_path, source, undisturbed):
         corpus.run(["a"], tmp_path / "other", lambda: 7)
     with pytest.raises(InputError, match="the explainer must be picklable for other processes"):
         corpus.run(["a"], tmp_path / "lambda", explainer(lambda texts: [*score(texts)]), workers=1)
+
+
+def test_the_table_must_not_lie_within_its_source(tmp_path, source):
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    write(folder / "a.jsonl", texts(3))
+    for out in (folder, folder / "out", f"file://{folder}/deep/out"):
+        with pytest.raises(
+            InputError, match=r"must not lie within the source .*, which would read it too; name a folder elsewhere"
+        ):
+            corpus.run(folder, out, explainer(score))
+    assert [path.name for path in folder.iterdir()] == ["a.jsonl"]
+    corpus.run(folder, tmp_path / "reviews-out", explainer(score))
+
+
+def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
+    source = write(tmp_path / "reviews.jsonl", texts(6))
+
+    def growing(texts):
+        with source.open("a") as file:
+            file.write(json.dumps({"text": "one more"}) + "\n")
+        return score(texts)
+
+    with pytest.raises(
+        InputError, match=r"'reviews\.jsonl' of the source has changed while it was read; .* name another folder"
+    ):
+        corpus.run(source, tmp_path / "out", explainer(growing), part_size=2)
+    assert not corpus.status(tmp_path / "out").complete
+
+    def touching(texts):
+        os.utime(source)
+        return score(texts)
+
+    corpus.run(source, tmp_path / "touched", explainer(touching), part_size=2)  # the same content
+    assert corpus.status(tmp_path / "touched").complete
+
+    def losing(texts):
+        source.unlink(missing_ok=True)
+        return score(texts)
+
+    lost = explainer(losing)
+    write(source, texts(6))  # the explainer has asked its model once
+    with pytest.raises(InputError, match=r"'reviews\.jsonl' of the source has changed while it was read"):
+        corpus.run(source, tmp_path / "lost", lost, part_size=2)
+
+
+def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):
+    LocalFolder(tmp_path).write(MANIFEST, b'{"format": "slalom corpus", "version": 1}')
+    for call in (lambda: corpus.run(source, tmp_path, explainer(score)), lambda: corpus.retry_failed(tmp_path)):
+        with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
+            call()
+
+
+def test_damaged_notes_of_a_run_are_written_again(tmp_path, source):
+    out = LocalFolder(tmp_path / "out")
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
+    (tmp_path / "out" / "parts" / "000000.parquet").unlink()
+    out.write("current.json", b'{"part":')
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
+    assert corpus.status(tmp_path / "out").complete
+    out.write("progress.json", b"[1]")
+    with pytest.raises(InputError, match=r"progress\.json' is damaged; delete it"):
+        corpus.status(tmp_path / "out")
+
+
+def test_a_full_disk_is_said_with_what_to_do(tmp_path, source):
+    """The largest file that the process may write stands for the room on the disk."""
+    made = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))\n"
+    made += "import sys; from slalom import corpus; from tests.corpus.models import explainer, score\n"
+    made += "corpus.run(sys.argv[1], sys.argv[2], explainer(score), part_size=20)"
+    ran = subprocess.run(
+        [sys.executable, "-c", made, str(source), str(tmp_path / "out")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "000000.parquet': File too large; make room, and run the same command again" in ran.stderr.splitlines()[-1]
+    assert list((tmp_path / "out" / "parts").iterdir()) == []
 
 
 def test_parts_without_a_manifest_are_not_touched(tmp_path, source):

@@ -183,3 +183,25 @@ def test_a_digest_depends_on_everything_that_the_table_takes():
     changes = [row._replace(id="b"), row._replace(text="bad"), row._replace(given={"gold": "0"}), row._replace(text=None)]
     assert len({digest([other]) for other in [row, *changes]}) == 5
     assert digest([row, changes[0]]) != digest([changes[0], row])
+
+
+def test_a_quote_that_is_never_closed_is_a_broken_row(tmp_path):
+    (tmp_path / "a.csv").write_text('text,key\ngood,1\n"5"" tape",2\n6" nail,3\n"never closed,4\nlost,5\n')
+    *whole, last = rows_of(source_of(tmp_path / "a.csv"), Columns("text", "key"))
+    assert [(row.text, row.id, row.error) for row in whole] == [
+        ("good", "1", None),
+        ('5" tape', "2", None),
+        ('6" nail', "3", None),
+    ]
+    assert last.error == "the last row of 'a.csv' has a quotation mark that is never closed; it runs to the end of the file"
+
+
+def test_values_of_other_types_are_their_text(tmp_path):
+    moment = pa.array([0], pa.timestamp("s", "UTC"))
+    pq.write_table(
+        pa.table({"text": [b"g\xc3\xbct"], "at": moment, "raw": [b"a\xff"], "list": [["x", 1.5][:1]]}), tmp_path / "a.parquet"
+    )
+    row = next(rows_of(source_of(tmp_path / "a.parquet"), Columns("text", "at", ("raw", "list"))))
+    assert row == SourceRow(0, "1970-01-01 00:00:00+00:00", "güt", {"raw": "a\ufffd", "list": '["x"]'})
+    pq.write_table(pa.table({"text": [b"b\xff"]}), tmp_path / "b.parquet")
+    assert "must hold text in UTF-8" in next(rows_of(source_of(tmp_path / "b.parquet"), Columns())).error

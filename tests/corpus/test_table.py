@@ -81,6 +81,9 @@ def test_whole_explanations_come_back(written, explainer):
     for number in (-1, 4, 6, 100):
         with pytest.raises(IndexError, match="which has 4 texts"):
             opened[number]
+    for number in (slice(0, 2), "0", 1.0):
+        with pytest.raises(InputError, match="a text is named by its number, from 0; got"):
+            opened[number]
 
 
 def test_columns_are_chosen(written):

@@ -24,7 +24,7 @@ from slalom.cli.language_models import (
 )
 from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Tolerance, UnitName
 from slalom.cli.printing import complain, console
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 
 corpus = typer.Typer(
     no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two."
@@ -44,6 +44,14 @@ Cores = Annotated[int, typer.Option(min=1, help="Cores of each process or actor.
 Gpus = Annotated[
     float | None,
     typer.Option(min=0, help="GPUs of each actor of --ray.", show_default="1 where the cluster has any"),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="End a worker that has had no answer of the model and finished no text for so long; the text at fault is marked.",
+        show_default="never",
+    ),
 ]
 
 
@@ -72,6 +80,7 @@ def run(
     ray: RayAddress = None,
     cores_per_worker: Cores = 1,
     gpus_per_worker: Gpus = None,
+    timeout: Timeout = None,
     model: Model = None,
     lm: LanguageModel = None,
     api: ApiName = None,
@@ -113,15 +122,19 @@ def run(
         "seed": seed, "cache": None if cache is None else str(cache.absolute()),
     }  # fmt: skip
     try:
-        slalom.corpus.run(
+        made = slalom.corpus.run(
             source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
             split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
-            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, command=options,
+            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout, command=options,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
         raise typer.Exit(130) from stop
-    console().print(str(slalom.corpus.status(out)), markup=False, soft_wrap=True)
+    state = slalom.corpus.status(out)
+    console().print(str(state), markup=False, soft_wrap=True)
+    if not state.explained:  # a server that is down, a column of numbers: it is not the texts
+        first = next(error for batch in made.batches(["error"]) for error in batch.column("error").to_pylist())
+        raise ModelError(f"no text could be explained; the first one: {first}")
 
 
 @corpus.command()
@@ -138,18 +151,23 @@ def status(out: Out, as_json: Json = False) -> None:
 
 @corpus.command()
 def retry_failed(
-    out: Out, workers: Workers = 0, ray: RayAddress = None, cores_per_worker: Cores = 1, gpus_per_worker: Gpus = None
+    out: Out,
+    workers: Workers = 0,
+    ray: RayAddress = None,
+    cores_per_worker: Cores = 1,
+    gpus_per_worker: Gpus = None,
+    timeout: Timeout = None,
 ) -> None:
     """Try the texts of a run again that have failed or ended their process."""
     import slalom.corpus  # noqa: PLC0415
 
-    options = slalom.corpus.open(out).manifest["command"]
+    options = slalom.corpus.open(out).manifest.get("command")
     if not options:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
     try:
         tried = slalom.corpus.retry_failed(
             out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
-            gpus_per_worker=gpus_per_worker,
+            gpus_per_worker=gpus_per_worker, timeout=timeout,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain("interrupted; run the same command to continue")

@@ -97,8 +97,8 @@ class InProcess(Executor):
         return _Here(setup, self.tick, self.begin)
 
     def died(self, error: BaseException) -> bool:
-        """Return False: the process would have ended."""
-        return False
+        """Return whether the model has left the program; in other ways the process would have ended."""
+        return isinstance(error, SystemExit)
 
 
 @final
@@ -114,7 +114,12 @@ class _Here(Worker):
     def submit(self, job: Job) -> "Future[Finished]":
         assert self.bench is not None
         self.begin(job)
-        return _done(self.bench(job, self.tick))
+        try:
+            return _done(self.bench(job, self.tick))
+        except SystemExit as error:  # of the model
+            future: Future[Finished] = Future()
+            future.set_exception(error)
+            return future
 
     def stop(self) -> None:
         self.bench = None
@@ -152,8 +157,8 @@ class Processes(Executor):
         return _Process(pickled(setup), environment)
 
     def died(self, error: BaseException) -> bool:
-        """Return whether the process has ended."""
-        return isinstance(error, BrokenProcessPool)
+        """Return whether the process has ended, or the model has left it, which a pool of processes reports as an error."""
+        return isinstance(error, BrokenProcessPool | SystemExit)
 
 
 @final

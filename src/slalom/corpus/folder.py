@@ -8,6 +8,7 @@ progress.json           how far the last run came
 parts/NNNNNN.parquet    the table
 """
 
+import errno
 import os
 import time
 from abc import ABC, abstractmethod
@@ -117,7 +118,9 @@ class LocalFolder(Folder):
             _synchronise(path.parent)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise InputError(f"could not write {str(path)!r}: {error.strerror or error}; name another folder") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            advice = "make room, and run the same command again" if full else "name another folder"
+            raise InputError(f"could not write {str(path)!r}: {error.strerror or error}; {advice}") from error
 
     def names(self, name: str) -> list[str]:
         """Return the names of the files in a folder below this one."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, final
 
@@ -112,6 +113,10 @@ class Corpus:
             IndexError: The text is not there (yet).
             InputError: It could not be explained, or the run did not keep whole explanations.
         """
+        try:
+            number = index(number)
+        except TypeError as error:
+            raise InputError(f"a text is named by its number, from 0; got {number!r}; batches() reads many") from error
         if not self.manifest["full"]:
             raise InputError(f"{self.folder!r} has no whole explanations; run again with --full (full=True)")
         size = int(self.manifest["part_size"])
@@ -120,7 +125,7 @@ class Corpus:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         if number < 0 or part not in self.numbers:
-            raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")
+            raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts; numbers begin with 0")
         with pq.ParquetFile(self._folder.source(part_name(part))) as file:
             if place >= file.metadata.num_rows:
                 raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")

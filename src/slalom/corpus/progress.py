@@ -190,8 +190,8 @@ def status(out: str | Path) -> Status:
 def saved_progress(folder: Folder) -> dict[str, Any]:
     """Return what the last run has saved; nothing where there is none."""
     try:
-        found: dict[str, Any] = json.loads(folder.read(PROGRESS) or b"{}")
-    except ValueError as error:
+        found: dict[str, Any] = dict(json.loads(folder.read(PROGRESS) or b"{}"))
+    except (ValueError, TypeError) as error:
         raise InputError(f"{folder.path(PROGRESS)!r} is damaged; delete it: the next run writes it again") from error
     return found
 

@@ -28,6 +28,7 @@ from slalom.explainer import Explainer
 
 PART_SIZE = 500
 _CURRENT = "current.json"  # the part that this process is computing
+_LONGEST = 1e6  # seconds of a timeout
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
 _COMPARED = ("model", "options", "slalom", "source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 _INFORMATION = ("address", "files")  # of the source: what does not make another one
@@ -42,17 +43,23 @@ class Where(NamedTuple):
         ray: Address of a Ray cluster ("auto", "local", host:port); None: this machine, without Ray.
         cores: Cores of each process or actor.
         gpus: GPUs of each actor. Default: one where the cluster has any.
+        timeout: Seconds without a sign of life after which a worker is ended; None: never.
     """
 
     workers: int = 0
     ray: str | None = None
     cores: int = 1
     gpus: float | None = None
+    timeout: float | None = None
 
     def executor(self) -> Executor | None:
         """Return the executor; None for this process."""
         whole_number("workers", self.workers, 0)
         whole_number("cores_per_worker", self.cores, 1)
+        if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
+            raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
+        if self.timeout is not None and self.ray is None and not self.workers:
+            raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
         if self.ray is None:
             return Processes(self.workers, self.cores) if self.workers else None
         from slalom.corpus.cluster import RayActors  # noqa: PLC0415
@@ -77,6 +84,7 @@ def run(
     ray: str | None = None,
     cores_per_worker: int = 1,
     gpus_per_worker: float | None = None,
+    timeout: float | None = None,
     progress: bool | None = None,
     command: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -104,6 +112,8 @@ def run(
         ray: Address of a Ray cluster: "auto", "local" or host:port.
         cores_per_worker: Cores of each process or actor.
         gpus_per_worker: GPUs of each actor of Ray. Default: one where the cluster has any.
+        timeout: Seconds after which a worker is ended that has had no answer of the model and finished no text; the text at
+            fault is found and marked. Default: never.
         progress: Whether to show a bar. Default: in a terminal.
         command: Plain data that the manifest keeps for `slalom corpus retry-failed`.
 
@@ -129,12 +139,17 @@ def run(
     arrow()
     columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)))
     rows, folder = source_of(source, text_column, split), folder_of(out)
+    if rows.encloses(folder.path("")):
+        raise InputError(
+            f"{folder.address!r} must not lie within the source {rows.address!r}, which would read it too; name a folder"
+            " elsewhere"
+        )
     settings = {
         "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
         "part_size": part_size, "limit": limit,
     }  # fmt: skip
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full)
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout)
     with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
         going.explain_all()
     return Corpus(folder, going.manifest)
@@ -149,6 +164,7 @@ def retry_failed(
     ray: str | None = None,
     cores_per_worker: int = 1,
     gpus_per_worker: float | None = None,
+    timeout: float | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
     """Try the texts again that have failed or ended their process.
@@ -161,6 +177,7 @@ def retry_failed(
         ray: As in `run`.
         cores_per_worker: As in `run`.
         gpus_per_worker: As in `run`.
+        timeout: As in `run`.
         progress: As in `run`.
 
     Returns:
@@ -170,17 +187,27 @@ def retry_failed(
         InputError: As `run` does.
     """
     folder = folder_of(out)
-    manifest = read_manifest(folder)
+    manifest = _complete_manifest(folder)
     address = manifest["source"]["address"] if source is None else source
     if source is None and manifest["source"]["kind"] == "iterable":
         raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
     columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
     rows = source_of(address, columns.text, manifest["source"].get("split"))
     settings = {name: manifest[name] for name in _COMPARED[4:]}
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, manifest["text"], manifest["full"])
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    made = Explainer if explainer is None else explainer
+    setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout)
     with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
         return going.retry()
+
+
+def _complete_manifest(folder: Folder) -> dict[str, Any]:
+    """Return the manifest of a corpus that can be continued."""
+    manifest = read_manifest(folder)
+    missing = [name for name in (*_COMPARED, "command") if name not in manifest]
+    if missing:
+        raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: it lacks {missing[0]!r}")
+    return manifest
 
 
 class _Run:
@@ -223,7 +250,7 @@ class _Run:
             if not self.source.verified:  # a generator can be read once
                 next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
         else:
-            self.manifest = read_manifest(self.folder)
+            self.manifest = _complete_manifest(self.folder)
         if isinstance(self.folder, LocalFolder):
             self.folder.clean()
         fingerprint = {**self.source.fingerprint(), "address": self.source.place}
@@ -254,12 +281,27 @@ class _Run:
         self.progress = Progress(self.folder, self.source, len(known), self.settings["limit"], self.shown)
         try:
             self._compute(self._jobs(done), self._write_part)
+            if (name := self._changed()) is not None:
+                raise InputError(
+                    f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
+                )
             texts = len(Corpus(self.folder, self.manifest))
             if not texts:
                 raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
             self.progress.finish(texts)
         finally:
             self.progress.close()
+
+    def _changed(self) -> str | None:
+        """Return what of the source has another content than at the start; None: nothing."""
+        name = self.source.changed()
+        if name is None:
+            return None
+        try:
+            now = {**self.source.fingerprint(), "address": self.source.place}
+        except OSError:  # it is gone
+            return name
+        return None if now == self.settings["source"] else name
 
     def retry(self) -> dict[str, int]:
         """Compute the rows that are not explained, and put them into their parts."""
@@ -296,8 +338,10 @@ class _Run:
 
         One of its texts may be the reason; in that process it is found.
         """
-        saved = self.folder.read(_CURRENT)
-        part = None if saved is None else int(json.loads(saved)["part"])
+        try:
+            part = int(json.loads(self.folder.read(_CURRENT) or b"{}").get("part", -1))
+        except (ValueError, TypeError, AttributeError):  # damaged
+            part = -1
         for job in jobs:
             if job.part != part or not self._can_isolate(part):
                 yield job

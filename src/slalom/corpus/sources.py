@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple, final
 
 from slalom.corpus.table import SourceRow, arrow
@@ -86,6 +86,18 @@ class Source(ABC):
         """Return which share of the source has been read; None where it is not known."""
         return None
 
+    def encloses(self, folder: str) -> bool:
+        """Return whether the source would read the files of a folder, as it lies within the source.
+
+        Args:
+            folder: Absolute path or address.
+        """
+        return False
+
+    def changed(self) -> str | None:
+        """Return what of the source has changed since it was opened; None where nothing is known to have."""
+        return None
+
 
 @final
 class Files(Source):
@@ -123,7 +135,8 @@ class Files(Source):
             raise InputError(f"{address!r} must be one of {', '.join(_SUFFIXES)}, also {' or '.join(_COMPRESSED)}")
         if not found:
             raise InputError(f"the folder {address!r} must have files of {', '.join(_SUFFIXES)}; it has none")
-        self.files = sorted((names[file.path], file.path, int(file.size)) for file in found)
+        self.files: list[tuple[str, str, int]] = sorted((names[file.path], file.path, int(file.size)) for file in found)
+        self._folder, self._times = info.type == fs.FileType.Directory, {file.path: file.mtime_ns for file in found}
         self.place = address if "://" in address else root
         self._raw: Any = None
         self._before, self._size = 0, sum(size for *_, size in self.files)
@@ -164,6 +177,27 @@ class Files(Source):
         """Return which share of the bytes has been read."""
         here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
         return min((self._before + here) / self._size, 1.0) if self._size else None
+
+    def encloses(self, folder: str) -> bool:
+        """Return whether a folder lies within this one, and is not hidden."""
+        mine: PurePath
+        theirs: PurePath
+        if "://" in folder:
+            mine, theirs = PurePosixPath(self.place), PurePosixPath(folder)
+        else:
+            mine, theirs = Path(self.place.removeprefix("file://")).resolve(), Path(folder).resolve()
+        return self._folder and theirs.is_relative_to(mine) and _readable(str(theirs.relative_to(mine) / "a.parquet"))
+
+    def changed(self) -> str | None:
+        """Return which file is gone, or has another size or time."""
+        try:
+            now = {file.path: file for file in self.system.get_file_info([path for _, path, _ in self.files])}
+        except OSError:
+            return None  # a file system that cannot be reached now tells nothing
+        for name, path, size in self.files:
+            if (now[path].size, now[path].mtime_ns) != (size, self._times[path]):
+                return name
+        return None
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
         """Yield the rows of all files from one number on."""
@@ -391,7 +425,12 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
         text = record.get(columns.text)
         named = str(number) if columns.id is None or record.get(columns.id) is None else _plain(record[columns.id])
         error = None
-        if not isinstance(text, str):
+        if isinstance(text, bytes):  # a Parquet file may declare strings as bytes
+            try:
+                text = text.decode("utf-8")
+            except UnicodeDecodeError as reason:
+                text, error = None, f"the column {columns.text!r} must hold text in UTF-8; {reason}"
+        elif not isinstance(text, str):
             kind = "no text (a missing value)" if text is None or text != text else type(text).__name__  # noqa: PLR0124
             error = f"the column {columns.text!r} must hold a string; it holds {kind}"
         given = {name: None if record.get(name) is None else _plain(record[name]) for name in columns.keep}
@@ -412,7 +451,11 @@ def digest(rows: Iterable[SourceRow]) -> str:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Return a value as text: a string as it is, numbers, truth values, lists and mappings as JSON, others as they print."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    plain = isinstance(value, bool | int | float | list | tuple | dict)
+    return json.dumps(value, ensure_ascii=False, default=str) if plain else str(value)
 
 
 def _readable(name: str) -> bool:
@@ -442,14 +485,41 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
     if kind in _TABLES:
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
         text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        for row in csv.DictReader(text, delimiter=_TABLES[kind], restkey="", restval=None):
-            yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
+        lines = _Lines(text)
+        for row in csv.DictReader(lines, delimiter=_TABLES[kind], restkey="", restval=None):
+            if lines.ended:  # the reader looks beyond a row only within quotation marks
+                yield Broken(
+                    f"the last row of {name!r} has a quotation mark that is never closed; it runs to the end of the file"
+                )
+            else:
+                yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
         return
     read = _json_object if kind in _LINES else _line
     for number, line in enumerate(content, start=1):
         begins = line[3:] if number == 1 and line.startswith(b"\xef\xbb\xbf") else line
         if begins.strip():
             yield lambda line=begins, number=number: read(line, f"line {number} of {name!r}")
+
+
+class _Lines:
+    """Lines of a file.
+
+    Attributes:
+        ended: Whether a line was asked for after the last one.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.ended = iter(lines), False
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        try:
+            return next(self._lines)
+        except StopIteration:
+            self.ended = True
+            raise
 
 
 def _json_object(line: bytes, where: str) -> Record:

@@ -3,6 +3,8 @@
 A job's result depends on its rows alone: answers of earlier jobs are forgotten, and every text has the seed of the options.
 """
 
+import faulthandler
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ class Setup:
         keep: Columns of the source that are copied.
         text: Whether texts are kept.
         full: Whether whole explanations are kept.
+        timeout: Seconds after which a worker ends itself that has had no answer of the model and finished no text.
     """
 
     explainer: Explainer | Callable[[], Explainer]
@@ -35,6 +38,7 @@ class Setup:
     keep: tuple[str, ...] = ()
     text: bool = True
     full: bool = False
+    timeout: float | None = None
 
 
 class Job(NamedTuple):
@@ -121,7 +125,10 @@ class Bench:
             tick: Called after each text.
         """
         setup = self.setup
-        rows = list(self._rows(job.rows, tick))
+        with _watched(setup.timeout) as alive:
+            self.explainer.engine.answered = alive
+            rows = list(self._rows(job.rows, tick if alive is None else alive))
+        self.explainer.engine.answered = None
         made = table(rows, setup.keep)
         if not job.whole:
             return Finished(counts(made), to_stream(made))
@@ -155,7 +162,10 @@ def killed(job: Job, setup: Setup) -> Finished:
         job: The job.
         setup: What workers need.
     """
-    reason = f"the text ended the process that explained it, {job.deaths} times by itself (a crash, or out of memory)"
+    causes = "a crash, an exit, or out of memory"
+    if setup.timeout is not None:
+        causes = f"a crash, an exit, out of memory, or no answer of the model within {setup.timeout:g} s"
+    reason = f"the text ended the process that explained it, {job.deaths} times by itself ({causes})"
     made = table([failed_row(row, reason, KILLED, text=setup.text) for row in job.rows], setup.keep)
     return Finished(counts(made), to_stream(made))
 
@@ -172,6 +182,27 @@ def from_stream(content: bytes) -> Any:
     """Return the pyarrow table of `to_stream`."""
     with arrow().ipc.open_stream(content) as stream:
         return stream.read_all()
+
+
+@contextmanager
+def _watched(timeout: float | None) -> Iterator[Callable[[], None] | None]:
+    """End this process where the function that is returned is not called for so many seconds; None: never.
+
+    A thread of faulthandler does that, which needs no lock of Python: a model that holds it is ended too.
+    """
+    if timeout is None:
+        yield None
+        return
+    with open(os.devnull, "wb") as nowhere:
+
+        def alive() -> None:
+            faulthandler.dump_traceback_later(timeout, exit=True, file=nowhere)
+
+        alive()
+        try:
+            yield alive
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager

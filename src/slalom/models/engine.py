@@ -114,6 +114,9 @@ class Engine:
             the model changes.
         progress: Whether to show a progress bar. Default: in a terminal or notebook, after two seconds.
 
+    Attributes:
+        answered: Called after every batch that the model has answered; None: nothing is.
+
     Raises:
         InputError: A cache file is given and nothing identifies the model.
     """
@@ -122,6 +125,7 @@ class Engine:
         self, model: Model, cache: str | Path | None = None, identity: str | None = None, progress: bool | None = None
     ) -> None:
         self.model, self.progress, self._identity = model, progress, identity
+        self.answered: Callable[[], None] | None = None
         self._file, self._file_failed = None if cache is None else Path(cache), False
         if self._file is not None and self.identify() is None:
             raise InputError(
@@ -365,6 +369,8 @@ class Engine:
 
     def _count(self, batch: _Batch, bar: Any) -> None:
         """Count a batch that is answered, and show it."""
+        if self.answered is not None:
+            self.answered()
         self._inputs += len(batch.slots)
         self._tokens += batch.tokens
         if self.spending.prices is not None:
