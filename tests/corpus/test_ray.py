@@ -68,7 +68,7 @@ class Cluster:
         self.second = [pid for pid in self.raylets() if pid not in self.first]
 
     def start(self, *options):
-        quick = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "2"}
+        quick = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "5"}
         command = [str(Path(sys.executable).with_name("ray")), "start", *options, "--num-cpus=1", "--num-gpus=0"]
         command += [
             f"--temp-dir={self.folder}",
