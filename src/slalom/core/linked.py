@@ -14,9 +14,10 @@ nodes: 1 / Z = int exp(-t Z) dt with |arg Z| <= pi / 2 - theta, theta = atan(c_k
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import logsumexp
 
@@ -118,7 +119,9 @@ def _ratio_game(values: Floats, players: Players, z: complex, measure: Measure, 
     return phi
 
 
-def _nodes(players: Players, ratio: Floats, bound: float, log_t: Floats, measure: Measure) -> tuple[Floats, Floats, int]:
+def _nodes(
+    players: Players, ratio: NDArray[np.complexfloating[Any, Any]], bound: float, log_t: Floats, measure: Measure
+) -> tuple[Floats, Floats, int]:
     """Return nodes q and their weights for the next nodes of t, and how many of those fit into one block.
 
     In q the product of the 1 - y q is as smooth as exp(-q Y), with Y the sum of |y|: a small t needs few nodes. A large one
