@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 
 import slalom
@@ -139,6 +140,22 @@ def test_whole_texts_are_asked(client):
     assert other["scores"] == [-1.75, 3.25]
     assert client.post("/api/ask", {"texts": ["good"], "target": "no"}).json["scores"] == [-1.75]
     assert client.post("/api/ask", {"texts": ["good"], "target": "0"}).json["scores"] == [-1.75]
+
+
+def test_many_texts_have_scores_of_one_class():
+    """By default that of the first text, also where they are asked in lots."""
+
+    def topics(texts):
+        return [[text.count("a"), text.count("b"), text.count("c")] for text in texts]
+
+    three = Explainer(topics, output="logits", labels=["x", "y", "z"], progress=False)
+    texts = ["b c b", *(letter * (1 + i % 7) for i, letter in enumerate("abc" * 30))]
+    with serving(three) as client:
+        answer = client.post("/api/ask", {"texts": texts}).json
+    scores, decisions = three.decide(texts, "y")
+    assert answer["scores"] == scores.tolist()
+    assert answer["label"] == [decision.label for decision in decisions]
+    np.testing.assert_array_equal(answer["probabilities"], [decision.probabilities for decision in decisions])
 
 
 def test_two_models_are_explained_by_their_ids(client):

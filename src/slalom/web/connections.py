@@ -1,7 +1,7 @@
 """Connections that must say what they want in time.
 
-uvicorn closes a connection that is idle after an answer, but waits without end for the first request of a connection and for the
-rest of one that has begun: a few hundred of them would shut everybody else out.
+uvicorn closes a connection that is idle after an answer, but waits without end for the first request of a connection and for
+the rest of one that has begun: a few hundred of them would shut everybody else out.
 """
 
 import asyncio
