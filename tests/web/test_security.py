@@ -136,6 +136,20 @@ def test_the_token_opens_the_page_and_the_cookie_the_rest(guarded):
     assert guarded.get("/api/info", Cookie="\x01=;;\xff").status == 401
 
 
+def test_cookies_of_other_programs_of_the_machine_do_no_harm(guarded):
+    """Cookies are those of a host, whatever the port."""
+    own = guarded.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    for other in ('a={"json": [1, 2]}', "b", "c=\xe9", "=", 'd="', "bad name=1"):
+        for cookie in (f"{own}; {other}", f"{other}; {own}", f"{other};{own};{other}"):
+            assert guarded.get("/api/info", Cookie=cookie).status == 200, cookie
+    with serving(access=Access(token="another-token")) as second:
+        theirs = second.get("/?token=another-token").headers["set-cookie"].partition(";")[0]
+        assert theirs.partition("=")[0] != own.partition("=")[0]
+        assert second.get("/api/info", Cookie=own).status == 401
+        both = f"{own}; {theirs}"
+        assert (guarded.get("/api/info", Cookie=both).status, second.get("/api/info", Cookie=both).status) == (200, 200)
+
+
 def test_programs_send_the_token_as_a_header(guarded):
     assert guarded.post("/api/ask", {"texts": ["x"]}, {"Authorization": f"Bearer {TOKEN}"}).status == 200
 
