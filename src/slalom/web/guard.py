@@ -212,7 +212,8 @@ class Guard:
             return {}
         query = parse_qs(scope["query_string"][:4096].decode("latin-1"))
         if scope["path"] == "/" and self.access.admits(query.get("token", [])):
-            return {"set-cookie": f"{_cookie(scope)}={self.access.token}; HttpOnly; SameSite=Strict; Path=/"}
+            # Lax: a link in a mail leads to the page. Whatever changes or costs anything is a POST, whose Origin is checked.
+            return {"set-cookie": f"{_cookie(scope)}={self.access.token}; HttpOnly; SameSite=Lax; Path=/"}
         raise Refusal(
             401,
             "this server needs its token: open the address that slalom serve has printed, or send Authorization: Bearer TOKEN",

@@ -137,5 +137,7 @@ async function start() {
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });
 }
 
+// A token is for the server only, which has it as a cookie by now: no link and no history shall hold it.
+if (window.location.search) window.history.replaceState(null, "", window.location.pathname + window.location.hash);
 theme.start((printing) => panes.forEach((pane) => pane.viewer.print(printing)));
 start();
