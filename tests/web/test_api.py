@@ -55,6 +55,7 @@ def test_info(client):
     assert [m["id"] for m in info["models"]] == ["m0", "m1"]
     assert info["models"][0]["labels"] == ["no", "yes"]
     assert info["models"][0]["scale"] == "log odds"
+    assert info["models"][0]["remote"] is False
     assert info["limits"] == {"characters": 50_000, "queries": 5_000, "keep_rows": 1_000}
     assert "joint" in [m["name"] for m in info["methods"]]
     assert not {"gradient", "attention"} & {m["name"] for m in info["methods"]}, "a callable has no inside"

@@ -75,6 +75,16 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
     assert out == ""
 
 
+def test_a_model_behind_an_api_is_said_to_be_elsewhere():
+    process = start("--api", "m", "--base-url", "http://127.0.0.1:9/v1", "--template", "{text}", "--labels", "a,b")
+    try:
+        with request(address(process)[1], "/api/info") as response:
+            (model,) = json.loads(response.read())["models"]
+        assert model["remote"] is True
+    finally:
+        ended(process)
+
+
 def test_other_machines_need_the_token_that_is_printed():
     process = start("--host", "0.0.0.0")
     try:

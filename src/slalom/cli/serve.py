@@ -91,7 +91,7 @@ def serve(
             explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
             shown = Path(str(explainer.model.name)).name or "model"  # never a path
             title = shown if len(named) == 1 else f"{number}-{shown}"
-            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
+            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels), api is not None))
         _run(Server(served, access, limits, listening), open_page)
 
 

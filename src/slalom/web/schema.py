@@ -86,6 +86,7 @@ class ModelInfo(BaseModel):
     name: str
     labels: list[str]
     scale: str
+    remote: bool = Field(description="Whether texts are sent to the API of somebody else.")
 
 
 class UnitInfo(BaseModel):

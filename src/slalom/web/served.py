@@ -45,12 +45,18 @@ class Served:
         explainer: The explainer of the model.
         limits: Bounds of requests.
         code: Python code that makes the same explainer.
+        remote: Whether the model answers elsewhere, so that texts leave this server.
     """
 
     def __init__(
-        self, name: str, explainer: Explainer, limits: Limits, code: str = "explainer = slalom.Explainer(model)"
+        self,
+        name: str,
+        explainer: Explainer,
+        limits: Limits,
+        code: str = "explainer = slalom.Explainer(model)",
+        remote: bool = False,
     ) -> None:
-        self.id, self.explainer, self.limits, self.code = name, explainer, limits, code
+        self.id, self.explainer, self.limits, self.code, self.remote = name, explainer, limits, code, remote
         self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
         self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
         self._recent_lock = threading.Lock()

@@ -114,7 +114,8 @@ async function start() {
     return;
   }
   const [{ name }] = info.models;
-  byId("about").textContent = `slalom ${info.version}, ${info.models.length > 1 ? plural(info.models.length, "model") : name}; your texts stay on this server.`;
+  const kept = info.models.some(({ remote }) => remote) ? "this server sends your texts to the API of the model" : "your texts stay on this server";
+  byId("about").textContent = `slalom ${info.version}, ${info.models.length > 1 ? plural(info.models.length, "model") : name}; ${kept}.`;
   addPane();
   visits.start((subject) => panes[0].go({ subject }));
   byId("compare").addEventListener("click", sideBySide);
