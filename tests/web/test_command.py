@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from slalom import cli
+from slalom.models.huggingface.adapters import EMBEDDED
 
 TEXT = "A slow, beautiful and utterly convincing film."
 
@@ -83,6 +85,22 @@ def test_a_model_behind_an_api_is_said_to_be_elsewhere():
         assert model["remote"] is True
     finally:
         ended(process)
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypatch, host, shown):
+    folder = tmp_path / "secret-project" / "classifier"
+    shutil.copytree(EMBEDDED, folder)
+    started = []
+    monkeypatch.setattr("slalom.cli.serve._run", lambda server, _: started.append(server))
+    monkeypatch.setattr(sys, "argv", ["slalom", "serve", "--port", "0", "--model", str(folder), "--host", host])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    (served,) = started[0].models
+    served.queue.stop()
+    assert served.code == f"explainer = slalom.Explainer({str(folder) if shown else 'classifier'!r})"
+    assert (served.id, served.explainer.model.name) == ("classifier", "classifier")
 
 
 def test_other_machines_need_the_token_that_is_printed():

@@ -73,7 +73,8 @@ def serve(
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
 
-    access = Access(host, _token(token, is_loopback(host)))
+    local = is_loopback(host)
+    access = Access(host, _token(token, local))
     limits = Limits(queries=max_queries, seconds=timeout)
     with listen(host, port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
@@ -91,7 +92,15 @@ def serve(
             explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
             shown = Path(str(explainer.model.name)).name or "model"  # never a path
             title = shown if len(named) == 1 else f"{number}-{shown}"
-            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels), api is not None))
+            served.append(
+                Served(
+                    title,
+                    explainer,
+                    limits,
+                    _code(_shown(name, local), _shown(lm, local), api, template, labels),
+                    api is not None,
+                )
+            )
         _run(Server(served, access, limits, listening), open_page)
 
 
@@ -115,6 +124,11 @@ def _token(given: str | None, loopback: bool) -> str | None:
     if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
         raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
     return secrets.token_urlsafe(16) if given is None and not loopback else given
+
+
+def _shown(model: str | None, local: bool) -> str | None:
+    """Return the name of a model in the code that visitors copy: those of other machines see no folder of this one."""
+    return model if local or model is None or not Path(model).exists() else Path(model).name
 
 
 def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:
