@@ -59,9 +59,11 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
         assert (host, token) == ("127.0.0.1", "")
         with request(port, "/api/info") as response:
             info = json.load(response)
-        assert info["models"] == [
-            {"id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds"}
-        ]
+        (model,) = info["models"]
+        assert model == {
+            "id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds",
+            "remote": False,
+        }  # fmt: skip
         kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         with request(port, "/api/explain", {"text": TEXT, "queries": 2000}, **kinds) as stream:
             assert stream.readline() == b"event: queued\n"
