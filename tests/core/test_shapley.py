@@ -317,6 +317,14 @@ def test_with_a_link_values_may_be_huge_where_the_background_is_loud() -> None:
     assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
 
 
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize(("n", "spread"), [(90, 3.0), (400, 1.0)])
+def test_with_a_link_many_units_share_the_score_out(n: int, spread: float, background: bool) -> None:
+    model = random_model(n, spread, background, link=(0.4, 1.5))
+    whole, base = (float(score(model, row[None])[0]) for row in (np.ones(n), np.zeros(n)))
+    assert abs(shapley(model).sum() - (whole - base)) <= 1e-12
+
+
 def test_interactions_are_those_of_the_evidence_whatever_the_link() -> None:
     plain, linked = (random_model(5, 1.0, True, link=link) for link in (None, (0.0, 1.0)))
     assert np.array_equal(interactions(plain), interactions(linked))

@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 
 import slalom
@@ -54,6 +55,7 @@ def test_info(client):
     assert [m["id"] for m in info["models"]] == ["m0", "m1"]
     assert info["models"][0]["labels"] == ["no", "yes"]
     assert info["models"][0]["scale"] == "log odds"
+    assert info["models"][0]["remote"] is False
     assert info["limits"] == {"characters": 50_000, "queries": 5_000, "keep_rows": 1_000}
     assert "joint" in [m["name"] for m in info["methods"]]
     assert not {"gradient", "attention"} & {m["name"] for m in info["methods"]}, "a callable has no inside"
@@ -139,6 +141,22 @@ def test_whole_texts_are_asked(client):
     assert other["scores"] == [-1.75, 3.25]
     assert client.post("/api/ask", {"texts": ["good"], "target": "no"}).json["scores"] == [-1.75]
     assert client.post("/api/ask", {"texts": ["good"], "target": "0"}).json["scores"] == [-1.75]
+
+
+def test_many_texts_have_scores_of_one_class():
+    """By default that of the first text, also where they are asked in lots."""
+
+    def topics(texts):
+        return [[text.count("a"), text.count("b"), text.count("c")] for text in texts]
+
+    three = Explainer(topics, output="logits", labels=["x", "y", "z"], progress=False)
+    texts = ["b c b", *(letter * (1 + i % 7) for i, letter in enumerate("abc" * 30))]
+    with serving(three) as client:
+        answer = client.post("/api/ask", {"texts": texts}).json
+    scores, decisions = three.decide(texts, "y")
+    assert answer["scores"] == scores.tolist()
+    assert answer["label"] == [decision.label for decision in decisions]
+    np.testing.assert_array_equal(answer["probabilities"], [decision.probabilities for decision in decisions])
 
 
 def test_two_models_are_explained_by_their_ids(client):

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from slalom import cli
+from slalom.models.huggingface.adapters import EMBEDDED
 
 TEXT = "A slow, beautiful and utterly convincing film."
 
@@ -58,9 +60,11 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
         assert (host, token) == ("127.0.0.1", "")
         with request(port, "/api/info") as response:
             info = json.load(response)
-        assert info["models"] == [
-            {"id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds"}
-        ]
+        (model,) = info["models"]
+        assert model == {
+            "id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds",
+            "remote": False,
+        }  # fmt: skip
         kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         with request(port, "/api/explain", {"text": TEXT, "queries": 2000}, **kinds) as stream:
             assert stream.readline() == b"event: queued\n"
@@ -108,6 +112,32 @@ def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path):
         ended(process)
     assert "could not be loaded" in err
     assert "the bundled one is served" in err
+
+
+def test_a_model_behind_an_api_is_said_to_be_elsewhere():
+    process = start("--api", "m", "--base-url", "http://127.0.0.1:9/v1", "--template", "{text}", "--labels", "a,b")
+    try:
+        with request(address(process)[1], "/api/info") as response:
+            (model,) = json.loads(response.read())["models"]
+        assert model["remote"] is True
+    finally:
+        ended(process)
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypatch, host, shown):
+    folder = tmp_path / "secret-project" / "classifier"
+    shutil.copytree(EMBEDDED, folder)
+    started = []
+    monkeypatch.setattr("slalom.cli.serve._run", lambda server, _: started.append(server))
+    monkeypatch.setattr(sys, "argv", ["slalom", "serve", "--port", "0", "--model", str(folder), "--host", host])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    (served,) = started[0].models
+    served.queue.stop()
+    assert served.code == f"explainer = slalom.Explainer({str(folder) if shown else 'classifier'!r})"
+    assert (served.id, served.explainer.model.name) == ("classifier", "classifier")
 
 
 def test_other_machines_need_the_token_that_is_printed():

@@ -68,10 +68,10 @@ def explainers(slow):
 
 
 @contextlib.contextmanager
-def running(models, limits, port=0):
+def running(models, limits, port=0, access=None, remote=False):
     """A server in a thread."""
-    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()") for name, explainer in models.items()]
-    server = Server(served, Access(), limits, listen("127.0.0.1", port))
+    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()", remote) for name, explainer in models.items()]
+    server = Server(served, access or Access(), limits, listen("127.0.0.1", port))
     ready = threading.Event()
     thread = threading.Thread(target=server.run_until_stopped, args=(ready.set,), daemon=True)
     thread.start()
@@ -563,6 +563,26 @@ def test_a_link_holds_everything(live):
     live.until("return window.copied !== undefined")
     assert live.js("return window.copied") == link
     assert "The link is copied" in live.text("#toast")
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_the_page_says_whether_texts_leave_the_server(browser, slow, remote):
+    with running({"slow": explainers(slow)["slow"]}, Limits(), remote=remote) as server:
+        about = Live(browser, server.address).open().js("return document.getElementById('about').textContent")
+    assert ("your texts stay on this server." in about) is not remote
+    assert ("this server sends your texts to the API of the model." in about) is remote
+
+
+def test_no_link_and_no_history_holds_the_token(browser, slow):
+    with running({"slow": explainers(slow)["slow"]}, Limits(), access=Access(token="sesame-open-9")) as server:
+        page = Live(browser, f"{server.address}").open("#text=hello!")
+        page.until("return slalom.panes[0].final")
+        assert page.js("return location.search") == ""
+        assert "sesame" not in page.js("return location.href")
+        browser.refresh()  # the cookie is enough
+        page.until("return window.slalom && slalom.panes[0].final")
+        assert page.js("return slalom.panes[0].ui.text.value") == "hello!"
+        browser.delete_all_cookies()
 
 
 def test_everything_can_be_taken_along(live, explained, tmp_path):

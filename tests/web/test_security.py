@@ -1,12 +1,14 @@
 """Who may ask: this machine's own pages, and those who know the token."""
 
+import json
 import socket
+import time
 
 import pytest
 
 from slalom.web.guard import POLICY, Access, host_name, is_loopback
 from tests.factories import MARKUP
-from tests.web.serving import TEXT, serving
+from tests.web.serving import TEXT, answers, serving
 
 TOKEN = "sesame-open-9"
 HEAD = b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -126,12 +128,26 @@ def test_the_token_opens_the_page_and_the_cookie_the_rest(guarded):
     page = guarded.get(f"/?token={TOKEN}")
     assert page.status == 200
     cookie = page.headers["set-cookie"]
-    assert {part.strip().lower() for part in cookie.split(";")[1:]} == {"httponly", "samesite=strict", "path=/"}
+    assert {part.strip().lower() for part in cookie.split(";")[1:]} == {"httponly", "samesite=lax", "path=/"}
     pair = cookie.partition(";")[0]
     assert guarded.get("/api/info", Cookie=f"other=1; {pair}").status == 200
     assert guarded.post("/api/ask", {"texts": ["x"]}, {"Cookie": pair}).status == 200
     assert guarded.get("/api/info", Cookie=pair + "x").status == 401
     assert guarded.get("/api/info", Cookie="\x01=;;\xff").status == 401
+
+
+def test_cookies_of_other_programs_of_the_machine_do_no_harm(guarded):
+    """Cookies are those of a host, whatever the port."""
+    own = guarded.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    for other in ('a={"json": [1, 2]}', "b", "c=\xe9", "=", 'd="', "bad name=1"):
+        for cookie in (f"{own}; {other}", f"{other}; {own}", f"{other};{own};{other}"):
+            assert guarded.get("/api/info", Cookie=cookie).status == 200, cookie
+    with serving(access=Access(token="another-token")) as second:
+        theirs = second.get("/?token=another-token").headers["set-cookie"].partition(";")[0]
+        assert theirs.partition("=")[0] != own.partition("=")[0]
+        assert second.get("/api/info", Cookie=own).status == 401
+        both = f"{own}; {theirs}"
+        assert (guarded.get("/api/info", Cookie=both).status, second.get("/api/info", Cookie=both).status) == (200, 200)
 
 
 def test_programs_send_the_token_as_a_header(guarded):
@@ -154,6 +170,49 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read():
             raw.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + 3 * (b"1f4\r\n" + b"x" * 500 + b"\r\n"))
             assert b" 413 " in raw.recv(65536).split(b"\r\n")[0]
         assert own.post("/api/ask", {"texts": ["x"]}).status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /api/info HT", b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/inf"])
+def test_connections_that_ask_for_nothing_are_closed(sent):
+    """Such connections in numbers would shut everybody else out; what arrives bit by bit gets no more time."""
+    with serving(head_seconds=0.3, connections=8) as client:
+        idle = [socket.create_connection(("127.0.0.1", client.port), timeout=10) for _ in range(8)]
+        try:
+            for connection in idle:
+                connection.sendall(sent)
+            assert client.get("/api/info").status == 503
+            for connection in idle:
+                while connection.recv(65_536):  # until it is closed
+                    pass
+            assert client.get("/api/info").status == 200
+        finally:
+            for connection in idle:
+                connection.close()
+
+
+def test_a_connection_is_used_again_and_a_slow_answer_is_waited_for():
+    def slow(texts):
+        time.sleep(0.8)
+        return answers(texts)
+
+    with serving(slow, head_seconds=0.3) as client:
+        connection = client.connection()
+        for _ in range(2):
+            body = json.dumps({"texts": ["good"]}).encode()
+            connection.request("POST", "/api/ask", body, {"Content-Type": "application/json"})
+            assert json.loads(connection.getresponse().read())["scores"] == [1.75]
+            time.sleep(0.5)
+        connection.close()
+
+
+def test_many_wrong_numbers_do_not_hold_up_the_server(client):
+    """Checking stops at the first: all of them took seconds, in which nobody was answered."""
+    began = time.process_time()
+    answer = client.post("/api/ask", b'{"text": "a", "keep": [' + b'["x"],' * 200_000 + b"[1]]}")
+    assert (answer.status, answer.json["error"]) == (400, "keep.0.0: Input should be 0 or 1")
+    answer = client.post("/api/ask", b'{"text": "a", "keep": [[' + b'"x",' * 300_000 + b"1]]}")
+    assert (answer.status, answer.json["error"]) == (400, "keep.0.0: Input should be 0 or 1")
+    assert time.process_time() - began < 1.5  # seconds of CPU; 6 before
 
 
 def test_a_body_that_does_not_arrive_ends():

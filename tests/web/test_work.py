@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -142,6 +143,26 @@ def test_a_long_text_does_not_hold_up_a_short_one():
         long.result()
     assert times["short"] < times["long"]
     assert times["short"] - began < 0.7 * (times["long"] - began)
+
+
+@pytest.mark.parametrize("kind", ["texts", "keep"])
+def test_a_long_question_does_not_hold_up_a_short_one(kind):
+    """Its rows are asked in lots, and other questions in between; hanging up ends it."""
+    model = Slow(0.02)
+    one_by_one = {"text": TEXT, "method": "leave-one-out"}
+    rows = [[int(k >> bit & 1) for bit in range(len(TEXT.split()))] for k in range(1, 401)]
+    long = {"texts": [f"good {i}" for i in range(400)]} if kind == "texts" else {**one_by_one, "keep": rows}
+    with serving(model) as client:
+        assert client.post("/api/explain", one_by_one).status == 200
+        asked = model.asked
+        with closing(client.connection()) as connection:
+            connection.request("POST", "/api/ask", json.dumps(long).encode(), {"Content-Type": "application/json"})
+            until(lambda: model.asked > asked)
+            began = time.monotonic()
+            assert client.post("/api/ask", {"texts": ["a bad end"]}).json["scores"] == [-3.25]
+            assert time.monotonic() - began < 4.0  # all rows take 8 s
+        until(lambda: len(client.server.models[0].queue) == 0)
+        assert model.asked < 400
 
 
 def test_clients_take_turns():

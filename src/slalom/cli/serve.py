@@ -89,7 +89,8 @@ def serve(
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
 
-    access = Access(host, _token(token, is_loopback(host)))
+    local = is_loopback(host)
+    access = Access(host, _token(token, local))
     limits = Limits(queries=max_queries, seconds=timeout)
     with listen(host, port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
@@ -99,12 +100,12 @@ def serve(
 
         own = None
         if corpus is not None and not model and lm is None and api is None:
-            own = _own_model(corpus, device, cache)
+            own = _own_model(corpus, device, cache, local)
         named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
         served = []
         if own is not None:
-            explainer, code = own
-            served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code))
+            explainer, code, remote = own
+            served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code, remote))
         for number, name in enumerate(named, start=1) if own is None else ():
             asked = classifier(
                 name, lm=lm, spellings=spellings, chat=chat, device=device,
@@ -113,7 +114,15 @@ def serve(
             explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
             shown = Path(str(explainer.model.name)).name or "model"  # never a path
             title = shown if len(named) == 1 else f"{number}-{shown}"
-            served.append(Served(title, explainer, limits, _code(name, lm, api, template, labels)))
+            served.append(
+                Served(
+                    title,
+                    explainer,
+                    limits,
+                    _code(_shown(name, local), _shown(lm, local), api, template, labels),
+                    api is not None,
+                )
+            )
         shown_corpus = None
         if corpus is not None:
             from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
@@ -122,8 +131,8 @@ def serve(
         _run(Server(served, access, limits, listening, shown_corpus), open_page)
 
 
-def _own_model(path: str, device: str | None, cache: Path | None) -> "tuple[Explainer, str] | None":
-    """Return the explainer of the model that made a corpus, and its code; None where it cannot be loaded.
+def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -> "tuple[Explainer, str, bool] | None":
+    """Return the explainer of the model that made a corpus, its code, and whether it is behind an API; None if it fails to load.
 
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
@@ -140,7 +149,8 @@ def _own_model(path: str, device: str | None, cache: Path | None) -> "tuple[Expl
     except (SlalomError, OSError, typer.BadParameter) as error:
         complain(f"the model of {path!r} could not be loaded ({one_line(error)}); the bundled one is served")
         return None
-    return made, _code(*(options[name] for name in ("model", "lm", "api", "template", "labels")))
+    name, lm = _shown(options["model"], local), _shown(options["lm"], local)
+    return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
 
 
 def _run(server: "Server", open_page: bool) -> None:
@@ -163,6 +173,11 @@ def _token(given: str | None, loopback: bool) -> str | None:
     if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
         raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
     return secrets.token_urlsafe(16) if given is None and not loopback else given
+
+
+def _shown(model: str | None, local: bool) -> str | None:
+    """Return the name of a model in the code that visitors copy: those of other machines see no folder of this one."""
+    return model if local or model is None or not Path(model).exists() else Path(model).name
 
 
 def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:

@@ -14,9 +14,10 @@ nodes: 1 / Z = int exp(-t Z) dt with |arg Z| <= pi / 2 - theta, theta = atan(c_k
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import logsumexp
 
@@ -26,6 +27,10 @@ from slalom.core.measures import Measure
 _ERROR = 1e-12  # of the expansion of tanh and of the rule in t
 _START = -3.0  # first node of the rule in t, as in `shapley`
 _GONE = 45.0  # real part of t omega from which on exp(-t omega) is zero
+_VANISHED = 50.0  # exponent of a product that is zero
+_SMOOTH = 8  # nodes q for a product that hardly depends on it
+_EXACT = 79  # units up to which a rule is that of a polynomial: k nodes for 2 k - 1 units
+_TOGETHER = 1600  # units times nodes t that share nodes q
 _GRID = 400  # points at which the expansion of tanh is checked
 _BLOCK = 2**15  # numbers in one block of (t, unit, q): fits a cache
 
@@ -52,7 +57,7 @@ def linked_semivalue(players: Players, measure: Measure, middle: float, reach: f
     low, high = (sign * _highest_evidence(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
     furthest = max(abs(low - middle), abs(high - middle)) / reach
     has_background = players.background > -np.inf
-    rule, none_present = measure.rule(n), 0.0 if has_background else measure.none_present(n - 1)
+    none_present = 0.0 if has_background else measure.none_present(n - 1)
     phi = np.zeros(n)
     for c, g in zip(*_poles(furthest), strict=True):
         z = middle + 1j * reach * c
@@ -60,7 +65,7 @@ def linked_semivalue(players: Players, measure: Measure, middle: float, reach: f
         alone = none_present * values
         if not has_background:
             values = values - values.mean()
-        term = alone + _ratio_game(values, players, z, rule, float(np.arctan2(c, furthest)))
+        term = alone + _ratio_game(values, players, z, measure, float(np.arctan2(c, furthest)))
         phi += reach**2 * g * term.real
     return phi
 
@@ -75,17 +80,16 @@ def _highest_evidence(players: Players) -> float:
     return max(float(np.nanmax(averages)), players.empty, float(v[1]) if players.background == -np.inf else -np.inf)
 
 
-def _ratio_game(values: Floats, players: Players, z: complex, rule: tuple[Floats, Floats], theta: float) -> Floats:
+def _ratio_game(values: Floats, players: Players, z: complex, measure: Measure, theta: float) -> Floats:
     """Return the semivalues (n,), complex, of the game sum_j omega_j values_j / (omega_0 + sum_j omega_j).
 
     Args:
         values: Relative to that of the background, or to any constant where there is none (n,).
         players: The units.
         z: The pole.
-        rule: Nodes q and their weights.
+        measure: Of q.
         theta: All sums of the omega have an argument of at most pi / 2 - theta.
     """
-    q, mass = rule
     ratio, ratio_0 = 1j * (players.v - z), 1j * (players.empty - z)  # omega / w; the real part of all is that of -i z
     bound = float(np.log(_GONE / z.imag))  # of log(t w): beyond it exp(-t omega) is zero
     log_sizes = np.append(players.s + np.log(np.abs(ratio)), players.background + np.log(abs(ratio_0)))
@@ -94,21 +98,42 @@ def _ratio_game(values: Floats, players: Players, z: complex, rule: tuple[Floats
     step = min(2.0 * np.pi * theta / -np.log(_ERROR), 0.5)
     tau = np.arange(_START, bound - slowest + size + step, step)
     log_t, dt = tau - np.exp(-tau) - size, step * (1.0 + np.exp(-tau))
-    phi, rows = np.zeros(len(values), dtype=complex), max(1, _BLOCK // (len(values) * len(q)))
-    for start in range(0, len(tau), rows):
+    phi = np.zeros(len(values), dtype=complex)
+    start, ahead = 0, max(4, _TOGETHER // len(values))
+    while start < len(tau):
+        q, mass, rows = _nodes(players, ratio, bound, log_t[start : start + ahead], measure)
         block = slice(start, start + rows)
+        start += rows
         tw = np.exp(np.minimum(log_t[block, None] + players.s, bound)) * ratio
         constant = np.exp(np.minimum(log_t[block, None] + players.background, bound)) * ratio_0
         y, rate = -np.expm1(-tw), tw * np.exp(-tw)
-        p = 1.0 - y[:, :, None] * q
+        p = y[:, :, None] * -q
+        p += 1.0
         product = p.prod(axis=1) * np.exp(-constant) * dt[block, None] * mass
-        np.divide(1.0, p, out=p)
+        np.reciprocal(p, out=p)
         flow = np.stack([rate, rate * values], axis=1) @ p * q  # t A and t B of `shapley`
         flow[:, 0] += constant
         flow *= product[:, None]
         push = np.einsum("tk,tkc->kc", y, p @ flow.transpose(0, 2, 1))
         phi += values * push[:, 0] - push[:, 1]
     return phi
+
+
+def _nodes(
+    players: Players, ratio: NDArray[np.complexfloating[Any, Any]], bound: float, log_t: Floats, measure: Measure
+) -> tuple[Floats, Floats, int]:
+    """Return nodes q and their weights for the next nodes of t, and how many of those fit into one block.
+
+    In q the product of the 1 - y q is as smooth as exp(-q Y), with Y the sum of |y|: a small t needs few nodes. A large one
+    needs few as well: |1 - y q| <= exp(-q (1 - |exp(-t omega)|)), so that the product is zero from some q on.
+    """
+    n = len(ratio)
+    gone = np.exp(-np.exp(np.minimum(log_t[[0, -1], None] + players.s, bound)) * ratio)
+    few = _SMOOTH + int(4.0 * np.abs(1.0 - gone[1]).sum() ** 0.5)
+    q, mass = measure.rule(2 * few - 1 if 2 * few <= min(n, _EXACT) else n)
+    falling = float((1.0 - np.abs(gone[0])).sum()) - 2.0  # but for two units, by which the product is divided
+    used = int(np.searchsorted(q * falling, _VANISHED))
+    return q[:used], mass[:used], min(len(log_t), max(1, _BLOCK // max(1, n * used)))
 
 
 def _poles(furthest: float) -> tuple[Floats, Floats]:

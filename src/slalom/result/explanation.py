@@ -6,6 +6,7 @@ spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit b
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple, cast, final
 
@@ -396,6 +397,11 @@ class Explanation(Document):
         Returns:
             (n,) or (n, n_classes). They sum to predict(all) - base: exactly, or to 1e-9 of the reach of the link.
         """
+        return self._shapley.copy()
+
+    @cached_property
+    def _shapley(self) -> Floats:
+        """Shapley values, computed once: those of long texts take longer than all other scores together."""
         shares = self.surrogate.shapley()
         return shares if self.lengths is None else shares + self.lengths.shapley(self.sizes)
 

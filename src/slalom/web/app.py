@@ -100,6 +100,7 @@ def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, cor
                 name=served.explainer.model.name,
                 labels=list(served.explainer.model.head.labels),
                 scale=served.explainer.model.head.scale,
+                remote=served.remote,
             )
             for served in models
         ],

@@ -13,7 +13,6 @@ import json
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeAlias, final
 from urllib.parse import parse_qs
 
@@ -37,7 +36,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-_COOKIE = "slalom_token"
 _WORK = "/api/corpus/"  # what reads there costs time
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
@@ -211,11 +209,12 @@ class Guard:
             return {}
         parts = [header.partition(" ") for header in headers.get("authorization", [])]
         bearers = [token.strip() for kind, _, token in parts if kind.lower() == "bearer"]
-        if self.access.admits([*bearers, *_cookies(headers.get("cookie", []))]):
+        if self.access.admits([*bearers, *_cookies(headers.get("cookie", []), _cookie(scope))]):
             return {}
         query = parse_qs(scope["query_string"][:4096].decode("latin-1"))
         if scope["path"] == "/" and self.access.admits(query.get("token", [])):
-            return {"set-cookie": f"{_COOKIE}={self.access.token}; HttpOnly; SameSite=Strict; Path=/"}
+            # Lax: a link in a mail leads to the page. Whatever changes or costs anything is a POST, whose Origin is checked.
+            return {"set-cookie": f"{_cookie(scope)}={self.access.token}; HttpOnly; SameSite=Lax; Path=/"}
         raise Refusal(
             401,
             "this server needs its token: open the address that slalom serve has printed, or send Authorization: Bearer TOKEN",
@@ -266,15 +265,15 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     return found
 
 
-def _cookies(headers: Iterable[str]) -> list[str]:
-    tokens = []
-    for header in headers:
-        try:
-            cookie = SimpleCookie(header)
-        except CookieError:
-            continue
-        tokens += [cookie[_COOKIE].value] if _COOKIE in cookie else []
-    return tokens
+def _cookie(scope: Message) -> str:
+    """Return the name of the cookie of this server; cookies do not know ports, and another one may run on this machine."""
+    return f"slalom_token_{scope['server'][1]}"
+
+
+def _cookies(headers: Iterable[str], name: str) -> list[str]:
+    """Return the values of a cookie; whatever other programs of this machine have set beside it."""
+    pairs = (part.strip().partition("=") for header in headers for part in header.split(";"))
+    return [value for known, _, value in pairs if known == name]
 
 
 async def _send_error(send: Send, status: int, message: str) -> None:

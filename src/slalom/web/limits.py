@@ -16,6 +16,7 @@ class Limits:
         keep_rows: Most rows, or texts, of one question to the model.
         body: Largest body of a request, in bytes.
         seconds: Longest time between a request and the end of its answer.
+        head_seconds: Longest time that the head of a request takes to arrive.
         body_seconds: Longest time that a body takes to arrive.
         waiting: Most requests that wait or are worked on, per model; one more is told to come back (429).
         workers: Threads per model. The model itself answers one thread at a time; fits run side by side, so that a long text
@@ -30,6 +31,7 @@ class Limits:
     keep_rows: int = 1_000
     body: int = 2_000_000
     seconds: float = 300.0
+    head_seconds: float = 10.0
     body_seconds: float = 20.0
     waiting: int = 64
     workers: int = 4

@@ -15,6 +15,9 @@ def _unicode(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_unicode)]
+# A list is checked up to the first fault, since hundreds of thousands of them take seconds to list.
+Texts = Annotated[list[Text], Field(fail_fast=True)]
+Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
 
 
@@ -46,8 +49,8 @@ class Question(_Strict):
     queries: int | None = Field(None, ge=2, description="Budget of the explanation.")
     target: Text | None = Field(None, description="Class of the scores.")
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the explanation.")
-    keep: list[list[Literal[0, 1]]] | None = Field(None, description="Presence of the units, one row per question.")
-    texts: list[Text] | None = Field(None, description="Whole texts.")
+    keep: Rows | None = Field(None, description="Presence of the units, one row per question.")
+    texts: Texts | None = Field(None, description="Whole texts.")
 
     def subject(self) -> Subject:
         """Return the explanation that rows of `keep` are about."""
@@ -83,6 +86,7 @@ class ModelInfo(BaseModel):
     name: str
     labels: list[str]
     scale: str
+    remote: bool = Field(description="Whether texts are sent to the API of somebody else.")
 
 
 class UnitInfo(BaseModel):

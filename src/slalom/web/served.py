@@ -8,7 +8,8 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, TypeVar, final
+from time import perf_counter
+from typing import Any, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,12 @@ from slalom.web.work import Queue
 
 _STEP = 0.5  # seconds that a step with questions to a model should take: a cancelled text ends after it
 _MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
+_LOT = 16  # rows or texts of the first lot of a question
 FIRST = 50  # queries of the first round
 _ALONE = threading.Lock()
 
 Result = TypeVar("Result")
+Part: TypeAlias = tuple[Any, Sequence[Any]]  # scores and decisions
 
 
 @final
@@ -42,12 +45,18 @@ class Served:
         explainer: The explainer of the model.
         limits: Bounds of requests.
         code: Python code that makes the same explainer.
+        remote: Whether the model answers elsewhere, so that texts leave this server.
     """
 
     def __init__(
-        self, name: str, explainer: Explainer, limits: Limits, code: str = "explainer = slalom.Explainer(model)"
+        self,
+        name: str,
+        explainer: Explainer,
+        limits: Limits,
+        code: str = "explainer = slalom.Explainer(model)",
+        remote: bool = False,
     ) -> None:
-        self.id, self.explainer, self.limits, self.code = name, explainer, limits, code
+        self.id, self.explainer, self.limits, self.code, self.remote = name, explainer, limits, code, remote
         self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
         self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
         self._recent_lock = threading.Lock()
@@ -125,20 +134,34 @@ class Served:
     def asked(self, question: Question) -> Iterator[dict[str, Any] | None]:
         """Ask the model about parts of an explained text, or about whole texts."""
         if question.keep is None:
-            yield self._whole_texts(question.texts or [], question.target)
+            yield from self._whole_texts(question.texts or [], self.target(question.target))
             return
-        keep = question.keep
-        yield from self.explained(question.subject(), lambda e: self._parts(e, keep))
+        for step in self.explained(question.subject(), lambda e: e):
+            if step is None:
+                yield None
+            else:
+                yield from self._parts(step, question.keep)
 
-    def _whole_texts(self, texts: Sequence[str], target: str | None) -> dict[str, Any]:
-        return self._answer(*self.explainer.decide(texts, self.target(target)))
+    def _whole_texts(self, texts: Sequence[str], target: str | int | None) -> Iterator[dict[str, Any] | None]:
+        head = self.explainer.model.head
 
-    def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> dict[str, Any]:
+        def ask(lot: Sequence[str]) -> Part:
+            nonlocal target
+            scores, decisions = self.explainer.decide(lot, target)
+            if target is None and decisions[0].label is not None and (len(head.labels) > 2 or head.kind == "labels"):
+                target = head.labels.index(decisions[0].label)  # by default the class of the first text, of every lot
+            return scores, decisions
+
+        for part in _in_lots(texts, ask):
+            yield None if part is None else self._answer(*part)
+
+    def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> Iterator[dict[str, Any] | None]:
         n = len(e)
         if any(len(row) != n for row in keep):
             raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
-        return self._answer(*self.explainer.decide_parts(e, rows)) | {"predicted": _predicted(e, rows)}
+        for part in _in_lots(rows, lambda lot: self.explainer.decide_parts(e, lot)):
+            yield None if part is None else self._answer(*part) | {"predicted": _predicted(e, rows)}
 
     def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
         known = all(decision.probabilities is not None for decision in decisions)
@@ -174,6 +197,21 @@ class Served:
         if name is None or name in self.explainer.model.head.labels:
             return name
         return int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name
+
+
+def _in_lots(rows: Any, ask: Callable[[Any], Part]) -> Iterator[Part | None]:
+    """Ask about rows in lots of about a step each, so that others have their turns; yield all answers, at last."""
+    scores, decisions, lot = list[Any](), list[Any](), _LOT
+    while True:
+        began, start = perf_counter(), len(decisions)
+        some, decided = ask(rows[start : start + lot])
+        scores.append(some)
+        decisions += decided
+        if len(decisions) >= len(rows):
+            break
+        lot = max(1, int(_STEP * len(decided) / max(perf_counter() - began, 1e-9)))
+        yield None
+    yield np.concatenate(scores), decisions
 
 
 def dumps(part: Any) -> str:

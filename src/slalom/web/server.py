@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import uvicorn
 
 from slalom.web.app import application
+from slalom.web.connections import patient
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
@@ -46,7 +47,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 access_log=False,  # a log would hold tokens of addresses
                 log_level="critical",
-                http="h11",
+                http=patient(limits.head_seconds),
                 ws="none",
                 lifespan="off",
                 limit_concurrency=limits.connections,

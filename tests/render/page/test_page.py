@@ -18,6 +18,7 @@ from slalom.errors import InputError
 from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.page import page
+from slalom.render.page.content import content
 from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread
 from slalom.result.explanation import SCORES
 from tests.factories import (
@@ -259,3 +260,15 @@ def test_pages_of_nothing_are_refused():
         page(random_explanation())
     with pytest.raises(InputError, match=r"pass \[explanation\]"):
         page(["a text"])
+
+
+def test_shapley_values_are_computed_once_for_all_parts_of_a_page(monkeypatch):
+    """They take longer than all other scores together where a text is long."""
+    e = random_explanation(40, link=True)
+    calls, own = [], type(e.surrogate).shapley
+    monkeypatch.setattr(type(e.surrogate), "shapley", lambda *given: calls.append(1) or own(*given))
+    before = e.shapley()
+    content(e), page([e])
+    assert len(calls) == 1
+    e.shapley()[:] = 0.0  # a caller's copy
+    assert np.array_equal(e.shapley(), before)

@@ -116,7 +116,8 @@ async function start() {
     return;
   }
   const [{ name }] = info.models;
-  byId("about").textContent = `slalom ${info.version}, ${info.models.length > 1 ? plural(info.models.length, "model") : name}; your texts stay on this server.`;
+  const kept = info.models.some(({ remote }) => remote) ? "this server sends your texts to the API of the model" : "your texts stay on this server";
+  byId("about").textContent = `slalom ${info.version}, ${info.models.length > 1 ? plural(info.models.length, "model") : name}; ${kept}.`;
   addPane();
   visits.start((subject) => panes[0].go({ subject }));
   byId("compare").addEventListener("click", sideBySide);
@@ -140,5 +141,7 @@ async function start() {
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });
 }
 
+// A token is for the server only, which has it as a cookie by now: no link and no history shall hold it.
+if (window.location.search) window.history.replaceState(null, "", window.location.pathname + window.location.hash);
 theme.start((printing) => panes.forEach((pane) => pane.viewer.print(printing)));
 start();
