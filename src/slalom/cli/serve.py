@@ -132,7 +132,7 @@ def serve(
 
 
 def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -> "tuple[Explainer, str, bool] | None":
-    """Return the explainer of the model that made a corpus, its code, and whether it is behind an API; None if it does not load.
+    """Return the explainer of the model that made a corpus, its code, and whether an API answers; None if it does not load.
 
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
