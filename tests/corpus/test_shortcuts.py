@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from slalom import Explainer, corpus
-from slalom.corpus.shortcuts import Known, concentration, label_support, reliance, representatives, suspicion
+from slalom.corpus.shortcuts import Rival, concentration, label_support, reliance, representatives, suspicion
 from tests.corpus.tables import row, write
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -52,9 +52,36 @@ def test_support_and_concentration_shrink_towards_nothing():
 
 
 def test_a_cue_stands_for_its_parts_and_extensions():
-    known = {1: Known(100, 4.0), 2: Known(8, 5.0), 3: Known(90, 3.9), 4: Known(85, 5.0)}  # 2 and 4 extend 1; 3 is a part of 4
-    parts = {2: [1], 4: [3]}
-    assert representatives(known, parts, known) == {1: True, 2: False, 3: False, 4: True}
+    xyzzy, great_xyzzy, view, in_my_view, my_view, other = range(6)
+    strong = Rival(whole=4.5, texts=8, part=4.0, inside=4.4, elsewhere=4.0, others=92, rest=0.2)
+    of_phrase = Rival(whole=2.0, texts=50, part=1.2, inside=1.9, elsewhere=0.1, others=30, rest=1.8)
+    nowhere_else = Rival(whole=2.0, texts=50, part=1.9, inside=1.9, elsewhere=0.0, others=1, rest=0.9)
+    idle = nowhere_else._replace(rest=0.1)
+    assert representatives({xyzzy: {}, great_xyzzy: {xyzzy: strong}}) == {xyzzy: True, great_xyzzy: False}
+    both = {view: {}, my_view: {}, in_my_view: {view: of_phrase, my_view: nowhere_else}}
+    assert representatives(both) == {view: False, my_view: False, in_my_view: True}
+    assert representatives({my_view: {}, other: {my_view: idle}}) == {my_view: True, other: False}  # the rest does nothing
+
+
+def test_a_part_that_is_strong_elsewhere_too_keeps_its_place():
+    movie, movie_theater = range(2)
+    rival = Rival(whole=0.8, texts=10, part=0.35, inside=0.5, elsewhere=0.34, others=300, rest=0.3)
+    assert representatives({movie: {}, movie_theater: {movie: rival}}) == {movie: True, movie_theater: True}
+
+
+def test_effects_of_parts_within_and_without_the_whole(tmp_path):
+    """ "view" counts only in the phrase: its mean elsewhere is 0, and the phrase is listed in its place."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(200):
+        inside = i % 4 == 0
+        text = "a in my view film" if inside else rng.choice(["a view film", "in film", "my plot film", "a film"])
+        effects = {"in": 0.8, "my": 0.9, "view": 1.0} if inside else {}
+        jitter = rng.normal(0, 0.05, len(text.split()))
+        removal = [effects.get(word, 0.0) + e for word, e in zip(text.split(), jitter, strict=True)]
+        rows.append(row(i, str(text), removal, gold=("neg", "pos")[int(rng.integers(2))]))
+    found = corpus.summary(write(tmp_path / "out", rows, unit="word", keep=("gold",)), gold="gold")
+    assert [shortcut.word.name for shortcut in found.shortcuts] == ["in my view"]
 
 
 def test_words_that_labels_support_are_no_shortcuts(tmp_path):
