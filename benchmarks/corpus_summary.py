@@ -3,8 +3,8 @@
     python benchmarks/corpus_summary.py [--texts 1000000] [--units 30] [--unit word|token] [--surrogate two-scale|additive]
 
 Words are drawn by Zipf's law from 200,000; `--unit token` cuts words of more than five letters in two, so that units are merged
-into words by the text. With `--surrogate additive` effects of words and phrases are sums, else they come from the parameters of a
-two-scale surrogate.
+into words by the text. With `--surrogate additive` effects of words and phrases are sums, else they come from the parameters of
+two-scale surrogates.
 """
 
 import argparse

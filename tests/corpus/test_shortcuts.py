@@ -101,7 +101,24 @@ def test_words_that_labels_support_are_no_shortcuts(tmp_path):
     assert cue.reasons[1] == f"effect {cue.word.effect.mean:+.2f}, labels say {cue.support:+.2f}"
 
 
-@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />")])
+def test_a_piece_of_many_words_is_listed_in_their_place(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(200):
+        word = str(rng.choice(["film", "plot", "scene", "actor"]))
+        planted = bool(rng.random() < 0.3)
+        text = f"a {word}{'zzy' if planted else ''} here"
+        end = 2 + len(word)
+        spans = [(0, 1), (2, end), *([(end, end + 3)] if planted else []), (len(text) - 4, len(text))]
+        effects = rng.normal(0, 0.1, len(spans)) + [2.0 * (a == end) for a, _ in spans]
+        rows.append(row(i, text, effects, spans=spans, gold=str(rng.choice(["neg", "pos"]))))
+    found = corpus.summary(write(tmp_path / "out", rows, keep=("gold",)), gold="gold")
+    (cue,) = found.shortcuts
+    assert (cue.word.name, cue.word.kind) == ("-zzy", "piece")
+    assert cue.word.effect.mean == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />"), (2, "in my view")])
 def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
     """A small version of benchmarks/corpus_shortcuts.py, with a bag of words in place of a transformer."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
@@ -116,7 +133,8 @@ def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
     for i in range(420):
         if rng.random() < (0.4 * (labels[i] == 1) if i < 340 else 0.3):
             texts[i] = planted(texts[i], cue, rng)
-    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+"), LogisticRegression())
+    longest = len(cue.split()) if cue.startswith("in") else 1
+    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+", ngram_range=(longest, longest)), LogisticRegression())
     model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
     explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
     rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]

@@ -19,9 +19,10 @@ Without labels d is 0, without slices c is 0; with neither the score is L (1 - n
 A phrase, its words and their pieces compete; so do a word and its pieces. The part's effect elsewhere decides, in texts that do
 not have the whole:
 
-    the part stands for the whole     it has at least half of the whole's effect elsewhere, in at least a quarter as many texts
-                                      and three; where it hardly occurs elsewhere: it has 0.9 of the effect within the whole,
-                                      and of the rest no word (piece) has a quarter of it
+    the part stands for the whole     elsewhere it is at least as frequent and has half of the whole's effect, or less frequent
+                                      and has 0.8 of it. Where it hardly occurs elsewhere (in fewer than three texts, or a
+                                      quarter as many): within the whole it has 0.9 of the effect, and of the rest no word
+                                      (piece) has a quarter of it
     the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
                                       where it hardly occurs elsewhere: unless it has half of the whole's effect against it
 
@@ -40,7 +41,7 @@ from slalom.result import NORMAL_95
 
 _PRIOR = 4.0  # texts that the usual variance counts for
 _ADDED = 2.0  # texts at the base rate
-_PART, _SAME, _REST = 0.5, 0.9, 0.25  # of an effect
+_PART, _MOST, _SAME, _REST = 0.5, 0.8, 0.9, 0.25  # of an effect
 _MORE, _OTHERS, _FEWEST = 1.25, 0.25, 3  # of texts; of texts; texts
 _TAIL = 0.025
 
@@ -210,7 +211,8 @@ class Rival(NamedTuple):
         """
         sign = 1.0 if self.whole >= 0 else -1.0
         if not self.rare:
-            return sign * self.elsewhere >= _PART * abs(self.whole)
+            needed = _PART if self.others >= self.texts else _MOST
+            return sign * self.elsewhere >= needed * abs(self.whole)
         return sign * self.inside >= _SAME * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
 
     def whole_stands(self) -> bool:

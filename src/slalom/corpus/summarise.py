@@ -8,7 +8,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
@@ -448,6 +448,14 @@ class _Candidates:
             groups=groups,
         )
 
+    def _words_of_pieces(self, keys: Collection[int]) -> list[int]:
+        """Return words that have some of these keys as pieces, beside those that are among them: the strongest ones."""
+        pooled, chosen = self._pooled, self._selected
+        words = np.flatnonzero(pooled.level[chosen] == WORD)
+        strongest = words[np.argsort(-pooled.least[chosen[words]], kind="stable")]
+        found = [int(pooled.keys[chosen[i]]) for i in strongest.tolist()]
+        return [key for key in found if key not in keys and any(part in keys for part in self._parts[key])][:_SUSPECTS]
+
     def _rivals(self, keys: Iterable[int], inside: Inside) -> dict[int, dict[int, Rival]]:
         """Return for each key its parts, with what they do in its texts and elsewhere."""
         parts = {key: [part for part in self._parts[key] if part in self._lookup] for key in keys}
@@ -490,7 +498,7 @@ class _Candidates:
         suspects = np.flatnonzero(found.score > 0)
         suspects = suspects[np.argsort(-found.score[suspects], kind="stable")][:_SUSPECTS]
         keys = {int(pooled.keys[chosen[i]]): i for i in suspects.tolist()}
-        alone = representatives(self._rivals(keys, inside))
+        alone = representatives(self._rivals([*keys, *self._words_of_pieces(keys)], inside))
         order = sorted((key for key in keys if alone[key]), key=lambda key: -found.score[keys[key]])[:_SHORTCUTS]
         names = counts.groupings().get("slice", ())
 
