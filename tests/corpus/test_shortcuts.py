@@ -60,6 +60,8 @@ def test_a_cue_stands_for_its_parts_and_extensions():
     assert representatives({xyzzy: {}, great_xyzzy: {xyzzy: strong}}) == {xyzzy: True, great_xyzzy: False}
     both = {view: {}, my_view: {}, in_my_view: {view: of_phrase, my_view: nowhere_else}}
     assert representatives(both) == {view: False, my_view: False, in_my_view: True}
+    by_chance = Rival(whole=4.3, texts=5, part=1.9, inside=3.7, elsewhere=1.7, others=52, rest=-0.1)
+    assert representatives({xyzzy: {}, other: {xyzzy: by_chance}}) == {xyzzy: True, other: False}
     assert representatives({my_view: {}, other: {my_view: idle}}) == {my_view: True, other: False}  # the rest does nothing
 
 

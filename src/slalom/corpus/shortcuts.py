@@ -20,9 +20,9 @@ A phrase, its words and their pieces compete; so do a word and its pieces. The p
 not have the whole:
 
     the part stands for the whole     elsewhere it is at least as frequent and has half of the whole's effect, or less frequent
-                                      and has 0.8 of it. Where it hardly occurs elsewhere (in fewer than three texts, or a
-                                      quarter as many): within the whole it has 0.9 of the effect, and of the rest no word
-                                      (piece) has a quarter of it
+                                      and has 0.8 of it. Or within the whole it has 0.8 of the effect, of the rest no word
+                                      (piece) has a quarter of it, and elsewhere it hardly occurs (in fewer than three texts,
+                                      or a quarter as many) or has half of its own mean effect
     the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
                                       where it hardly occurs elsewhere: unless it has half of the whole's effect against it
 
@@ -210,10 +210,10 @@ class Rival(NamedTuple):
             (True, False)
         """
         sign = 1.0 if self.whole >= 0 else -1.0
-        if not self.rare:
-            needed = _PART if self.others >= self.texts else _MOST
-            return sign * self.elsewhere >= needed * abs(self.whole)
-        return sign * self.inside >= _SAME * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
+        if not self.rare and sign * self.elsewhere >= (_PART if self.others >= self.texts else _MOST) * abs(self.whole):
+            return True
+        alone = sign * self.inside >= _MOST * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
+        return alone and (self.rare or sign * self.elsewhere >= _PART * abs(self.part))
 
     def whole_stands(self) -> bool:
         """Return whether the whole stands for the part, where the part does not stand for it."""
