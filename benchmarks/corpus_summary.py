@@ -1,9 +1,10 @@
 """Time and memory of `slalom corpus summary` on a synthetic table.
 
-    python benchmarks/corpus_summary.py [--texts 1000000] [--units 30] [--unit word|token]
+    python benchmarks/corpus_summary.py [--texts 1000000] [--units 30] [--unit word|token] [--surrogate two-scale|additive]
 
 Words are drawn by Zipf's law from 200,000; `--unit token` cuts words of more than five letters in two, so that units are merged
-into words by the text.
+into words by the text. With `--surrogate additive` effects of words and phrases are sums, else they come from the parameters of
+two-scale surrogates.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from slalom.corpus.table import EXPLAINED, encoded, schema
 _WORDS, _PART = 200_000, 20_000
 
 
-def _part(rng: np.random.Generator, first: int, n: int, units: int, unit: str, names: list[str]) -> pa.Table:
+def _part(rng: np.random.Generator, first: int, n: int, units: int, unit: str, names: list[str], surrogate: str) -> pa.Table:
     drawn = (rng.pareto(0.9, (n, units)) * 20).astype(np.int64) % _WORDS
     texts, columns = [], {"units": [], "starts": [], "ends": [], "removal": []}
     effect = np.sin(np.arange(_WORDS)) * (np.arange(_WORDS) % 7 == 0)
@@ -56,8 +57,15 @@ def _part(rng: np.random.Generator, first: int, n: int, units: int, unit: str, n
         "label": label,
         "target": ["pos"] * n,
         "n_units": [len(pieces) for pieces in columns["units"]],
+        "sizes": [np.ones(len(pieces), dtype=np.int32) for pieces in columns["units"]],
+        "surrogate": [surrogate] * n,
         **columns,
     }
+    if surrogate == "two-scale":
+        plain["importances"] = [rng.normal(size=len(pieces)).astype(np.float32) for pieces in columns["units"]]
+        plain["values"] = [10 * effects for effects in columns["removal"]]
+        plain |= {"background_value": np.zeros(n), "background_importance": np.full(n, 2.0)}
+        plain |= {"near_offset": rng.normal(size=n), "near_power": np.full(n, 2)}
     kinds = schema(["gold", "source"])
     arrays = [pa.array(plain[field.name], field.type) if field.name in plain else pa.nulls(n, field.type) for field in kinds]
     return pa.Table.from_arrays(arrays, schema=kinds)
@@ -69,6 +77,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1_000_000)
     parser.add_argument("--units", type=int, default=30)
     parser.add_argument("--unit", choices=["word", "token"], default="word")
+    parser.add_argument("--surrogate", choices=["two-scale", "additive"], default="two-scale")
     parser.add_argument("--folder", type=Path, default=None, help="where the table is kept; an existing one is used")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -80,7 +89,7 @@ def main() -> None:
         found = corpus.summary(out, gold="gold", slices="source")
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{options.texts:,} texts of {options.units} words, units: {options.unit}")
+    print(f"{options.texts:,} texts of {options.units} words, units: {options.unit}, {options.surrogate}")
     print(f"summary: {seconds:.0f} s ({cpu:.0f} s of CPU), peak memory {after:,.0f} MiB ({before:,.0f} MiB before it)")
     print(
         f"{found.about['candidates']:,} words and phrases in at least {found.about['min_texts']} texts;"
@@ -97,7 +106,7 @@ def _write(out: Path, options: argparse.Namespace) -> None:
     about = {"format": FORMAT, "version": VERSION, "part_size": _PART, "full": False, "model": model}
     folder.write(MANIFEST, json.dumps({**about, "options": {"unit": options.unit}}).encode())
     for number, first in enumerate(range(0, options.texts, _PART)):
-        part = _part(rng, first, min(_PART, options.texts - first), options.units, options.unit, names)
+        part = _part(rng, first, min(_PART, options.texts - first), options.units, options.unit, names, options.surrogate)
         folder.write(part_name(number), encoded(part, str(number)))
 
 

@@ -44,7 +44,7 @@ def bundled(folder, n):
     chosen = [short[i] for i in np.random.default_rng(0).permutation(len(short))[:n]]
     texts, gold = [row["text"] for row in chosen], [NAMES[int(row["label"])] for row in chosen]
     start = time.process_time()
-    explained(slalom.Explainer(method="eff", queries=150, progress=False), texts, {"gold": gold}, folder / "bundled")
+    explained(slalom.Explainer(method="joint", queries=150, progress=False), texts, {"gold": gold}, folder / "bundled")
     found = corpus.summary(folder / "bundled", gold="gold")
     print(f"bundled: {n} reviews, accuracy {found.about['accuracy']:.1%}, {time.process_time() - start:.0f} s of CPU")
     listed(found)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from slalom import Explainer, corpus
-from slalom.corpus.shortcuts import Known, concentration, label_support, reliance, representatives, suspicion
+from slalom.corpus.shortcuts import Rival, concentration, label_support, reliance, representatives, suspicion
 from tests.corpus.tables import row, write
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -52,9 +52,38 @@ def test_support_and_concentration_shrink_towards_nothing():
 
 
 def test_a_cue_stands_for_its_parts_and_extensions():
-    known = {1: Known(100, 4.0), 2: Known(8, 5.0), 3: Known(90, 3.9), 4: Known(85, 5.0)}  # 2 and 4 extend 1; 3 is a part of 4
-    parts = {2: [1], 4: [3]}
-    assert representatives(known, parts, known) == {1: True, 2: False, 3: False, 4: True}
+    xyzzy, great_xyzzy, view, in_my_view, my_view, other = range(6)
+    strong = Rival(whole=4.5, texts=8, part=4.0, inside=4.4, elsewhere=4.0, others=92, rest=0.2)
+    of_phrase = Rival(whole=2.0, texts=50, part=1.2, inside=1.9, elsewhere=0.1, others=30, rest=1.8)
+    nowhere_else = Rival(whole=2.0, texts=50, part=1.9, inside=1.9, elsewhere=0.0, others=1, rest=0.9)
+    idle = nowhere_else._replace(rest=0.1)
+    assert representatives({xyzzy: {}, great_xyzzy: {xyzzy: strong}}) == {xyzzy: True, great_xyzzy: False}
+    both = {view: {}, my_view: {}, in_my_view: {view: of_phrase, my_view: nowhere_else}}
+    assert representatives(both) == {view: False, my_view: False, in_my_view: True}
+    by_chance = Rival(whole=4.3, texts=5, part=1.9, inside=3.7, elsewhere=1.7, others=52, rest=-0.1)
+    assert representatives({xyzzy: {}, other: {xyzzy: by_chance}}) == {xyzzy: True, other: False}
+    assert representatives({my_view: {}, other: {my_view: idle}}) == {my_view: True, other: False}  # the rest does nothing
+
+
+def test_a_part_that_is_strong_elsewhere_too_keeps_its_place():
+    movie, movie_theater = range(2)
+    rival = Rival(whole=0.8, texts=10, part=0.35, inside=0.5, elsewhere=0.34, others=300, rest=0.3)
+    assert representatives({movie: {}, movie_theater: {movie: rival}}) == {movie: True, movie_theater: True}
+
+
+def test_effects_of_parts_within_and_without_the_whole(tmp_path):
+    """ "view" counts only in the phrase: its mean elsewhere is 0, and the phrase is listed in its place."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(200):
+        inside = i % 4 == 0
+        text = "a in my view film" if inside else rng.choice(["a view film", "in film", "my plot film", "a film"])
+        effects = {"in": 0.8, "my": 0.9, "view": 1.0} if inside else {}
+        jitter = rng.normal(0, 0.05, len(text.split()))
+        removal = [effects.get(word, 0.0) + e for word, e in zip(text.split(), jitter, strict=True)]
+        rows.append(row(i, str(text), removal, gold=("neg", "pos")[int(rng.integers(2))]))
+    found = corpus.summary(write(tmp_path / "out", rows, unit="word", keep=("gold",)), gold="gold")
+    assert [shortcut.word.name for shortcut in found.shortcuts] == ["in my view"]
 
 
 def test_words_that_labels_support_are_no_shortcuts(tmp_path):
@@ -74,7 +103,24 @@ def test_words_that_labels_support_are_no_shortcuts(tmp_path):
     assert cue.reasons[1] == f"effect {cue.word.effect.mean:+.2f}, labels say {cue.support:+.2f}"
 
 
-@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />")])
+def test_a_piece_of_many_words_is_listed_in_their_place(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(200):
+        word = str(rng.choice(["film", "plot", "scene", "actor"]))
+        planted = bool(rng.random() < 0.3)
+        text = f"a {word}{'zzy' if planted else ''} here"
+        end = 2 + len(word)
+        spans = [(0, 1), (2, end), *([(end, end + 3)] if planted else []), (len(text) - 4, len(text))]
+        effects = rng.normal(0, 0.1, len(spans)) + [2.0 * (a == end) for a, _ in spans]
+        rows.append(row(i, text, effects, spans=spans, gold=str(rng.choice(["neg", "pos"]))))
+    found = corpus.summary(write(tmp_path / "out", rows, keep=("gold",)), gold="gold")
+    (cue,) = found.shortcuts
+    assert (cue.word.name, cue.word.kind) == ("-zzy", "piece")
+    assert cue.word.effect.mean == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />"), (2, "in my view")])
 def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
     """A small version of benchmarks/corpus_shortcuts.py, with a bag of words in place of a transformer."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
@@ -89,7 +135,8 @@ def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
     for i in range(420):
         if rng.random() < (0.4 * (labels[i] == 1) if i < 340 else 0.3):
             texts[i] = planted(texts[i], cue, rng)
-    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+"), LogisticRegression())
+    longest = len(cue.split()) if cue.startswith("in") else 1
+    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+", ngram_range=(longest, longest)), LogisticRegression())
     model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
     explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
     rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]

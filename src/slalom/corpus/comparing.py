@@ -24,6 +24,7 @@ from slalom.corpus.shortcuts import explained_by_part
 from slalom.corpus.summarise import Counts, Pooled, kind_of, parts_of, unit_of
 from slalom.corpus.summarised import KINDS
 from slalom.corpus.table import EXPLAINED, GIVEN
+from slalom.corpus.together import columns_of
 from slalom.corpus.words import LONGEST, WORD, Chunk, Observations, Reader, observations
 from slalom.errors import InputError
 
@@ -168,7 +169,7 @@ class _Matched:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        columns = [*_COLUMNS, *([GIVEN + gold] if gold is not None else [])]
+        columns = [*_COLUMNS, *columns_of(table.columns), *([GIVEN + gold] if gold is not None else [])]
         wanted = pa.array(sorted(self._shared))
         waiting: list[Any] = []
         n = 0

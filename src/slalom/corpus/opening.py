@@ -57,6 +57,20 @@ class Corpus:
         """Paths or addresses of the parts that are there now, in order."""
         return [self._folder.path(part_name(number)) for number in self.numbers]
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of the first part; empty where there is none yet."""
+        numbers = self.numbers
+        if not numbers:
+            return []
+        arrow()
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        try:
+            return list(pq.read_schema(self._folder.source(part_name(numbers[0]))).names)
+        except (OSError, ValueError) as error:
+            raise self._damaged(numbers[0], error) from error
+
     def __len__(self) -> int:
         """Return the number of texts in the parts that are there now."""
         numbers = self.numbers

@@ -16,9 +16,17 @@ for certain, times the share of it that nothing supports:
 
 Without labels d is 0, without slices c is 0; with neither the score is L (1 - n / N), the strong and rare.
 
-A phrase is left out where a part of it explains it: in the same direction, with at least 0.9 of the effect, or with half of it
-and 1.25 times as many texts ("great xyzzy" where "xyzzy" does it alone). A part is left out where a phrase holds it: the phrase
-has at least 0.8 of its texts and a stronger effect ("my honest" within "in my honest").
+A phrase, its words and their pieces compete; so do a word and its pieces. The part's effect elsewhere decides, in texts that do
+not have the whole:
+
+    the part stands for the whole     elsewhere it is at least as frequent and has half of the whole's effect, or less frequent
+                                      and has 0.8 of it. Or within the whole it has 0.8 of the effect, of the rest no word
+                                      (piece) has a quarter of it, and elsewhere it hardly occurs (in fewer than three texts,
+                                      or a quarter as many) or has half of its own mean effect
+    the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
+                                      where it hardly occurs elsewhere: unless it has half of the whole's effect against it
+
+So "xyzzy" stands for "great xyzzy", "-zzy" for "filmzzy", and "in my view" for "view".
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +41,8 @@ from slalom.result import NORMAL_95
 
 _PRIOR = 4.0  # texts that the usual variance counts for
 _ADDED = 2.0  # texts at the base rate
-_PART, _MORE, _SAME, _WITHIN = 0.5, 1.25, 0.9, 0.8  # of an effect; of texts; of an effect; of texts
+_PART, _MOST, _SAME, _REST = 0.5, 0.8, 0.9, 0.25  # of an effect
+_MORE, _OTHERS, _FEWEST = 1.25, 0.25, 3  # of texts; of texts; texts
 _TAIL = 0.025
 
 
@@ -165,33 +174,61 @@ def explained_by_part(whole: Known, parts: Sequence[Known]) -> bool:
     )
 
 
-def held_by(part: Known, whole: Known) -> bool:
-    """Return whether a part of a phrase occurs nearly nowhere else, and the phrase is stronger.
+class Rival(NamedTuple):
+    """A part and the whole that it is in: a word and a phrase, a piece and a word.
 
-    Example:
-        >>> held_by(Known(100, 2.0), Known(95, 4.0)), held_by(Known(300, 2.0), Known(95, 4.0))
-        (True, False)
+    Attributes:
+        whole: Mean effect of the whole.
+        texts: Texts that have it.
+        part: Mean effect of the part over all its texts.
+        inside: Its mean effect in texts that have the whole.
+        elsewhere: Its mean effect in texts that do not.
+        others: Number of these texts.
+        rest: Strongest effect, in the direction of the whole, of a word (piece) of the whole that is not in the part.
     """
-    stronger = part.mean * whole.mean >= 0 and abs(part.mean) < _SAME * abs(whole.mean)
-    return stronger and whole.texts >= _WITHIN * part.texts
+
+    whole: float
+    texts: float
+    part: float
+    inside: float
+    elsewhere: float
+    others: float
+    rest: float
+
+    @property
+    def rare(self) -> bool:
+        """Whether the part hardly occurs elsewhere."""
+        return self.others < max(_FEWEST, _OTHERS * self.texts)
+
+    def part_stands(self) -> bool:
+        """Return whether the part stands for the whole.
+
+        Example:
+            >>> xyzzy = Rival(whole=4.5, texts=10, part=4.0, inside=4.1, elsewhere=4.0, others=190, rest=0.1)
+            >>> view = Rival(whole=2.0, texts=50, part=1.2, inside=1.9, elsewhere=0.1, others=30, rest=1.8)
+            >>> xyzzy.part_stands(), view.part_stands()
+            (True, False)
+        """
+        sign = 1.0 if self.whole >= 0 else -1.0
+        if not self.rare and sign * self.elsewhere >= (_PART if self.others >= self.texts else _MOST) * abs(self.whole):
+            return True
+        alone = sign * self.inside >= _MOST * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
+        return alone and (self.rare or sign * self.elsewhere >= _PART * abs(self.part))
+
+    def whole_stands(self) -> bool:
+        """Return whether the whole stands for the part, where the part does not stand for it."""
+        sign = 1.0 if self.whole >= 0 else -1.0
+        if self.rare:
+            return sign * self.part > -_PART * abs(self.whole)
+        return sign * self.part > 0 and sign * self.elsewhere < _PART * abs(self.part)
 
 
-def representatives(
-    known: Mapping[int, Known], parts: Mapping[int, Sequence[int]], lookup: Mapping[int, Known]
-) -> dict[int, bool]:
-    """Return which keys stand for themselves: no part explains them, and no phrase holds them.
+def representatives(rivals: Mapping[int, Mapping[int, Rival]]) -> dict[int, bool]:
+    """Return which keys stand for themselves: no part stands for them, and no whole that itself does.
 
     Args:
-        known: The candidates.
-        parts: For each candidate the keys of all its parts.
-        lookup: Texts and effects of these parts, where they are known.
+        rivals: For each key its parts. A part that is no key may stand for a whole, but has no answer itself.
     """
-    alone = {}
-    for key, whole in known.items():
-        alone[key] = not explained_by_part(whole, [lookup[part] for part in parts.get(key, ()) if part in lookup])
-    for key, whole in known.items():
-        if alone[key]:
-            for part in parts.get(key, ()):
-                if alone.get(part) and held_by(known[part], whole):
-                    alone[part] = False
-    return alone
+    alone = {key: not any(rival.part_stands() for rival in parts.values()) for key, parts in rivals.items()}
+    held = [part for key, parts in rivals.items() if alone[key] for part, rival in parts.items() if rival.whole_stands()]
+    return alone | {part: False for part in held if part in alone}

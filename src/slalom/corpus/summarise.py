@@ -8,7 +8,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
@@ -21,9 +21,11 @@ from slalom.corpus.details import Details
 from slalom.corpus.moments import Moments, Sketch, effect_of
 from slalom.corpus.opening import Corpus
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.shortcuts import Known, explained_by_part, reliance, representatives, suspicion
+from slalom.corpus.rivals import Rivals
+from slalom.corpus.shortcuts import Known, Rival, explained_by_part, reliance, representatives, suspicion
 from slalom.corpus.summarised import CorpusSummary, Kind, Shortcut, WordEffect
 from slalom.corpus.table import EXPLAINED, GIVEN
+from slalom.corpus.together import columns_of
 from slalom.corpus.words import LONGEST, PIECE, WORD, Chunk, Index, Keys, Reader, observations
 from slalom.errors import InputError
 
@@ -37,8 +39,11 @@ _SELECTED = 20_000  # keys with sums by groups
 _SLICES = 8  # the others are taken together
 _OTHERS = "(others)"
 _SHORTCUTS = 30
+_SUSPECTS = 1000  # of which those are shortcuts that stand for themselves
 _UNITS_ABOVE = ("word", "sentence")  # kinds of units that are not merged into words
 _WORTH = 0.25  # of a share, from which it is a reason
+Inside: TypeAlias = Callable[[Mapping[int, Sequence[int]]], Mapping[tuple[int, int], tuple[float, float]]]
+
 _KINDS: dict[int, Kind] = {PIECE: "piece", WORD: "word"}
 
 
@@ -58,8 +63,9 @@ def summary(
 ) -> CorpusSummary:
     """Return what a model does in general: its words and phrases, and shortcuts among them.
 
-    The effect of a word in a text is the sum of the removal effects of its units, averaged over its occurrences there; texts
-    are the sampling units of all means and intervals. Numbers are exact for all that occur in at least `min_texts` texts.
+    The effect of a word or phrase in a text is by how much the predicted score falls when all its units are removed together
+    (`slalom.corpus.together`), averaged over its occurrences there; texts are the sampling units of all means and intervals.
+    Numbers are exact for all that occur in at least `min_texts` texts.
 
     Args:
         corpus: What `slalom.corpus.open` returns, or the folder.
@@ -95,7 +101,7 @@ def summary(
         details.add(chunk)
     candidates = _Candidates(pooled, selected, details, reader)
     shown = [key for kind in ("word", "phrase", "piece") for key in candidates.listed(kind, sort, top)]
-    suspects = candidates.shortcuts(counts)
+    suspects = candidates.shortcuts(counts, run.inside)
     words = {key: candidates.word(key) for key in dict.fromkeys([*shown, *(key for key, _ in suspects)])}
     if examples or top:
         words = run.with_examples(words, whole_number("examples", examples, 0))
@@ -290,7 +296,7 @@ class _Run:
     def chunks(self, ranked: bool = False) -> Iterator[Chunk]:
         """Yield the explained rows with the target."""
         given = [GIVEN + name for name in (self.counts.gold, self.counts.slices) if name is not None]
-        columns = [*_COLUMNS, *dict.fromkeys(given)]
+        columns = [*_COLUMNS, *columns_of(self.table.columns), *dict.fromkeys(given)]
         return self.reader.chunks(explained(self.table.batches(columns), self.counts.target), ranked)
 
     def sums(self) -> tuple[Keys, Floats, int]:
@@ -312,6 +318,15 @@ class _Run:
             numbers = np.stack([ones, y, y * y, seen.count, seen.top, y > 0, y < 0, seen.level], axis=1).astype(np.float64)
             moments.add(seen.key, numbers)
         return (*moments.result(), least)
+
+    def inside(self, parts: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], tuple[float, float]]:
+        """Return for each (whole, part) the texts that have both, and the sum of the part's effects there."""
+        if not any(parts.values()):
+            return {}
+        rivals = Rivals(parts)
+        for chunk in self.chunks():
+            rivals.add(chunk)
+        return rivals.inside()
 
     def with_examples(self, words: Mapping[int, WordEffect], examples: int) -> dict[int, WordEffect]:
         """Return the words with texts and a sample of effects."""
@@ -385,14 +400,21 @@ def kind_of(level: int) -> Kind:
     return _KINDS.get(level, "phrase")
 
 
-def parts_of(key: int, level: int, details: Details, reader: Reader) -> list[int]:
-    """Return the keys of the shorter phrases and words of a phrase, and of the pieces of a word."""
+def parts_of(key: int, level: int, details: Details, reader: Reader) -> dict[int, list[int]]:
+    """Return the keys of the shorter phrases and words of a phrase, or of the pieces of a word.
+
+    Each comes with the keys of the words (pieces) of the whole that are not in it.
+    """
     if level == PIECE:
-        return []
-    words = details.words[key]
-    runs = [words[i : i + n] for n in range(1, level) for i in range(level - n + 1)]
-    keys = [reader.key(run, len(run)) for run in runs]
-    return [*keys, *(reader.key((piece,), PIECE) for piece in details.pieces.get(key, ()))]
+        return {}
+    words, pieces = details.words[key], details.pieces.get(key, ())
+    single = [reader.key((word,), WORD) for word in words]
+    small = [reader.key((piece,), PIECE) for piece in pieces]
+    parts = {piece: [other for other in small if other != piece] for piece in small}
+    for n in range(1, level):
+        for i in range(level - n + 1):
+            parts[reader.key(words[i : i + n], n)] = [*single[:i], *single[i + n :]]
+    return parts
 
 
 @final
@@ -403,8 +425,8 @@ class _Candidates:
         self._pooled, self._selected, self._details = pooled, selected, details
         self._at = {int(key): i for i, key in enumerate(pooled.keys[selected].tolist())}
         level = pooled.level[selected].tolist()
-        self.parts = {key: parts_of(key, level[i], details, reader) for key, i in self._at.items()}
-        every = np.array(sorted({part for parts in self.parts.values() for part in parts}), dtype=np.uint64)
+        self._parts = {key: parts_of(key, level[i], details, reader) for key, i in self._at.items()}
+        every = np.array(sorted({part for parts in self._parts.values() for part in parts}), dtype=np.uint64)
         at, there = pooled.find(every)
         self._lookup = {int(key): pooled.known(int(i)) for key, i, ok in zip(every, at, there, strict=True) if ok}
 
@@ -420,7 +442,7 @@ class _Candidates:
         found: list[int] = []
         for i in of_kind[np.argsort(-order, kind="stable")].tolist():
             key = int(self._pooled.keys[self._selected[i]])
-            parts = [self._lookup[part] for part in self.parts[key] if part in self._lookup] if kind == "phrase" else []
+            parts = [self._lookup[part] for part in self._parts[key] if part in self._lookup] if kind == "phrase" else []
             if len(found) < top and not explained_by_part(self.known(key), parts):
                 found.append(key)
         return found
@@ -440,8 +462,39 @@ class _Candidates:
             groups=groups,
         )
 
-    def shortcuts(self, counts: Counts) -> list[tuple[int, Shortcut]]:
-        """Return the most suspicious keys."""
+    def _words_of_pieces(self, keys: Collection[int]) -> list[int]:
+        """Return words that have some of these keys as pieces, beside those that are among them: the strongest ones."""
+        pooled, chosen = self._pooled, self._selected
+        words = np.flatnonzero(pooled.level[chosen] == WORD)
+        strongest = words[np.argsort(-pooled.least[chosen[words]], kind="stable")]
+        found = [int(pooled.keys[chosen[i]]) for i in strongest.tolist()]
+        return [key for key in found if key not in keys and any(part in keys for part in self._parts[key])][:_SUSPECTS]
+
+    def _rivals(self, keys: Iterable[int], inside: Inside) -> dict[int, dict[int, Rival]]:
+        """Return for each key its parts, with what they do in its texts and elsewhere."""
+        parts = {key: [part for part in self._parts[key] if part in self._lookup] for key in keys}
+        found = inside(parts)
+        rivals: dict[int, dict[int, Rival]] = {}
+        for key, several in parts.items():
+            whole, sign = self.known(key), 1.0 if self.known(key).mean >= 0 else -1.0
+            means = {part: total / n if n else 0.0 for part in several for n, total in [found[key, part]]}
+            rivals[key] = {}
+            for part in several:
+                n, total = found[key, part]
+                known = self._lookup[part]
+                others = max(known.texts - n, 0.0)
+                elsewhere = (known.texts * known.mean - total) / others if others else 0.0
+                rest = max((sign * means[other] for other in self._parts[key][part] if other in means), default=0.0)
+                rivals[key][part] = Rival(whole.mean, whole.texts, known.mean, means[part], elsewhere, others, sign * rest)
+        return rivals
+
+    def shortcuts(self, counts: Counts, inside: Inside) -> list[tuple[int, Shortcut]]:
+        """Return the most suspicious keys.
+
+        Args:
+            counts: What the rows are.
+            inside: Returns the effects of parts in the texts of wholes, as `_Run.inside` does.
+        """
         pooled, chosen = self._pooled, self._selected
         sizes = counts.sizes()
         labels = slices = None
@@ -457,8 +510,9 @@ class _Candidates:
             pooled.n[chosen], pooled.mean[chosen], pooled.variance[chosen], counts.texts, labels=labels, slices=slices
         )
         suspects = np.flatnonzero(found.score > 0)
+        suspects = suspects[np.argsort(-found.score[suspects], kind="stable")][:_SUSPECTS]
         keys = {int(pooled.keys[chosen[i]]): i for i in suspects.tolist()}
-        alone = representatives({key: self.known(key) for key in keys}, self.parts, self._lookup)
+        alone = representatives(self._rivals([*keys, *self._words_of_pieces(keys)], inside))
         order = sorted((key for key in keys if alone[key]), key=lambda key: -found.score[keys[key]])[:_SHORTCUTS]
         names = counts.groupings().get("slice", ())
 

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slalom.core.two_scale import TwoScale
 from slalom.errors import require
 from slalom.result import Explanation
 
 EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
 STATUSES = (EXPLAINED, FAILED, KILLED)
 GIVEN = "given_"  # before the name of a column that is copied from the source
+LENGTHS = 24  # tokens removed up to which the effect of the length is kept
 _METADATA = b"slalom"
 _STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
@@ -73,6 +75,9 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
         ("removal", floats), ("removal_se", floats), ("values", floats), ("importances", floats),
         ("background_value", pa.float64()), ("background_importance", pa.float64()),
+        ("surrogate", pa.string()), ("link_middle", pa.float64()), ("link_reach", pa.float64()),
+        ("near_offset", pa.float64()), ("near_power", pa.int32()), ("length_effects", floats),
+        ("pair_units", integers), ("pair_effects", floats),
         ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
         ("queries", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float32()),
         ("remarks", strings), ("explanation", pa.string()),
@@ -110,6 +115,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "importances": _single(e.importances),
         "background_value": None if background is None else float(np.asarray(background.value)),
         "background_importance": None if background is None else float(background.importance),
+        **_together_columns(e),
         "near_r2": None if near is None else near.r2,
         "near_mse": None if near is None else near.mse,
         "far_r2": None if far is None else far.r2,
@@ -208,6 +214,22 @@ def part_facts(source: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = json.loads(pq.read_metadata(source).metadata[_METADATA])
     return found
+
+
+def _together_columns(e: Explanation) -> dict[str, Any]:
+    """Return what `slalom.corpus.together` needs, beside values and importances, to remove several units at once."""
+    columns: dict[str, Any] = {"surrogate": e.surrogate.kind}
+    if e.link is not None:
+        columns |= {"link_middle": float(np.asarray(e.link.middle)), "link_reach": float(np.asarray(e.link.reach))}
+    if isinstance(e.surrogate, TwoScale):
+        columns |= {"near_offset": float(e.surrogate.near.offset), "near_power": e.surrogate.near.power}
+        if len(e.surrogate.pairs):
+            columns["pair_units"] = e.surrogate.pairs.ravel().astype(np.int32)
+            columns["pair_effects"] = _single(e.surrogate.effects)
+    if e.lengths is not None:
+        removed = np.arange(1, min(LENGTHS, len(e.lengths.offsets) - 1) + 1)
+        columns["length_effects"] = _single(e.lengths.removal(removed))
+    return columns
 
 
 def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Words and phrases of a table of explanations, with their effects.
 
-    effect(word)       = sum of `removal` over its units     units that begin in one word, as in `Explanation.merge("word")`
-    effect(phrase)     = sum of the effects of its words     n adjacent words of one text
-    effect(text, word) = mean over its occurrences there     one observation per text
+    effect(unit)       = `removal`: by how much the predicted score falls without it
+    effect(word)       = by how much it falls without all units of the word      units that begin in one word, as in
+                                                                                 `Explanation.merge("word")`
+    effect(phrase)     = by how much it falls without all units of the phrase    n adjacent words of one text
+    effect(text, word) = mean over its occurrences there                         one observation per text
 
-`removal` is by how much the score falls without a unit, so a sum is what the units do one by one; a surrogate that is not
-additive predicts another number for removing them together. Words are named in lower case unless `case` is set. A *piece* is
-a unit of a word that has several: "un-", "-able".
+`slalom.corpus.together` has the formula: units that say the same do little one by one, and much together. Words are named in
+lower case unless `case` is set. A *piece* is a unit of a word that has several: "un-", "-able".
 
 Everything is numbered by 64-bit keys (a hash of the name), so that a batch is a handful of numpy arrays and no table of
 strings grows with the corpus. Two of ten million names share a key with a probability below 3e-6.
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.corpus.together import effects_by_length
 from slalom.text import words as word_spans
 
 Keys: TypeAlias = NDArray[np.uint64]
@@ -126,18 +128,18 @@ class Chunk:
         n_words = len(first)
         word_row, word_start = row[first], start[first]
         word_end = np.maximum.reduceat(end, first) if n_words else end
-        word_effect: Floats = np.bincount(group, effect, n_words).astype(np.float64)
+        effects = effects_by_length(self.rows, row, effect, group, first)
         if n_words == len(row):
             self._names, self._word_codes = [self._reader.fold(name) for name in names], units
         else:
             self._names = self._word_names(texts, word_row, word_start, word_end, units[first], names)
             self._word_codes = np.arange(n_words)
         hashes = self._reader.hashes(self._names)[self._word_codes]
-        parts = [self._level(WORD, word_row, hashes, word_effect, word_start, word_end, np.arange(n_words))]
-        key, total = hashes, word_effect
+        parts = [self._level(WORD, word_row, hashes, next(effects), word_start, word_end, np.arange(n_words))]
+        key = hashes
         for length in range(2, self._reader.longest + 1):
             inside = np.flatnonzero(word_row[: n_words - length + 1] == word_row[length - 1 :])
-            key, total = _mixed(key[: n_words - length + 1]) + hashes[length - 1 :], total[:-1] + word_effect[length - 1 :]
+            key, total = _mixed(key[: n_words - length + 1]) + hashes[length - 1 :], next(effects)
             ends = word_end[inside + length - 1]
             parts.append(self._level(length, word_row[inside], key[inside], total[inside], word_start[inside], ends, inside))
         if len(pieces):
