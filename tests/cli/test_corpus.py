@@ -3,13 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 
 from slalom import cli, corpus
+from tests.cli.test_commands import _slalom
 
 FILMS = ["a wonderful film", "dull and far too long", "not bad at all", "the best of the year", "I fell asleep", ""]
 
@@ -90,8 +90,7 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
     write(tmp_path / "films.jsonl", [f"a wonderful film number {i} but far too long for me" for i in range(400)])
-    command = [sys.executable, "-m", "slalom", "corpus", "run", "films.jsonl", "out", *map(str, OPTIONS), "--part-size", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = _slalom("corpus", "run", "films.jsonl", "out", *map(str, OPTIONS), "--part-size", "2", cwd=tmp_path)
     began = time.monotonic()
     while not (tmp_path / "out" / "parts" / "000001.parquet").exists():
         assert time.monotonic() - began < 60

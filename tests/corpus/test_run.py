@@ -22,6 +22,8 @@ from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
+from slalom.models import EMBEDDED, EMBEDDED_NAME
+from slalom.models.bundled import Bundled
 from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, pausing, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
@@ -441,7 +443,7 @@ def test_the_manifest_says_what_the_table_is(tmp_path, source):
 
 
 def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
-    model = Explainer().model
+    model = Bundled(EMBEDDED, EMBEDDED_NAME)
     monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
     assert model.max_in_flight == 3
     monkeypatch.delenv("SLALOM_THREADS")

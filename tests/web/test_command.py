@@ -1,5 +1,6 @@
 """`slalom serve` as a user runs it: the address, Ctrl-C, and errors in one line."""
 
+import functools
 import http.client
 import json
 import os
@@ -21,10 +22,11 @@ TEXT = "A slow, beautiful and utterly convincing film."
 
 
 def start(*options):
-    command = [sys.executable, "-m", "slalom", "serve", "--port", "0", *options]
+    command, pipe = [sys.executable, "-m", "slalom", "serve", "--port", "0", *options], subprocess.PIPE
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
-    )
+        command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "COLUMNS": "200"},
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # background jobs ignore Ctrl-C
+    )  # fmt: skip
 
 
 def ended(process):
