@@ -25,7 +25,7 @@ def start(*options):
     command, pipe = [sys.executable, "-m", "slalom", "serve", "--port", "0", *options], subprocess.PIPE
     return subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "COLUMNS": "200"},
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # background jobs ignore Ctrl-C
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (background jobs ignore it)
     )  # fmt: skip
 
 
