@@ -14,6 +14,7 @@ from slalom.core.checks import Floats
 from slalom.corpus.folder import Folder, part_name
 from slalom.corpus.summarise import label_of
 from slalom.corpus.table import EXPLAINED, GIVEN
+from slalom.corpus.together import columns_of
 from slalom.corpus.words import PIECE, WORD, Chunk, Reader, observations
 from slalom.errors import InputError
 from slalom.text import words as word_spans
@@ -218,6 +219,7 @@ class Scan:
         found = []
         try:
             with pq.ParquetFile(folder.source(part_name(number))) as file:
+                columns += columns_of(file.schema_arrow.names) if self.query.word else []
                 for batch in file.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):
                     found.append(self._matching(batch, order))
         except (OSError, ValueError, KeyError):
