@@ -180,7 +180,8 @@ def test_connections_that_ask_for_nothing_are_closed(sent):
         try:
             for connection in idle:
                 connection.sendall(sent)
-            assert client.get("/api/info").status == 503
+            if not sent.endswith(b"inf"):  # those that are answered first may be closed by now
+                assert client.get("/api/info").status == 503
             for connection in idle:
                 while connection.recv(65_536):  # until it is closed
                     pass

@@ -33,6 +33,12 @@ def patient(seconds: float) -> type[H11Protocol]:
             super().data_received(data)
             self._watch()
 
+        def on_response_complete(self) -> None:
+            """Wait for the rest of a head that has arrived in part behind the request that is answered now."""
+            super().on_response_complete()
+            if not self.transport.is_closing() and self.conn.trailing_data[0]:
+                self._watch()
+
         def connection_lost(self, exc: Exception | None) -> None:
             """Wait no longer."""
             super().connection_lost(exc)
