@@ -3,7 +3,6 @@
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -15,32 +14,15 @@ from slalom.corpus.table import encoded, table
 from slalom.web import corpus as web_corpus
 from tests.corpus.tables import row, write
 from tests.factories import MARKUP
+from tests.web.opened import Opened
 from tests.web.serving import answers, explainer, serving
 from tests.web.test_corpus import SOURCE
 
 HOSTILE = f"a good film {MARKUP}"
 
 
-class View:
+class View(Opened):
     """The page that is open."""
-
-    def __init__(self, driver, client):
-        self.driver, self.address = driver, f"http://127.0.0.1:{client.port}/"
-
-    def open(self, fragment=""):
-        self.driver.get("about:blank")
-        self.driver.get(self.address + fragment)
-        self.until("return Boolean(window.slalom)")
-        return self
-
-    def js(self, code, *arguments):
-        return self.driver.execute_script(code, *arguments)
-
-    def until(self, code, *arguments, seconds=30):
-        return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
-
-    def one(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def texts(self, count):
         """Numbers of the texts that are listed, once there are so many."""
@@ -80,7 +62,7 @@ def client(folder):
 
 @pytest.fixture
 def view(browser, client):
-    shown = View(browser, client)
+    shown = View(browser, f"http://127.0.0.1:{client.port}/")
     shown.media()
     yield shown
     problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
@@ -209,7 +191,7 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
     made = [row(i, f"so bad {i}", [0.5, -2.0, 0.0], score=-1.0, label="neg") for i in range(12)]
     out = write(tmp_path / "out", made[:6], part=6)
     with serving(answers, corpus=(out, {})) as client:
-        view = View(browser, client)
+        view = View(browser, f"http://127.0.0.1:{client.port}/")
         view.media()
         view.open()
         view.texts(6)

@@ -19,6 +19,7 @@ import slalom
 from slalom.render.page import VIEWER
 from slalom.result import NORMAL_95
 from tests.factories import MARKUP
+from tests.web.opened import Opened
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -99,26 +100,8 @@ def server(models):
         yield started
 
 
-class Live:
+class Live(Opened):
     """The page that is open."""
-
-    def __init__(self, driver, address):
-        self.driver, self.address = driver, address
-
-    def open(self, fragment=""):
-        self.driver.get("about:blank")
-        self.driver.get(self.address + fragment)
-        self.until("return Boolean(window.slalom)")
-        return self
-
-    def js(self, code, *arguments):
-        return self.driver.execute_script(code, *arguments)
-
-    def until(self, code, *arguments, seconds=30):
-        return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
-
-    def one(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)

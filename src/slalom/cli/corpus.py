@@ -11,6 +11,7 @@ import typer
 
 from slalom.cli.corpus_summary import COMMANDS
 from slalom.cli.language_models import (
+    NAMES,
     ApiName,
     BaseUrl,
     Chat,
@@ -184,8 +185,7 @@ def explainer_of(options: dict[str, Any]) -> Any:
     """
     from slalom import Explainer  # noqa: PLC0415
 
-    named = ("lm", "spellings", "chat", "device", "api", "base_url", "template", "labels", "mode", "concurrency")
-    asked = classifier(options["model"], **{name: options[name] for name in named})
+    asked = classifier(options["model"], device=options["device"], **{name: options[name] for name in NAMES})
     passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
     device = None if options["lm"] else options["device"]
     made = Explainer(asked, device=device, **{name: options[name] for name in passed})

@@ -48,6 +48,10 @@ Mode = Annotated[
 Concurrency = Annotated[int, typer.Option(min=1, help="Requests of `--api` at the same time.")]
 
 
+# The options of `classifier` beside the model and the device, as a manifest keeps them.
+NAMES = ("lm", "spellings", "chat", "api", "base_url", "template", "labels", "mode", "concurrency")
+
+
 def classifier(
     model: str | None,
     *,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from slalom.cli.language_models import (
+    NAMES,
     ApiName,
     BaseUrl,
     Chat,
@@ -141,8 +142,7 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
 
     options = slalom.corpus.open(path).manifest.get("command") or {}
     try:
-        named = ("lm", "spellings", "chat", "api", "base_url", "template", "labels", "mode", "concurrency")
-        asked = classifier(options["model"], device=device, **{name: options[name] for name in named})
+        asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
         made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
     except KeyError:  # begun in Python, or by another version
         return None

@@ -1,0 +1,26 @@
+"""A page of the server that is open in a browser."""
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+
+class Opened:
+    """What tests of all pages do with a driver and the address of a server."""
+
+    def __init__(self, driver, address):
+        self.driver, self.address = driver, address
+
+    def open(self, fragment=""):
+        self.driver.get("about:blank")
+        self.driver.get(self.address + fragment)
+        self.until("return Boolean(window.slalom)")
+        return self
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, code, *arguments, seconds=30):
+        return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
