@@ -9,7 +9,7 @@ import pytest
 from slalom.core import Additive, Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
-from slalom.core.fitting._evidence import steps
+from slalom.core.fitting._evidence.steps import System
 from slalom.core.fitting.problem import FALLBACK, Problem
 from slalom.errors import InputError
 
@@ -272,16 +272,16 @@ def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
 
 
 def test_a_part_of_the_diagonal_that_shows_is_named(monkeypatch):
-    factorise = steps.factorise
+    factorise = System.factorise
 
-    def strict(backend, system, jitter):
-        factors, failed = factorise(backend, system, jitter)
+    def strict(system, backend, jitter):
+        factors, failed = factorise(system, backend, jitter)
         return factors, failed + float(jitter < 1e-5)
 
     counts, scores, weights = planted()
     plain = fit(counts, scores, Joint(), weights)
     assert FALLBACK not in plain.diagnosis
-    monkeypatch.setattr(steps, "factorise", strict)
+    monkeypatch.setattr(System, "factorise", strict)
     found = fit(counts, scores, Joint(), weights)
     assert f"{FALLBACK} the normal equations were nearly singular; 1e-05 of their diagonal was added" in found.diagnosis
     assert found.r2 == pytest.approx(plain.r2, abs=0.02)

@@ -39,6 +39,8 @@ _CLEAR = 3.0  # a test that is this factor above or below is not repeated
 _FAINT = 0.1  # with a share below this the fit is repeated without a background
 _VANISHED = 0.01  # and with a share below this at once
 _LARGE = 50_000  # elements of counts from which single precision saves time
+_MANY = 64  # units from which the space of the rows saves time where these are fewer,
+_FEW_ROWS = 2  # and on a GPU, where small matrices cost little, fewer by this factor
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
 _REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
@@ -165,6 +167,8 @@ class _Search:
         self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
         self.solver.large = self.counts.size >= _LARGE
         self.solver.coarse = coarse and self.solver.large
+        rows, units = design.counts.shape
+        self.solver.by_rows = single and units >= _MANY and rows * (1 if backend.on_host else _FEW_ROWS) < units
 
     @cached_property
     def lengths_vary(self) -> bool:
@@ -279,7 +283,7 @@ class _Search:
         """Return ridge regression as a SLALOM: the background is so large that the curvature is below the noise."""
         point, hyper = self.limit_point(with_background)
         hyper = hyper._replace(tightness=1.0)
-        at = self.solver.linearised(point, hyper, exact=True, traces=True)
+        at = self.solver.linearised(point, hyper, exact=True, traces=True, whole=True)
         return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.solver.traced(at)[0])
 
     def limit_point(self, with_background: bool) -> tuple[Centred, Hyper]:

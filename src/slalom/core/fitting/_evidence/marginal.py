@@ -15,27 +15,59 @@ With leverages h_k = (U M^-1 U')_kk (without the level's part) and c_i = (M^-1 U
 and the same for the row r; w_j = m_j p_j.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from slalom.core.fitting._evidence.coordinates import Centred
+from slalom.core.fitting._arrays.backend import Backend
+from slalom.core.fitting._evidence.coordinates import Centred, Step
+from slalom.core.fitting._evidence.objective import StepScalars
+from slalom.core.fitting._evidence.rows import RowInverse
 
 
-def log_det_gradient(point: Centred, precision: float, strength: float, lower: Any, coarse: bool) -> Any:
-    """Return K / 2 times the derivative of log(det M / (1 + |r|^2)) by the shape side (n + extras,); lower is L^-1, M = L L'.
+class LinearInverse(NamedTuple):
+    """M^-1 by lower = L^-1, M = L L'; leverages in single precision where coarse."""
+
+    backend: Backend
+    lower: Any
+    coarse: bool
+
+    def solve(self, right: Step) -> Step:
+        """Return M^-1 times the linear side (1 + n, K) of a step; its shape side is passed on."""
+        return Step(self.lower.T @ (self.lower @ right.linear), right.shape)
+
+    def without_level(self, right: Any) -> Any:
+        """Return the part (n,) of M^-1 (0, right) after the level's."""
+        return (self.lower.T @ (self.lower[:, 1:] @ right))[1:]
+
+    @property
+    def variances(self) -> Any:
+        """The diagonal of M^-1 after the level's entry (n,)."""
+        return (self.lower[:, 1:] ** 2).sum(0)
+
+    @property
+    def half_log_det(self) -> Any:
+        """Half the log determinant of M."""
+        return -self.backend.xp.log(self.lower.reshape(-1)[:: len(self.lower) + 1]).sum()
+
+    def leverages(self, rows: Any) -> Any:
+        """Return the diagonal (m,) of U M^-1 U' without the level's part, for rows U (m, 1 + n)."""
+        inner = rows @ self.backend.cast(self.lower.T, self.coarse)
+        level = rows[:, 0] * (inner @ self.backend.cast(self.lower[:, 0], self.coarse))
+        return self.backend.cast((inner**2).sum(1) - level, False)
+
+
+def log_det_gradient(point: Centred, known: StepScalars, inverse: LinearInverse | RowInverse, coarse: bool) -> Any:
+    """Return K / 2 times the derivative of log(det M / (1 + |r|^2)) by the shape side (n + extras,); inverse is that of M.
 
     The slopes of a link are treated as constant.
     """
-    xp, backend, share = point.backend.xp, point.backend, point.share
+    xp, share, strength = point.backend.xp, point.share, known.strength
     p, q, d = point.attention
-    rows = precision**0.5 * point.jacobian(coarse, linear_only=True).linear
-    inner = rows @ backend.cast(lower.T, coarse)
-    level = rows[:, 0] * (inner @ backend.cast(lower[:, 0], coarse))
-    leverage = backend.cast((inner**2).sum(1) - level, False) / d
-    held = xp.sign(point.design.mean) * (1.0 - strength * (lower[:, 1:] ** 2).sum(0))  # 0 for a unit that is in no row
+    leverage = inverse.leverages(known.precision**0.5 * point.jacobian(coarse, linear_only=True).linear) / d
+    held = xp.sign(point.design.mean) * (1.0 - strength * inverse.variances)  # 0 for a unit that is in no row
     scalars: list[Any] = []
     if share is not None:
         row = point.odds * point.weight
-        back = strength * (lower.T @ (lower[:, 1:] @ row))[1:]
+        back = strength * inverse.without_level(row)
         held = held - back * row  # the part that r determines; with it, the rows determine the rest
         back = back - row / (1.0 + row @ row)
         by_share = leverage @ q - (back @ point.weight) / share**2

@@ -99,7 +99,7 @@ def _refitted(solver: Solver, best: Candidate, point: Centred, hyper: Hyper) -> 
         system, _ = steps.equations(point, StepScalars(*hyper), solver.priors(point), coarse=False)
         system.cross[:, :, n:], system.shape[n:], system.shape[:, n:] = 0.0, 0.0, 0.0
         diagonal(system.shape)[n:] = 1.0
-        factors, failed = steps.factorise(point.backend, system, MIN_JITTER)
+        factors, failed = system.factorise(point.backend, MIN_JITTER)
         if failed:
             raise ArithmeticError("the normal equations are not positive definite")
         if last:

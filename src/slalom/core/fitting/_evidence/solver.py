@@ -19,6 +19,7 @@ from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
+from slalom.core.fitting._evidence.rows import MAX_RATIO, RowInverse, RowSystem
 from slalom.core.fitting._evidence.steps import Factors, System
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
@@ -34,15 +35,17 @@ _NEGLIGIBLE = 0.005  # decrease of the cost per parameter that is not worth a st
 class Linearised(NamedTuple):
     """A point with all that a step from it needs: precisions of the residuals (r, 1), normal equations, factors.
 
-    traces: those of `steps.determined`, if computed. tried: a damping and the result of `steps.damped_step` with it.
+    traces: those of `steps.determined`, if computed. tried: a damping and the result of `steps.damped_step` with it. by_rows:
+    whether equations and factors are those of the rows' space.
     """
 
     point: Centred
     hyper: Hyper
     rows: Any
-    system: System
-    factors: Factors
+    system: System | RowSystem
+    factors: Any
     exact: bool
+    by_rows: bool
     terms: Terms
     traces: list[float]
     tried: tuple[float, Centred, list[float]] | None
@@ -64,7 +67,7 @@ class Candidate:
     converged: bool
     damping: float
     gain: float
-    factors: Factors
+    factors: Any
     determined: tuple[float, float]
     before: Linearised | None = None
     polished: bool = False
@@ -89,7 +92,8 @@ class Solver:
 
     design is on the device, moved there by arrays; scores (m, K) and weights (m,) are on the host. variance: of the scores.
     tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. large: whether
-    linearisations dominate the time. coarse: whether Gram matrices may be of single precision. The last linearisation is kept:
+    linearisations dominate the time. coarse: whether Gram matrices may be of single precision. by_rows: whether steps are
+    computed in the space of the rows (`rows`). The last linearisation is kept:
     the score test for a link and the errors are at the same point. jitter: the multiple of H's diagonal that was added there.
     iterations: of all candidates.
     """
@@ -103,6 +107,7 @@ class Solver:
     max_iterations: int
     large: bool = False
     coarse: bool = False
+    by_rows: bool = False
     tilt: Tilt | None = None
     last: Linearised | None = None
     jitter: float = MIN_JITTER
@@ -168,10 +173,10 @@ class Solver:
         self.tilt, at = None, None
         bulk = candidate.terms.cost(candidate.hyper) + 2.0 * self.units
         with suppress(ArithmeticError):
-            at = self.linearised(self.marginal_mode(candidate), candidate.hyper, exact=True, traces=True)
+            at = self.linearised(self.marginal_mode(candidate), candidate.hyper, exact=True, traces=True, whole=True)
         self.tilt = None
         if at is None or not at.terms.cost(candidate.hyper) < bulk:
-            at = self.linearised(candidate.point, candidate.hyper, exact=True, traces=True)
+            at = self.linearised(candidate.point, candidate.hyper, exact=True, traces=True, whole=True)
         determined = self.traced(at)[0]
         return replace(
             candidate,
@@ -203,7 +208,7 @@ class Solver:
             point, helps = self.quasi_newton(factors, hyper, moved) if helps else (moved, False)
         return point
 
-    def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
+    def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors | RowInverse) -> Any:
         """Return the slope by the shape that integrating out the linear side adds."""
         return self.backend.compiled(steps.marginal_force)(point, factors, self.step_scalars(hyper), self.coarse)
 
@@ -257,11 +262,14 @@ class Solver:
         """Return the best point of this shape, its precisions, and the evidence for the shape up to a constant."""
         (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, self.backend.compiled(steps.solve_linear_block)
         while True:
-            best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point), self.coarse)
-            psi_trace, log_det, failed, *rest = numbers = self.backend.floats(array)
-            if not failed and np.isfinite(numbers).all():
+            by_rows, coarse = self.by_rows, self.coarse and not self.by_rows
+            best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point), by_rows, coarse)
+            psi_trace, log_det, failed, ratio, *rest = numbers = self.backend.floats(array)
+            if by_rows and not ratio < MAX_RATIO:
+                self.by_rows = False
+            elif not failed and np.isfinite(numbers).all():
                 break
-            if self.coarse:
+            elif coarse:
                 self.coarse = False  # rounding has hidden the prior
             else:
                 jitter = _next_jitter(jitter)
@@ -273,34 +281,45 @@ class Solver:
         return best, Hyper(strength, hyper.tightness, free / max(terms.misfit, 1e-24 * self.variance)), evidence
 
     def linearised(
-        self, point: Centred, hyper: Hyper, exact: bool = False, traces: bool = False, damping: float | None = None
+        self,
+        point: Centred,
+        hyper: Hyper,
+        exact: bool = False,
+        traces: bool = False,
+        damping: float | None = None,
+        whole: bool = False,
     ) -> Linearised:
         """Return the linearisation at a point; unless exact, its Gram matrices may be of single precision.
 
         That is good enough where rounding cannot hide the priors. The jitter grows until H has factors. With a damping, a step
-        is tried in the same call of the device.
+        is tried in the same call of the device. whole: with factors of H itself, which errors and draws need.
         """
         last = self.last
-        if last is not None and last.point is point and last.hyper == hyper and (last.exact or not exact):
+        same = last is not None and last.point is point and last.hyper == hyper
+        if last is not None and same and (last.exact or not exact) and not (last.by_rows and whole):
             return last
-        self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact, None
+        by_rows = self.by_rows and not whole
+        self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact and not by_rows, None
         priors, n_terms = self.priors(point), len(Terms._fields)
         while True:
             if damping is None:
                 linearise = self.backend.compiled(steps.linearise)
-                rows, system, factors, array = linearise(point, self.step_scalars(hyper, jitter), priors, coarse, traces)
+                scalars = self.step_scalars(hyper, jitter)
+                rows, system, factors, array = linearise(point, scalars, priors, by_rows, coarse, traces)
             else:
                 both, scalars = self.backend.compiled(steps.linearise_and_step), self.step_scalars(hyper, jitter, damping)
-                rows, system, factors, moved, array = both(point, scalars, priors, coarse, damping >= 1.0)
+                rows, system, factors, moved, array = both(point, scalars, priors, by_rows, coarse, damping >= 1.0)
             numbers = self.backend.floats(array)
             terms, (psi_ratio, t_ratio, failed, *traced) = Terms(*numbers[:n_terms]), numbers[n_terms:]
             if damping is not None:
                 traced, tried = traced[:3], (damping, moved, traced[3:])
             if coarse and not max(psi_ratio, t_ratio) < _MAX_COARSE_RATIO:
                 self.coarse = coarse = False
+            elif by_rows and not max(psi_ratio, t_ratio) < MAX_RATIO:
+                self.by_rows = by_rows = False
             elif not failed and np.isfinite((*terms, *traced)).all():
-                exact, self.jitter = exact or not self.coarse, jitter
-                self.last = Linearised(point, hyper, rows, system, factors, exact, terms, traced, tried)
+                self.jitter = jitter
+                self.last = Linearised(point, hyper, rows, system, factors, not coarse, by_rows, terms, traced, tried)
                 return self.last
             else:
                 jitter = _next_jitter(jitter)
@@ -332,7 +351,7 @@ class Solver:
         """The decrease of a step that moves the parameters by a fourteenth of a standard error on average."""
         return _NEGLIGIBLE * float(self.units * (1 + self.scores.shape[1]))
 
-    def quasi_newton(self, factors: Factors, hyper: Hyper, point: Centred) -> tuple[Centred, bool]:
+    def quasi_newton(self, factors: Factors | RowInverse, hyper: Hyper, point: Centred) -> tuple[Centred, bool]:
         """Take L-BFGS steps with the factors of a nearby point, until the predicted decrease is negligible or not reached.
 
         Returns the point, and whether this is worth repeating: not where already the first step misses its prediction.

@@ -4,7 +4,8 @@ A step solves (H + damping diag H) step = -gradient, H the Gauss-Newton Hessian 
 acceleration of Transtrum and Sethna, half the second derivative along the step, which about halves the number of steps.
 
 H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each solve costs Cholesky factors of sizes 1 + n
-(M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is.
+(M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is. With fewer rows than units, and one output,
+it costs one of the size of the rows (`rows`).
 
 The functions that take `step_scalars` are run through `Backend.compiled`: numbers that change from call to call come in that
 one array, the numbers that the host decides by are returned in one array, and a choice on the way is a factor of 0 or 1.
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 from slalom.core.fitting._arrays.backend import Backend
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
-from slalom.core.fitting._evidence.marginal import log_det_gradient
+from slalom.core.fitting._evidence.marginal import LinearInverse, log_det_gradient
 from slalom.core.fitting._evidence.objective import (
     MIN_JITTER,
     Priors,
@@ -33,19 +34,11 @@ from slalom.core.fitting._evidence.objective import (
     row_precisions,
     terms,
 )
+from slalom.core.fitting._evidence.rows import RowInverse, RowSystem, linear_inverse, row_equations
 from slalom.core.fitting._lbfgs import two_loop
 
 _PROBE = 0.1  # the fraction of a step at which its second derivative is taken
 _MAX_ACCELERATION = 0.75  # relative to the step; beyond, the step is too long
-
-
-class System(NamedTuple):
-    """The normal equations of one step: M (1 + n)^2, B (K, 1 + n, q), R (q, q), and minus half the gradient."""
-
-    linear: Any
-    cross: Any
-    shape: Any
-    gradient: Step
 
 
 class Factors(NamedTuple):
@@ -72,6 +65,52 @@ class Factors(NamedTuple):
         shape = self.shape.T @ self.shape[:, i]
         return Step(-_times(self.linear.T, (self.half @ shape).T), shape)
 
+    def determined(self, backend: Backend, n: int, coarse: bool) -> Any:
+        """Return the traces of the covariances of psi and of t, and half the log determinant of H.
+
+        coarse: in single precision.
+        """
+        outputs, log = len(self.half), backend.xp.log
+        linear, halves, shape = (backend.cast(factor, coarse) for factor in self[:3])
+        psi_trace = outputs * (linear[:, 1:] ** 2).sum()
+        for half in halves:
+            psi_trace = psi_trace + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
+        log_det = -outputs * log(diagonal(self.linear)).sum() - log(diagonal(self.shape)).sum()
+        return backend.xp.stack((backend.cast(psi_trace, False), backend.cast((shape[:, :n] ** 2).sum(), False), log_det))
+
+    def linear_side(self, point: Centred, coarse: bool) -> LinearInverse:
+        """Return the inverse of M."""
+        return LinearInverse(point.backend, self.linear, coarse)
+
+
+class System(NamedTuple):
+    """The normal equations of one step: M (1 + n)^2, B (K, 1 + n, q), R (q, q), and minus half the gradient."""
+
+    linear: Any
+    cross: Any
+    shape: Any
+    gradient: Step
+
+    def weigh(self, step: Step) -> Any:
+        """Return the sum of squares of a step, times the diagonal of H."""
+        return (diagonal(self.linear)[:, None] * step.linear**2).sum() + diagonal(self.shape) @ step.shape**2
+
+    def factorise(self, backend: Backend, jitter: Any) -> tuple[Factors, Any]:
+        """Return the factors of H with jitter on its diagonal, and a number other than 0 where they do not exist."""
+        lower, first = backend.inverse_cholesky(raised(self.linear, jitter))
+        half = lower @ self.cross
+        schur = self.shape - total(block.T @ block for block in half)
+        shape, second = backend.inverse_cholesky(raised(schur, jitter, self.shape))
+        return Factors(lower, half, shape, schur), first + second
+
+    def damped(self, backend: Backend, factors: Any, damping: Any, whole: bool) -> tuple[Factors, Any]:
+        """Return the factors of H with damping on its diagonal, of the shape side alone unless whole."""
+        if whole:
+            linear, shape = raised(self.linear, damping), raised(self.shape, damping)
+            return self._replace(linear=linear, shape=shape).factorise(backend, MIN_JITTER)
+        shape, failed = backend.inverse_cholesky(raised(factors.schur, damping + MIN_JITTER, self.shape))
+        return factors._replace(shape=shape), failed
+
 
 def _times(matrix: Any, columns: Any) -> Any:
     """Return the product with K columns; a single column is passed as a vector, for which the libraries are faster."""
@@ -82,21 +121,27 @@ def _times(matrix: Any, columns: Any) -> Any:
 
 
 def linearise(
-    point: Centred, step_scalars: Any, priors: Priors, coarse: bool, traces: bool
-) -> tuple[Any, System, Factors, Any]:
-    """Return the precisions of the residuals, the normal equations and their factors.
+    point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool, traces: bool
+) -> tuple[Any, System | RowSystem, Factors | RowInverse, Any]:
+    """Return the precisions of the residuals, the normal equations and their factors, in the space of the rows where by_rows.
 
     The numbers: the terms; the largest ratios of the Gram matrices' diagonals to the priors of psi and of t, which say how near
-    the rounding of coarse Gram matrices is to hiding the priors; other than 0 where H, with the jitter, is not positive
-    definite; with traces also those of `determined`.
+    the rounding of coarse Gram matrices, or of the rows' space, is to hiding the priors; other than 0 where H, with the jitter,
+    is not positive definite; with traces also those of `determined`.
     """
     scalars = StepScalars(*step_scalars)
-    system, ratios = equations(point, scalars, priors, coarse)
-    factors, failed = factorise(point.backend, system, scalars.jitter)
+    system: System | RowSystem
+    system, ratios = row_equations(point, scalars, priors) if by_rows else equations(point, scalars, priors, coarse)
+    factors, failed = system.factorise(point.backend, scalars.jitter)
     numbers = [terms(point, priors, None), point.backend.xp.stack((*ratios, failed))]
     if traces:
         numbers.append(determined(point.backend, factors, len(point.t), coarse))
     return row_precisions(point, scalars), system, factors, point.backend.xp.concatenate(numbers)
+
+
+def determined(backend: Backend, factors: Factors | RowInverse, n: int, coarse: bool) -> Any:
+    """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
+    return factors.determined(backend, n, coarse)
 
 
 def equations(point: Centred, scalars: StepScalars, priors: Priors, coarse: bool) -> tuple[System, tuple[Any, Any]]:
@@ -122,34 +167,14 @@ def equations(point: Centred, scalars: StepScalars, priors: Priors, coarse: bool
     return System(linear, cross, shape, gradient), ratios
 
 
-def factorise(backend: Backend, system: System, jitter: Any) -> tuple[Factors, Any]:
-    """Return the factors of H with jitter on its diagonal, and a number other than 0 where they do not exist."""
-    lower, first = backend.inverse_cholesky(raised(system.linear, jitter))
-    half = lower @ system.cross
-    schur = system.shape - total(block.T @ block for block in half)
-    shape, second = backend.inverse_cholesky(raised(schur, jitter, system.shape))
-    return Factors(lower, half, shape, schur), first + second
-
-
-def determined(backend: Backend, factors: Factors, n: int, coarse: bool) -> Any:
-    """Return the traces of the covariances of psi and of t, and half the log determinant of H. coarse: in single precision."""
-    outputs, log = len(factors.half), backend.xp.log
-    linear, halves, shape = (backend.cast(factor, coarse) for factor in factors[:3])
-    psi_trace = outputs * (linear[:, 1:] ** 2).sum()
-    for half in halves:
-        psi_trace = psi_trace + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
-    log_det = -outputs * log(diagonal(factors.linear)).sum() - log(diagonal(factors.shape)).sum()
-    return backend.xp.stack((backend.cast(psi_trace, False), backend.cast((shape[:, :n] ** 2).sum(), False), log_det))
-
-
 # -- a step -----------------------------------------------------------------------------------------------------------
 
 
 def linearise_and_step(
-    point: Centred, step_scalars: Any, priors: Priors, coarse: bool, whole: bool
-) -> tuple[Any, System, Factors, Centred, Any]:
+    point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool, whole: bool
+) -> tuple[Any, System | RowSystem, Factors | RowInverse, Centred, Any]:
     """Return a linearisation with traces and the point after a first `damped_step` from it; the numbers are those of both."""
-    rows, system, factors, known = linearise(point, step_scalars, priors, coarse, traces=True)
+    rows, system, factors, known = linearise(point, step_scalars, priors, by_rows, coarse, traces=True)
     moved, numbers = damped_step(point, rows, system, factors, step_scalars, priors, None, whole)
     return rows, system, factors, moved, point.backend.xp.concatenate((known, numbers))
 
@@ -157,8 +182,8 @@ def linearise_and_step(
 def damped_step(
     point: Centred,
     rows: Any,
-    system: System,
-    factors: Factors,
+    system: System | RowSystem,
+    factors: Factors | RowInverse,
     step_scalars: Any,
     priors: Priors,
     tilt: Tilt | None,
@@ -171,19 +196,14 @@ def damped_step(
     terms.
     """
     backend, damping = point.backend, StepScalars(*step_scalars).damping
-    if whole:
-        damped = system._replace(linear=raised(system.linear, damping), shape=raised(system.shape, damping))
-        used, failed = factorise(backend, damped, MIN_JITTER)
-    else:
-        shape, failed = backend.inverse_cholesky(raised(factors.schur, damping + MIN_JITTER, system.shape))
-        used = factors._replace(shape=shape)
+    used, failed = system.damped(backend, factors, damping, whole)
     step = within_reach(point, used, used.solve(system.gradient))
     moved, too_long = _accelerated(point, rows, system, used, step)
     numbers = backend.xp.stack((failed, too_long, step.inner(system.gradient)))
     return moved, backend.xp.concatenate((numbers, terms(moved, priors, tilt)))
 
 
-def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
+def within_reach(point: Centred, factors: Factors | RowInverse, step: Step) -> Step:
     """Return the best step that takes the share no further than its reach: x - H^-1 e (x_a - bound) / (e' H^-1 e)."""
     if not point.background:
         return step
@@ -193,7 +213,9 @@ def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
     return step.plus(column, -part)
 
 
-def _accelerated(point: Centred, rows: Any, system: System, factors: Factors, step: Step) -> tuple[Centred, Any]:
+def _accelerated(
+    point: Centred, rows: Any, system: System | RowSystem, factors: Factors | RowInverse, step: Step
+) -> tuple[Centred, Any]:
     """Return the point after a step and its geodesic acceleration, and other than 0 where that is too large for the step."""
     probe = point.moved(step.times(_PROBE))
     second = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
@@ -201,10 +223,7 @@ def _accelerated(point: Centred, rows: Any, system: System, factors: Factors, st
     if point.background:  # a probe at the bound says nothing about the second derivative
         free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
         acceleration = Step(*(point.backend.xp.where(free, part, 0.0) for part in acceleration))
-    straight, curved = (
-        (diagonal(system.linear)[:, None] * s.linear**2).sum() + diagonal(system.shape) @ s.shape**2
-        for s in (step, acceleration)
-    )
+    straight, curved = system.weigh(step), system.weigh(acceleration)
     fits = as_number(point, 4.0 * curved <= _MAX_ACCELERATION**2 * straight)
     return point.moved(step.plus(acceleration)), 1.0 - fits
 
@@ -224,7 +243,7 @@ def lbfgs_step(
     point: Centred,
     last: tuple[Step, Step] | None,
     pairs: tuple[Pair, ...],
-    factors: Factors,
+    factors: Factors | RowInverse,
     step_scalars: Any,
     priors: Priors,
     tilt: Tilt | None,
@@ -249,7 +268,7 @@ def _scaled_inner(left: Step, right: Step, factor: Any) -> Any:
     return left.inner(right) * factor
 
 
-def predicted_decrease(factors: Factors, gradient: Step) -> Any:
+def predicted_decrease(factors: Factors | RowInverse, gradient: Step) -> Any:
     """Return the decrease of the cost (1,) that an undamped step predicts."""
     return factors.solve(gradient).inner(gradient)[None]
 
@@ -257,29 +276,42 @@ def predicted_decrease(factors: Factors, gradient: Step) -> Any:
 # -- the linear side alone, and the link ------------------------------------------------------------------------------
 
 
-def marginal_force(point: Centred, factors: Factors, step_scalars: Any, coarse: bool) -> Any:
+def marginal_force(point: Centred, factors: Factors | RowInverse, step_scalars: Any, coarse: bool) -> Any:
     """Return the slope of the cost by the shape that integrating out the linear side adds (`marginal`)."""
     scalars = StepScalars(*step_scalars)
-    return log_det_gradient(point, scalars.precision, scalars.strength, factors.linear, coarse)
+    return log_det_gradient(point, scalars, factors.linear_side(point, coarse), coarse)
 
 
-def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors, coarse: bool) -> tuple[Centred, Any]:
-    """Return the best point of this shape. The numbers: the trace of psi's covariance, half log det M, failure, the terms."""
-    backend, xp, scalars = point.backend, point.backend.xp, StepScalars(*step_scalars)
+def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool) -> tuple[Centred, Any]:
+    """Return the best point of this shape.
+
+    The numbers: the trace of psi's covariance, half log det M, failure, the ratio as in `linearise` where by_rows, the terms.
+    """
+    xp, scalars = point.backend.xp, StepScalars(*step_scalars)
+    inverse: RowInverse | LinearInverse
+    if by_rows:
+        inverse, failed, ratio = linear_inverse(point, scalars)
+    else:
+        lower, failed = point.backend.inverse_cholesky(raised(_linear_gram(point, scalars, coarse), scalars.jitter))
+        inverse, ratio = LinearInverse(point.backend, lower, coarse), 0.0 * failed
+    step = inverse.solve(Step(descent(point, scalars, priors, None)[0].linear, 0.0 * point.t[:0])).linear
+    best = point.moved(Step(step, 0.0 * xp.concatenate((point.t, point.scalars))))
+    numbers = xp.stack((inverse.variances.sum(), inverse.half_log_det, failed, ratio))
+    return best, xp.concatenate((numbers, terms(best, priors, None)))
+
+
+def _linear_gram(point: Centred, scalars: StepScalars, coarse: bool) -> Any:
+    """Return M."""
     left = point.jacobian(coarse, linear_only=True).linear
-    linear = scalars.precision * backend.cast(left.T @ left, False)
+    linear = scalars.precision * point.backend.cast(left.T @ left, False)
     if point.background:
         across = point.rho_rows().linear
         linear += scalars.strength * across[:, None] * across
     diagonal(linear)[1:] += scalars.strength
-    lower, failed = backend.inverse_cholesky(raised(linear, scalars.jitter))
-    step = lower.T @ (lower @ descent(point, scalars, priors, None)[0].linear)
-    best = point.moved(Step(step, 0.0 * xp.concatenate((point.t, point.scalars))))
-    half = xp.stack(((lower[:, 1:] ** 2).sum(), -xp.log(diagonal(lower)).sum(), failed))
-    return best, xp.concatenate((half, terms(best, priors, None)))
+    return linear
 
 
-def link_score_test(point: Centred, rows: Any, system: System, factors: Factors) -> Any:
+def link_score_test(point: Centred, rows: Any, system: System | RowSystem, factors: Factors | RowInverse) -> Any:
     """Return, for a quadratic and a cubic in S on the residuals, their Gram matrix (4 numbers) and their slopes (2).
 
     The residuals are those after one more Newton step, so that incomplete convergence does not count. Rows without a weight do
