@@ -68,6 +68,18 @@ def flaky(folder, texts):
     return score(texts)
 
 
+def down(folder, first, texts):
+    """The same, but the server goes away before a text with the word, and is back when the folder has a file `mended`."""
+    away = Path(folder) / "away"
+    if any(first in text for text in texts):
+        away.touch()
+    if away.exists() and not (Path(folder) / "mended").exists():
+        with (Path(folder) / "refused").open("a") as file:
+            file.write("x")
+        raise ConnectionError(f"[Errno 111] Connection refused at {id(texts):#x}")
+    return score(texts)
+
+
 def explainer(function):
     return Explainer(function, output="log_odds", labels=["bad", "good"], method="ridge", queries=30, check=10)
 

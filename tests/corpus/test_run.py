@@ -16,7 +16,7 @@ import pytest
 
 from slalom import Explainer, corpus
 from slalom.corpus.dispatch import Dispatcher
-from slalom.corpus.executors import Executor, Worker, gpus, threads
+from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
 from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of
 from slalom.corpus.lock import locked
 from slalom.corpus.table import SourceRow
@@ -24,7 +24,7 @@ from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
 from slalom.models import EMBEDDED, EMBEDDED_NAME
 from slalom.models.bundled import Bundled
-from tests.corpus.models import deadly, explainer, flaky, hanging, leaving, pausing, rows, score, slow
+from tests.corpus.models import deadly, down, explainer, flaky, hanging, leaving, pausing, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
@@ -448,6 +448,49 @@ def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
     assert model.max_in_flight == 3
     monkeypatch.delenv("SLALOM_THREADS")
     assert model.max_in_flight == len(os.sched_getaffinity(0))
+
+
+def test_processes_share_the_cores_of_the_machine(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert [Processes(number).cores for number in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
+    assert Processes(3, 5).cores == 5
+
+
+@pytest.mark.parametrize(("part_size", "options", "written"), [(20, {}, 1), (20, {"workers": 1}, 1), (3, {}, 8)])
+def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, part_size, options, written):
+    made = [f"{text} leaf" if i == 23 else text for i, text in enumerate(texts(60))]
+    source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
+    build = partial(explainer, partial(down, tmp_path, "leaf"))
+    expected = r"the last 4 texts failed alike: .*Connection refused.*run the same command again"
+    with pytest.raises(ModelError, match=expected):
+        corpus.run(source, out, build, part_size=part_size, max_failures=4, **options)
+    there = rows(out)
+    failed = [row["number"] for row in there if row["status"] != "explained"]
+    # a part that ends before the fourth failure is written: in parts of three the one with texts 21 to 23
+    assert (len(there), failed) == (written * part_size, [21, 22, 23] if part_size == 3 else [])
+    assert len((tmp_path / "refused").read_text()) < 10
+    (tmp_path / "mended").touch()
+    corpus.run(source, out, build, part_size=part_size, max_failures=4, **options)
+    corpus.retry_failed(out, build)
+    corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=part_size)
+    assert rows(out) == rows(tmp_path / "undisturbed")
+
+
+def test_texts_that_fail_by_themselves_do_not_end_a_run(tmp_path):
+    made = ["" if i < 6 else f"an odd film {i}" if i % 2 else f"a good film {i}" for i in range(24)]
+    out = tmp_path / "out"
+    corpus.run(made, out, explainer(partial(flaky, tmp_path)), max_failures=3)
+    assert [row["status"] for row in rows(out)] == ["failed" if i < 6 or i % 2 else "explained" for i in range(24)]
+
+
+def test_without_a_limit_every_failure_is_a_row(tmp_path):
+    made = [f"an odd film {i}" for i in range(30)]
+    with pytest.raises(ModelError, match=r"the last 20 texts failed alike: .*the server is down"):
+        corpus.run(made, tmp_path / "a", explainer(partial(flaky, tmp_path)))
+    corpus.run(made, tmp_path / "b", explainer(partial(flaky, tmp_path)), max_failures=0)
+    assert [row["status"] for row in rows(tmp_path / "b")] == ["failed"] * 30
+    with pytest.raises(InputError, match="max_failures must be a whole number of at least 0"):
+        corpus.run(made, tmp_path / "b", explainer(partial(flaky, tmp_path)), max_failures=-1)
 
 
 def test_processes_take_turns_with_the_gpus(monkeypatch):

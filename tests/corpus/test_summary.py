@@ -11,6 +11,7 @@ from slalom.corpus import summarise, words
 from slalom.corpus.moments import Sketch, difference, effect_of
 from slalom.corpus.table import SourceRow, explained_row, failed_row
 from slalom.errors import InputError
+from slalom.text import words as word_spans
 from tests.corpus.tables import row, write
 
 VOCABULARY = ("good", "bad", "not", "film", "the", "10", "/", "<br />", "Good")
@@ -21,7 +22,7 @@ def random_rows(n=60, seed=0):
     rows = []
     for i in range(n):
         text = " ".join(rng.choice(VOCABULARY, rng.integers(1, 12)))
-        effects = rng.normal(size=len(words.word_spans(text)))
+        effects = rng.normal(size=len(word_spans(text)))
         gold, part = rng.choice(["neg", "pos"]), rng.choice(["web", "mail", "paper"])
         rows.append(row(i, text, effects, label=str(rng.choice(["neg", "pos"])), gold=str(gold), part=str(part)))
     return rows
@@ -143,13 +144,13 @@ def test_tokens_are_merged_into_words_as_explanations_are(tmp_path):
 
 def test_words_read_over_many_texts_are_those_of_each(tmp_path):
     texts = ["<b", "a> x<br />y", "", "e\u0301t", "\u0301x", "한국 中文", "a<", "br />"]
-    texts = [text for text in texts if len(words.word_spans(text))]
+    texts = [text for text in texts if len(word_spans(text))]
     letters = [[(i, i + 1) for i, letter in enumerate(text) if not letter.isspace()] for text in texts]
     rows = [row(i, text, np.ones(len(spans)), spans=spans) for i, (text, spans) in enumerate(zip(texts, letters, strict=True))]
     table = corpus.open(write(tmp_path / "out", rows))
     (chunk,) = words.Reader(longest=1).chunks(table.batches())
     found = [(int(chunk.occurrences.row[i]), chunk.words_of(i)[0]) for i in np.flatnonzero(chunk.occurrences.level == 1)]
-    assert found == [(i, text[a:b].lower()) for i, text in enumerate(texts) for a, b in words.word_spans(text)]
+    assert found == [(i, text[a:b].lower()) for i, text in enumerate(texts) for a, b in word_spans(text)]
 
 
 def test_a_phrase_that_a_part_explains_is_left_out(tmp_path):

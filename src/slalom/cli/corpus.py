@@ -41,7 +41,12 @@ Workers = Annotated[
 RayAddress = Annotated[
     str | None, typer.Option("--ray", metavar="ADDRESS", help="Compute on a Ray cluster: auto, local, or host:port.")
 ]
-Cores = Annotated[int, typer.Option(min=1, help="Cores of each process or actor.")]
+Cores = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Cores of each process or actor.", show_default="processes share those of this machine, actors have one"
+    ),
+]
 Gpus = Annotated[
     float | None,
     typer.Option(min=0, help="GPUs of each actor of --ray.", show_default="1 where the cluster has any"),
@@ -52,6 +57,12 @@ Timeout = Annotated[
         metavar="SECONDS",
         help="End a worker that has had no answer of the model and finished no text for so long; the text at fault is marked.",
         show_default="never",
+    ),
+]
+MaxFailures = Annotated[
+    int,
+    typer.Option(
+        min=0, help="End the run where the model fails alike on so many texts in sequence, as a server that is down; 0: never."
     ),
 ]
 
@@ -79,9 +90,10 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="Explain the first texts only.", show_default="all")] = None,
     workers: Workers = 0,
     ray: RayAddress = None,
-    cores_per_worker: Cores = 1,
+    cores_per_worker: Cores = None,
     gpus_per_worker: Gpus = None,
     timeout: Timeout = None,
+    max_failures: MaxFailures = 20,
     model: Model = None,
     lm: LanguageModel = None,
     api: ApiName = None,
@@ -126,7 +138,8 @@ def run(
         made = slalom.corpus.run(
             source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
             split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
-            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout, command=options,
+            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout,
+            max_failures=max_failures, command=options,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
@@ -155,9 +168,10 @@ def retry_failed(
     out: Out,
     workers: Workers = 0,
     ray: RayAddress = None,
-    cores_per_worker: Cores = 1,
+    cores_per_worker: Cores = None,
     gpus_per_worker: Gpus = None,
     timeout: Timeout = None,
+    max_failures: MaxFailures = 20,
 ) -> None:
     """Try the texts of a run again that have failed or ended their process."""
     import slalom.corpus  # noqa: PLC0415
@@ -168,7 +182,7 @@ def retry_failed(
     try:
         tried = slalom.corpus.retry_failed(
             out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
-            gpus_per_worker=gpus_per_worker, timeout=timeout,
+            gpus_per_worker=gpus_per_worker, timeout=timeout, max_failures=max_failures,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
         complain("interrupted; run the same command to continue")

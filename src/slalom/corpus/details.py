@@ -8,7 +8,7 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.corpus.moments import Effect, effect_of
 from slalom.corpus.table import GIVEN
-from slalom.corpus.words import PIECE, WORD, Chunk, Index, Keys, Reader, observations
+from slalom.corpus.words import PIECE, WORD, Chosen, Chunk, Index, Keys, Reader, observations
 
 Codes = Callable[[Sequence[str | None], Mapping[str, Sequence[str | None]]], dict[str, Index]]
 
@@ -32,6 +32,7 @@ class Details:
     def __init__(self, reader: Reader, keys: Keys, groupings: Mapping[str, tuple[str, ...]], codes: Codes) -> None:
         self._reader, self._keys, self._groupings, self._codes = reader, keys, groupings, codes
         self._sums = {grouping: np.zeros((3, len(keys) * len(parts))) for grouping, parts in groupings.items()}
+        self._chosen = Chosen(keys)
         self._named = np.zeros(len(keys), dtype=bool)
         self.names: dict[int, str] = {}
         self.words: dict[int, tuple[str, ...]] = {}
@@ -42,8 +43,7 @@ class Details:
         if not len(self._keys):
             return
         every = chunk.occurrences
-        at = np.minimum(np.searchsorted(self._keys, every.key), len(self._keys) - 1)
-        wanted = np.flatnonzero(self._keys[at] == every.key)
+        wanted, at = self._chosen.find(every.key)
         self._name(chunk, wanted, at)
         seen = observations(every[wanted])
         index = np.searchsorted(self._keys, seen.key)
@@ -59,8 +59,9 @@ class Details:
 
     def _name(self, chunk: Chunk, wanted: Index, at: Index) -> None:
         """Name the keys that occur for the first time."""
-        new = wanted[~self._named[at[wanted]]]
-        found, first = np.unique(at[new], return_index=True)
+        fresh = ~self._named[at]
+        new = wanted[fresh]
+        found, first = np.unique(at[fresh], return_index=True)
         self._named[found] = True
         pieces: dict[int, list[int]] = {}
         for i, where in zip(found.tolist(), new[first].tolist(), strict=True):

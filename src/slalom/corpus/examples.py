@@ -9,7 +9,7 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.corpus.summarised import Example, WordEffect
 from slalom.corpus.table import GIVEN
-from slalom.corpus.words import Chunk, observations
+from slalom.corpus.words import Chosen, Chunk, observations
 
 _SAMPLE = 150  # effects of a word
 _AROUND = 70  # characters before and after it
@@ -28,6 +28,7 @@ class Examples:
     def __init__(self, words: Mapping[int, WordEffect], most: int, counts: Any) -> None:
         self._words, self._most, self._counts = words, most, counts
         self._keys = np.array(sorted(words), dtype=np.uint64)
+        self._chosen = Chosen(self._keys)
         self._sign = np.array([1.0 if (words[int(key)].effect.mean or 0.0) >= 0 else -1.0 for key in self._keys])
         self._sample: list[Floats] = []  # rows of key index, priority, effect, wrong
         self._waiting = 0
@@ -38,8 +39,7 @@ class Examples:
         every = chunk.occurrences
         if not len(self._keys):
             return
-        at = np.minimum(np.searchsorted(self._keys, every.key), len(self._keys) - 1)
-        wanted = np.flatnonzero(self._keys[at] == every.key)
+        wanted, _ = self._chosen.find(every.key)
         seen = observations(every[wanted])
         index = np.searchsorted(self._keys, seen.key)
         number = np.asarray(chunk.column("number"), dtype=np.int64)

@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from slalom.corpus.work import Bench, Finished, Job, Setup
 from slalom.errors import InputError, one_line
+from slalom.models.bundled import cores_here
 
 
 class Worker(ABC):
@@ -137,11 +138,11 @@ class Processes(Executor):
 
     Args:
         number: How many.
-        cores: Threads of each.
+        cores: Threads of each. Default: they share the cores of this machine.
     """
 
-    def __init__(self, number: int, cores: int = 1) -> None:
-        self.number, self.cores = number, cores
+    def __init__(self, number: int, cores: int | None = None) -> None:
+        self.number, self.cores = number, max(cores_here() // number, 1) if cores is None else cores
         self._started, self._gpus = 0, gpus()
 
     def size(self) -> int:

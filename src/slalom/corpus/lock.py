@@ -3,8 +3,8 @@
 On a local folder the operating system holds the lock and lets go of it when the process ends, however it ends. That holds on
 file systems of several machines too where these carry `flock` (NFS from version 4, Lustre with its mount option). Remote
 folders have no locks: a run writes a file every half minute that says that it is there, and one that has been silent for five
-minutes counts as ended. Two runs that begin within the same second may then both go on; they compute the same parts twice, and
-the table is right all the same.
+minutes counts as ended, and so does one of this machine whose process is gone. Two runs that begin within the same second may
+then both go on; they compute the same parts twice, and the table is right all the same.
 """
 
 import json
@@ -110,7 +110,15 @@ def _heartbeat(folder: Folder) -> Iterator[None]:
 
 
 def _self() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "process": os.getpid(), "time": time.time(), "run": uuid4().hex}
+    return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "time": time.time(), "run": uuid4().hex}
+
+
+def _space() -> str | None:
+    """Return what the numbers of processes hold in: a container counts its own; None where that is not known."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 def _holder(folder: Folder) -> dict[str, Any] | None:
@@ -122,7 +130,15 @@ def _holder(folder: Folder) -> dict[str, Any] | None:
 
 
 def _alive(holder: dict[str, Any] | None) -> bool:
-    return holder is not None and time.time() - float(holder["time"]) < SILENCE
+    return holder is not None and time.time() - float(holder["time"]) < SILENCE and not _gone(holder)
+
+
+def _gone(holder: dict[str, Any]) -> bool:
+    """Return whether a run was on this machine, and its process has ended."""
+    space = _space()
+    if space is None or (holder["host"], holder.get("space")) != (socket.gethostname(), space):
+        return False
+    return not os.path.exists(f"/proc/{holder['process']}")
 
 
 def _refusal(folder: Folder, holder: dict[str, Any] | None) -> InputError:

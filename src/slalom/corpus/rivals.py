@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from slalom.corpus.words import Chunk, observations
+from slalom.corpus.words import Chosen, Chunk, observations
 
 
 @final
@@ -24,6 +24,7 @@ class Rivals:
         pairs = [(whole, part) for whole, several in parts.items() for part in dict.fromkeys(several)]
         self._pairs = pairs
         self._keys = np.array(sorted({key for pair in pairs for key in pair}), dtype=np.uint64)
+        self._chosen = Chosen(self._keys)
         whole = np.searchsorted(self._keys, np.array([pair[0] for pair in pairs], dtype=np.uint64))
         part = np.searchsorted(self._keys, np.array([pair[1] for pair in pairs], dtype=np.uint64))
         order = np.argsort(whole, kind="stable")
@@ -34,8 +35,7 @@ class Rivals:
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
         every, k = chunk.occurrences, len(self._keys)
-        at = np.minimum(np.searchsorted(self._keys, every.key), k - 1)
-        seen = observations(every[np.flatnonzero(self._keys[at] == every.key)])
+        seen = observations(every[self._chosen.find(every.key)[0]])
         if not len(seen):
             return
         code = np.searchsorted(self._keys, seen.key)

@@ -26,7 +26,7 @@ from slalom.corpus.work import Job, Setup
 from slalom.errors import InputError
 from slalom.explainer import Explainer
 
-PART_SIZE = 500
+PART_SIZE, MAX_FAILURES = 500, 20
 _CURRENT = "current.json"  # the part that this process is computing
 _LONGEST = 1e6  # seconds of a timeout
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
@@ -41,21 +41,22 @@ class Where(NamedTuple):
         workers: Number of processes; 0: this process. With Ray: the largest number of actors; 0: as many as the cluster has
             room for.
         ray: Address of a Ray cluster ("auto", "local", host:port); None: this machine, without Ray.
-        cores: Cores of each process or actor.
+        cores: Cores of each process or actor; None: processes share those of this machine, actors have one.
         gpus: GPUs of each actor. Default: one where the cluster has any.
         timeout: Seconds without a sign of life after which a worker is ended; None: never.
     """
 
     workers: int = 0
     ray: str | None = None
-    cores: int = 1
+    cores: int | None = None
     gpus: float | None = None
     timeout: float | None = None
 
     def executor(self) -> Executor | None:
         """Return the executor; None for this process."""
         whole_number("workers", self.workers, 0)
-        whole_number("cores_per_worker", self.cores, 1)
+        if self.cores is not None:
+            whole_number("cores_per_worker", self.cores, 1)
         if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
             raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
         if self.timeout is not None and self.ray is None and not self.workers:
@@ -64,7 +65,7 @@ class Where(NamedTuple):
             return Processes(self.workers, self.cores) if self.workers else None
         from slalom.corpus.cluster import RayActors  # noqa: PLC0415
 
-        return RayActors(self.ray, self.workers, self.cores, self.gpus)
+        return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
 
 
 def run(
@@ -82,9 +83,10 @@ def run(
     limit: int | None = None,
     workers: int = 0,
     ray: str | None = None,
-    cores_per_worker: int = 1,
+    cores_per_worker: int | None = None,
     gpus_per_worker: float | None = None,
     timeout: float | None = None,
+    max_failures: int = MAX_FAILURES,
     progress: bool | None = None,
     command: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -110,10 +112,12 @@ def run(
         limit: Number of texts. Default: all.
         workers: Number of processes. Default: this one. With Ray: the largest number of actors.
         ray: Address of a Ray cluster: "auto", "local" or host:port.
-        cores_per_worker: Cores of each process or actor.
+        cores_per_worker: Cores of each process or actor. Default: processes share those of this machine, actors have one.
         gpus_per_worker: GPUs of each actor of Ray. Default: one where the cluster has any.
         timeout: Seconds after which a worker is ended that has had no answer of the model and finished no text; the text at
             fault is found and marked. Default: never.
+        max_failures: Texts in sequence on which the model may fail alike before the run ends: then it is the model, and not
+            the texts. The part under way is not written. 0: any number, and each is a row with its error.
         progress: Whether to show a bar. Default: in a terminal.
         command: Plain data that the manifest keeps for `slalom corpus retry-failed`.
 
@@ -122,7 +126,7 @@ def run(
 
     Raises:
         InputError: An argument is wrong, the folder belongs to another run or another one is writing to it.
-        ModelError: Workers keep dying.
+        ModelError: Workers keep dying, or the model fails on text after text.
         MissingExtra: pyarrow or ray is not installed.
 
     Example:
@@ -149,7 +153,8 @@ def run(
         "part_size": part_size, "limit": limit,
     }  # fmt: skip
     where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout)
+    most = whole_number("max_failures", max_failures, 0)
+    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout, most)
     with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
         going.explain_all()
     return Corpus(folder, going.manifest)
@@ -162,9 +167,10 @@ def retry_failed(
     source: Any = None,
     workers: int = 0,
     ray: str | None = None,
-    cores_per_worker: int = 1,
+    cores_per_worker: int | None = None,
     gpus_per_worker: float | None = None,
     timeout: float | None = None,
+    max_failures: int = MAX_FAILURES,
     progress: bool | None = None,
 ) -> dict[str, int]:
     """Try the texts again that have failed or ended their process.
@@ -178,6 +184,7 @@ def retry_failed(
         cores_per_worker: As in `run`.
         gpus_per_worker: As in `run`.
         timeout: As in `run`.
+        max_failures: As in `run`.
         progress: As in `run`.
 
     Returns:
@@ -196,7 +203,8 @@ def retry_failed(
     settings = {name: manifest[name] for name in _COMPARED[4:]}
     where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
     made = Explainer if explainer is None else explainer
-    setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout)
+    most = whole_number("max_failures", max_failures, 0)
+    setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout, most)
     with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
         return going.retry()
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.corpus.batch_texts import BatchTexts
 from slalom.corpus.together import effects_by_length
-from slalom.text import words as word_spans
 
 Keys: TypeAlias = NDArray[np.uint64]
 Index: TypeAlias = NDArray[np.int64]
@@ -31,9 +31,10 @@ Index: TypeAlias = NDArray[np.int64]
 PIECE, WORD = 0, 1  # levels; a phrase of n words has level n
 LONGEST = 3  # words of a phrase
 
-_SEPARATOR = "\n<\n"  # no word, tag or grapheme reaches across it
 _CHUNK = 250_000  # units that are handled at once
+_PREFIX = 20  # bits of a key
 _CACHED = 1_000_000  # names whose hashes are kept
+_BITS = 2**64 - 1  # of a key
 _PIECES = np.uint64(0x5851F42D4C957F2D)
 _ROWS = np.uint64(0x9E3779B97F4A7C15)
 
@@ -115,6 +116,7 @@ class Chunk:
         self._names: list[str] = []
         self._word_codes = np.zeros(0, dtype=np.int64)
         self._pieces: list[str] = []
+        self._piece_codes = np.zeros(0, dtype=np.int64)
         self.occurrences = self._read()
 
     def _read(self) -> Occurrences:
@@ -122,7 +124,7 @@ class Chunk:
         effect = _numbers(self.rows, "removal")
         start, end = (_numbers(self.rows, name).astype(np.int64) for name in ("starts", "ends"))
         row = np.repeat(np.arange(len(sizes)), sizes)
-        texts = self._texts(len(sizes))
+        texts = self._texts()
         group, pieces = self._grouped(texts, row, start, end)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         n_words = len(first)
@@ -132,8 +134,13 @@ class Chunk:
         if n_words == len(row):
             self._names, self._word_codes = [self._reader.fold(name) for name in names], units
         else:
-            self._names = self._word_names(texts, word_row, word_start, word_end, units[first], names)
-            self._word_codes = np.arange(n_words)
+            assert texts is not None
+            self._word_codes, found = texts.slices(word_row, word_start, word_end)
+            if "" in found:  # a unit without characters has a name of its own
+                empty = self._word_codes == found.index("")
+                self._word_codes[empty] = len(found) + units[first][empty]
+                found += names
+            self._names = [self._reader.fold(name) for name in found]
         hashes = self._reader.hashes(self._names)[self._word_codes]
         parts = [self._level(WORD, word_row, hashes, next(effects), word_start, word_end, np.arange(n_words))]
         key = hashes
@@ -143,19 +150,17 @@ class Chunk:
             ends = word_end[inside + length - 1]
             parts.append(self._level(length, word_row[inside], key[inside], total[inside], word_start[inside], ends, inside))
         if len(pieces):
-            names_of_pieces = self._piece_names(units, names, group, pieces)
-            self._pieces = names_of_pieces
-            keys = _mixed(self._reader.hashes(names_of_pieces) ^ _PIECES)
+            self._piece_codes, self._pieces = self._piece_names(units, names, group, pieces)
+            keys = _mixed(self._reader.hashes(self._pieces) ^ _PIECES)[self._piece_codes]
             at = np.arange(len(pieces))
             parts.append(self._level(PIECE, row[pieces], keys, effect[pieces], start[pieces], end[pieces], at))
         return Occurrences(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Occurrences)))
 
-    def _grouped(self, texts: list[str | None], row: Index, start: Index, end: Index) -> tuple[Index, Index]:
+    def _grouped(self, texts: BatchTexts | None, row: Index, start: Index, end: Index) -> tuple[Index, Index]:
         """Return the word of each unit, counted over all rows, and the units that are pieces of words."""
-        if not self._reader.merges or not len(row) or any(text is None for text in texts):
+        if texts is None or not len(row):
             return np.arange(len(row)), np.zeros(0, dtype=np.int64)
-        offsets = np.cumsum([0, *(len(text or "") + len(_SEPARATOR) for text in texts)])[:-1]
-        cells = word_spans(_SEPARATOR.join(text or "" for text in texts))[:, 0]
+        offsets, cells = texts.offsets, texts.word_starts()
         lowest = np.searchsorted(cells, offsets)[row]  # a unit before all words joins the first one
         begins, ends = offsets[row] + start, offsets[row] + np.maximum(end - 1, start)
         cell = np.maximum.accumulate(np.maximum(np.searchsorted(cells, begins, side="right") - 1, lowest))
@@ -165,25 +170,22 @@ class Chunk:
         group = np.cumsum(new) - 1
         return group, np.flatnonzero(np.bincount(group)[group] > 1)
 
-    def _texts(self, n: int) -> list[str | None]:
-        """Return the texts where they are needed to find words, else None for each."""
+    def _texts(self) -> BatchTexts | None:
+        """Return the texts where they are needed to find words; None where they are not, or one was not kept."""
         kept = self._reader.merges and "text" in self.rows.schema.names
-        return list(self.rows.column("text").to_pylist()) if kept else [None] * n
+        column = self.rows.column("text") if kept else None
+        return None if column is None or column.null_count else BatchTexts(column)
 
-    def _word_names(
-        self, texts: list[str | None], row: Index, start: Index, end: Index, unit: Index, names: list[str]
-    ) -> list[str]:
-        """Return the words as they are in the text; the name of the first unit where that is empty."""
-        fold = self._reader.fold
-        found = zip(row.tolist(), start.tolist(), end.tolist(), unit.tolist(), strict=True)
-        return [fold((texts[r] or "")[a:b] or names[u]) for r, a, b, u in found]
-
-    def _piece_names(self, units: Index, names: list[str], group: Index, pieces: Index) -> list[str]:
-        fold = self._reader.fold
+    def _piece_names(self, units: Index, names: list[str], group: Index, pieces: Index) -> tuple[Index, list[str]]:
+        """Return the name of each piece, by its number among the different ones, and these."""
         inside = np.concatenate([[False], group[1:] == group[:-1]])
         goes_on = np.concatenate([inside[1:], [False]])
-        parts = zip(units[pieces].tolist(), inside[pieces].tolist(), goes_on[pieces].tolist(), strict=True)
-        return [f"{'-' if before else ''}{fold(names[unit])}{'-' if after else ''}" for unit, before, after in parts]
+        different, code = np.unique(4 * units[pieces] + 2 * inside[pieces] + goes_on[pieces], return_inverse=True)
+        found = [
+            f"{'-' if kind & 2 else ''}{self._reader.fold(names[kind >> 2])}{'-' if kind & 1 else ''}"
+            for kind in different.tolist()
+        ]
+        return code, found
 
     def _level(self, level: int, row: Index, key: Keys, effect: Floats, start: Index, end: Index, place: Index) -> Occurrences:
         top = np.zeros(len(row), dtype=bool)
@@ -198,7 +200,7 @@ class Chunk:
         """Return the words of occurrence i; for a piece its name."""
         level, place = int(self.occurrences.level[i]), int(self.occurrences.place[i])
         return (
-            (self._pieces[place],)
+            (self._pieces[self._piece_codes[place]],)
             if level == PIECE
             else tuple(self._names[code] for code in self._word_codes[place : place + level].tolist())
         )
@@ -253,13 +255,13 @@ class Reader:
 
     def key(self, words: tuple[str, ...], level: int) -> int:
         """Return the key of a word, a phrase or a piece by its name."""
-        hashes = self.hashes(words)
+        hashes = [int(number) for number in self.hashes(words)]
         if level == PIECE:
-            return int(_mixed(hashes ^ _PIECES)[0])
-        key = hashes[:1]
-        for i in range(1, len(words)):
-            key = _mixed(key) + hashes[i : i + 1]
-        return int(key[0])
+            return _mixed_one(hashes[0] ^ int(_PIECES))
+        key = hashes[0]
+        for number in hashes[1:]:
+            key = (_mixed_one(key) + number) & _BITS
+        return key
 
     def chunks(self, batches: Iterable[Any], ranked: bool = True) -> Iterator[Chunk]:
         """Yield record batches in chunks of about as many units each.
@@ -280,6 +282,29 @@ class Reader:
             yield Chunk(_joined(waiting), self, ranked)
 
 
+@final
+class Chosen:
+    """Finds some keys among many.
+
+    Args:
+        keys: The keys, in ascending order (k,).
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._some = np.zeros(1 << _PREFIX, dtype=bool)  # by the first bits of a key: most others are told by these alone
+        self._some[keys >> np.uint64(64 - _PREFIX)] = True
+
+    def find(self, keys: Keys) -> tuple[Index, Index]:
+        """Return the places of those that are among the chosen ones, and which of these each is."""
+        if not len(self._keys):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        near = np.flatnonzero(self._some[keys >> np.uint64(64 - _PREFIX)])
+        at = np.minimum(np.searchsorted(self._keys, keys[near]), len(self._keys) - 1)
+        same = self._keys[at] == keys[near]
+        return near[same], at[same]
+
+
 def observations(occurrences: Occurrences) -> Observations:
     """Return one observation per text and key, ordered by nothing in particular."""
     pair = _mixed(occurrences.key) + occurrences.row.astype(np.uint64) * _ROWS
@@ -294,9 +319,11 @@ def observations(occurrences: Occurrences) -> Observations:
         )
     count = np.diff(heads, append=len(order))
     effect, top = occurrences.effect[order], occurrences.top[order]
-    member = np.repeat(np.arange(len(heads)), count)
-    best = np.lexsort((-np.abs(effect), member))[heads]
-    lead = order[heads]
+    lead, best, several = order[heads], heads.copy(), count > 1
+    repeated = np.flatnonzero(np.repeat(several, count))
+    member = np.repeat(np.flatnonzero(several), count[several])
+    strongest = np.lexsort((-np.abs(effect[repeated]), member))
+    best[several] = repeated[strongest[np.cumsum(count[several]) - count[several]]]
     return Observations(
         occurrences.row[lead],
         occurrences.key[lead],
@@ -314,6 +341,14 @@ def _mixed(key: Keys) -> Keys:
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(key ^ (key >> np.uint64(31)))
+
+
+def _mixed_one(key: int) -> int:
+    """Return `_mixed` of one key: arrays of one number are slow."""
+    key = (key + 0x9E3779B97F4A7C15) & _BITS
+    key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
+    key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & _BITS
+    return key ^ (key >> 31)
 
 
 def _joined(batches: list[Any]) -> Any:

@@ -5,6 +5,7 @@ A job's result depends on its rows alone: answers of earlier jobs are forgotten,
 
 import faulthandler
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple, final
 from slalom.corpus.folder import Folder, part_name
 from slalom.corpus.sources import digest
 from slalom.corpus.table import KILLED, SourceRow, arrow, counts, encoded, explained_row, failed_row, table
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError, one_line
 from slalom.explainer import Explainer
 from slalom.result import Explanation, versions
+
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 @final
@@ -31,6 +34,7 @@ class Setup:
         text: Whether texts are kept.
         full: Whether whole explanations are kept.
         timeout: Seconds after which a worker ends itself that has had no answer of the model and finished no text.
+        max_failures: Texts in sequence on which the model may fail alike; 0: any number.
     """
 
     explainer: Explainer | Callable[[], Explainer]
@@ -39,6 +43,7 @@ class Setup:
     text: bool = True
     full: bool = False
     timeout: float | None = None
+    max_failures: int = 0
 
 
 class Job(NamedTuple):
@@ -69,6 +74,39 @@ class Finished(NamedTuple):
     content: bytes | None = None
 
 
+class _Outage(BaseException):
+    """The model fails on text after text; no Exception, so that it is no failure of the text that was the last one."""
+
+
+@final
+class _Outages:
+    """Counts the texts in sequence on which the model fails alike, also from one job to the next.
+
+    Where a call for several texts fails, each is asked by itself; only these calls count.
+
+    Args:
+        most: How many there may be; 0: any number.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.kind, self.number = most, "", 0
+
+    def __call__(self, texts: int, error: Exception | None) -> None:
+        """Take the end of a call of the engine."""
+        if error is None:
+            self.kind, self.number = "", 0
+        if error is None or texts > 1:
+            return
+        kind = _NUMBERS.sub("0", f"{type(error).__name__} {error}")  # requests, ports and addresses have other numbers
+        self.kind, self.number = kind, self.number + 1 if kind == self.kind else 1
+        if self.most and self.number >= self.most:
+            self.number = 0
+            raise _Outage(
+                f"the last {self.most} texts failed alike: {one_line(error)}; if it is the model, run the same command again"
+                " when it works; if it is the texts, add --max-failures 0 (max_failures=0)"
+            )
+
+
 @final
 class Bench:
     """A worker's model and what it does with it.
@@ -82,6 +120,7 @@ class Bench:
         if not isinstance(made, Explainer):
             raise InputError(f"explainer must be an Explainer or a function that returns one; got {type(made).__name__}")
         self.setup, self.explainer = setup, made
+        self._outages = _Outages(setup.max_failures)
 
     def describe(self) -> dict[str, Any]:
         """Return what results depend on, as plain data: the model, the options, the version.
@@ -123,12 +162,19 @@ class Bench:
         Args:
             job: The rows.
             tick: Called after each text.
+
+        Raises:
+            ModelError: The model has failed alike on more texts in sequence than it may.
         """
-        setup = self.setup
-        with _watched(setup.timeout) as alive:
-            self.explainer.engine.answered = alive
-            rows = list(self._rows(job.rows, tick if alive is None else alive))
-        self.explainer.engine.answered = None
+        setup, engine = self.setup, self.explainer.engine
+        try:
+            with _watched(setup.timeout) as alive:
+                engine.answered, engine.ended = alive, self._outages
+                rows = list(self._rows(job.rows, tick if alive is None else alive))
+        except _Outage as outage:
+            raise ModelError(str(outage)) from None
+        finally:
+            engine.answered = engine.ended = None
         made = table(rows, setup.keep)
         if not job.whole:
             return Finished(counts(made), to_stream(made))

@@ -25,6 +25,11 @@ from slalom.networks.encoder import Encoder, Singles
 _BATCH_TOKENS = 4096  # what stays in the caches of a core
 
 
+def cores_here() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @final
 class Bundled(Model):
     """A small BERT classifier, computed by numpy.
@@ -103,7 +108,7 @@ class Bundled(Model):
         """How many batches are computed at the same time: SLALOM_THREADS where it is set, else one per core."""
         if os.environ.get("SLALOM_THREADS", "").isdecimal():
             return max(int(os.environ["SLALOM_THREADS"]), 1)
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores_here()
 
     def batch_rows(self, length: int) -> int:
         """Return how many inputs of one length go into a batch."""

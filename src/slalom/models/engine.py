@@ -116,6 +116,7 @@ class Engine:
 
     Attributes:
         answered: Called after every batch that the model has answered; None: nothing is.
+        ended: Called at the end of every call with the number of texts, and the error that it raises or None; None: nothing is.
 
     Raises:
         InputError: A cache file is given and nothing identifies the model.
@@ -126,6 +127,7 @@ class Engine:
     ) -> None:
         self.model, self.progress, self._identity = model, progress, identity
         self.answered: Callable[[], None] | None = None
+        self.ended: Callable[[int, Exception | None], None] | None = None
         self._file, self._file_failed = None if cache is None else Path(cache), False
         if self._file is not None and self.identify() is None:
             raise InputError(
@@ -243,7 +245,15 @@ class Engine:
             ModelError: The model fails, or one input does not fit into its memory.
         """
         with self._lock:
-            return self._answer(queries, description)
+            try:
+                found = self._answer(queries, description)
+            except Exception as error:
+                if self.ended is not None:
+                    self.ended(len(queries), error)
+                raise
+            if self.ended is not None:
+                self.ended(len(queries), None)
+            return found
 
     def _answer(self, queries: Sequence[Queries], description: str) -> list[Answers]:
         began, model_id = perf_counter(), self.identify()
