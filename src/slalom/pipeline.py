@@ -480,8 +480,9 @@ class Pipeline:
             contexts = options.method.prepare([run.scored.context for run in ready if run.scored is not None])
             for run, context in zip(ready, contexts, strict=True):
                 run.scored = None if run.scored is None else run.scored._replace(context=context)
+        seconds = (perf_counter() - began) / len(ready)
         for run in ready:
-            run.spend((perf_counter() - began) / len(ready))
+            run.spend(seconds)
 
     def test(self, task: Task, result: MethodResult, observed: Observed) -> Fidelity:
         """Compare predictions with the scores of the held-out rows.
