@@ -504,7 +504,8 @@ class Pipeline:
         held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
         if not (known := observed.known).all():
             held_out, keep, scores = held_out[known], keep[known], scores[known]
-        return spread_of((~keep) @ task.units.sizes, result.predict(keep, task.units) - scores, held_out)
+        removed = task.units.sizes.sum() - task.units.lengths(keep)
+        return spread_of(removed, result.predict(keep, task.units) - scores, held_out)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""
