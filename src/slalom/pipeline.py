@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, final
@@ -41,6 +42,7 @@ _LOG = logging.getLogger("slalom")
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 _LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
+_TOGETHER = 64  # texts that a method may prepare at once
 _BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
@@ -387,21 +389,10 @@ class Pipeline:
     def explain(self, run: "_Run", options: Options) -> Explanation:
         """Let the method explain one text from the answers so far, and test the result."""
         began = perf_counter()
+        target, observed, context = self._scored(run, options) if run.scored is None else run.scored
+        run.scored = None
         task, answer, decision, further = run.task, run.answers, run.decided, run.further
-        head, m = self.model.head, task.whole
-        target = self._target(options.target, decision, answer.outputs[m])
-        observed = self.model.observe(answer.outputs, target)
-        scores = observed.scores
-        if np.abs(scores).max() > _HUGE:
-            raise ModelError(
-                f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
-                " check what it returns, or divide it by a constant"
-            )
-        further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target), options.limit)
-        context = MethodContext(
-            self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
-            int(options.seed), further, options.pairs, observed.rows(slice(m)),
-        )  # fmt: skip
+        head, m, scores = self.model.head, task.whole, observed.scores
         with named_failures(options.method):
             result = options.method.explain(context)
         others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
@@ -454,6 +445,45 @@ class Pipeline:
             versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
         )
 
+    def _scored(self, run: "_Run", options: Options) -> "_Scored":
+        """Return the scores of all rows of a text, and the text as the method sees it."""
+        task, answer, m = run.task, run.answers, run.task.whole
+        target = self._target(options.target, run.decided, answer.outputs[m])
+        observed = self.model.observe(answer.outputs, target)
+        scores = observed.scores
+        if np.abs(scores).max() > _HUGE:
+            raise ModelError(
+                f"{self.model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
+                " check what it returns, or divide it by a constant"
+            )
+        run.further.begin(task, scores, lambda rows: self._ask_rows(task, rows, target), options.limit)
+        context = MethodContext(
+            self.model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
+            int(options.seed), run.further, options.pairs, observed.rows(slice(m)),
+        )  # fmt: skip
+        return _Scored(target, observed, context)
+
+    def _prepare(self, runs: "Sequence[_Run]", options: Options) -> None:
+        """Let the method do at once what takes less time for several texts.
+
+        A text that fails here is left as it is: the error is raised when it is explained, as its own.
+        """
+        began, ready = perf_counter(), list[_Run]()
+        for run in runs:
+            if run.result is None and not run.task.steps:
+                with suppress(Exception):
+                    run.scored = self._scored(run, options)
+                    ready.append(run)
+        if len(ready) < 2:
+            return
+        with suppress(Exception):
+            contexts = options.method.prepare([run.scored.context for run in ready if run.scored is not None])
+            for run, context in zip(ready, contexts, strict=True):
+                run.scored = None if run.scored is None else run.scored._replace(context=context)
+        seconds = (perf_counter() - began) / len(ready)
+        for run in ready:
+            run.spend(seconds)
+
     def test(self, task: Task, result: MethodResult, observed: Observed) -> Fidelity:
         """Compare predictions with the scores of the held-out rows.
 
@@ -474,7 +504,8 @@ class Pipeline:
         held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
         if not (known := observed.known).all():
             held_out, keep, scores = held_out[known], keep[known], scores[known]
-        return spread_of((~keep) @ task.units.sizes, result.predict(keep, task.units) - scores, held_out)
+        removed = task.units.sizes.sum() - task.units.lengths(keep)
+        return spread_of(removed, result.predict(keep, task.units) - scores, held_out)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""
@@ -505,11 +536,14 @@ class Pipeline:
         runs = deque(_Run(task) for task in tasks)
         while going := [run for run in runs if run.result is None]:
             self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
-            for run in going:
-                if run.result is None:
-                    self._advance(run, options)
-                while runs and runs[0].result is not None:
-                    yield runs.popleft().result  # type: ignore[misc]
+            for start in range(0, len(going), _TOGETHER):
+                lot = going[start : start + _TOGETHER]
+                self._prepare(lot, options)
+                for run in lot:
+                    if run.result is None:
+                        self._advance(run, options)
+                    while runs and runs[0].result is not None:
+                        yield runs.popleft().result  # type: ignore[misc]
         yield from (run.result for run in runs if run.result is not None)
 
     def _ask_round(self, runs: "Sequence[_Run]", options: Options, description: str) -> None:
@@ -586,6 +620,14 @@ class Pipeline:
         return self.model.observe(answer.outputs, target).scores, answer
 
 
+class _Scored(NamedTuple):
+    """A text with the scores of all its rows, before the method explains it."""
+
+    target: int | Literal["all"]
+    observed: Observed
+    context: MethodContext
+
+
 @final
 class _FurtherQueries:
     """Answers queries of a method beyond its plan. A row is sent to the model once; rows of the plan are known.
@@ -641,6 +683,7 @@ class _Run:
 
     Attributes:
         rounds: Number of rounds that are answered.
+        scored: The scores of this round, where several texts were prepared at once.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
     """
@@ -648,6 +691,7 @@ class _Run:
     def __init__(self, task: Task | Failure) -> None:
         self.result: Explanation | Failure | None = None
         self.decision: Decision | None = None
+        self.scored: _Scored | None = None
         self.explanation: Explanation | None = None
         self.further = _FurtherQueries()
         self.rounds, self._seconds, self._planned = 0, 0.0, 0

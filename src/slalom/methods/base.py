@@ -11,7 +11,7 @@ it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Additive, Lengths, Surrogate
+from slalom.core import Additive, Fit, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
@@ -65,6 +65,7 @@ class MethodContext:
         ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
         pairs: Whether to look for pairs of units that act together.
         observed: The scores of the plan with their variances and bounds, where the model does not give exact ones.
+        fitted: The fit of these scores, where `Method.prepare` has made it with those of other texts.
     """
 
     model: Model
@@ -79,6 +80,12 @@ class MethodContext:
     ask: Callable[[ArrayLike], Floats]
     pairs: bool = True
     observed: Observed | None = None
+    fitted: Fit | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model gives exact scores."""
+        return self.observed is None or self.observed.exact
 
     def one_class(self, method: str) -> int:
         """Return the target, for methods that explain one class at a time.
@@ -210,6 +217,19 @@ class Method(ABC):
             budget: Largest number of rows, the last of the numbers.
         """
         return (budget,)
+
+    def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
+        """Do what takes less time for several texts at once; `explain` is then called for each. Default: nothing.
+
+        The explanation of a text must not depend on the others.
+
+        Args:
+            contexts: The texts, with the same options.
+
+        Returns:
+            The contexts for `explain`, in the same order.
+        """
+        return contexts
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:

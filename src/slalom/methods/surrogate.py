@@ -9,13 +9,14 @@ Scores that are noisy or known only between bounds are fitted in a few rounds (`
 by how well their scores are known, given the misfit and the predictions of the round before.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths, fit_many
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance, working
@@ -77,11 +78,22 @@ class SurrogateMethod(Method):
         """Return the rounds of the sampler."""
         return self.sampler.rounds(budget)
 
+    def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
+        """Fit the surrogates of exact scores at once, where the fitter is faster that way."""
+        if not self.fitter.together:
+            return contexts
+        data = []
+        for context in contexts:
+            if context.exact:
+                far = context.plan.weights > 0
+                data.append((context.units.counts(context.plan.keep[far]), context.scores[far], context.plan.weights[far]))
+        fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
+        return [replace(context, fitted=next(fits)) if context.exact else context for context in contexts]
+
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
-        observed = context.observed
-        if observed is not None and not observed.exact:
-            return self._uncertain(context, observed)
+        if context.observed is not None and not context.exact:
+            return self._uncertain(context, context.observed)
         plan, scores = context.plan, context.scores
         result = self._explained(context, plan, scores)[0]
         predicted = result.predict(plan.keep, context.units)
@@ -126,7 +138,7 @@ class SurrogateMethod(Method):
             far |= ~plan.keep.any(axis=1)  # an empty text calls for a background, also where its score is not known
         weights = None if certainty is None else certainty.far[far]
         rows = units, plan.keep[far], plan.weights[far], context.seed, weights
-        fitted, length = self._fitted(scores[far], *rows)
+        fitted, length = self._fitted(scores[far], *rows, context.fitted)
         found = None
         if isinstance(self.sampler, TwoScales) and isinstance(fitted.model, Slalom) and context.pairs:
             found, fitted, length = self._with_pairs(fitted, length, scores[far], *rows)
@@ -183,10 +195,16 @@ class SurrogateMethod(Method):
         weights: Floats,
         seed: int,
         certainty: Floats | None,
+        first: Fit | None = None,
     ) -> tuple[Fit, Lengths | None]:
-        """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""
+        """Fit the surrogate and, in alternation, the effect of the input length to its residuals.
+
+        The first fit may be there already.
+        """
+        if first is not None and not self.lengths:
+            return first, None
         counts, fitter = units.counts(keep), self.fitter.seeded(seed)
-        fitted, length = fit(counts, scores, fitter, weights=weights), None
+        fitted, length = fit(counts, scores, fitter, weights=weights) if first is None else first, None
         sizes, longest = units.lengths(keep), int(units.sizes.sum())
         for left in reversed(range(self.lengths)):
             length = fit_lengths(sizes, scores - fitted.model(counts), longest, certainty)

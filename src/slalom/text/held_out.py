@@ -1,6 +1,7 @@
 """Held-out queries: rows that the fit has not seen, near the text and of all sizes."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -90,9 +91,16 @@ def query_keys(keep: NDArray[np.bool_], names: Sequence[str]) -> list[bytes]:
         keep: Presence of units (m, n).
         names: Names of the units (n,).
     """
-    if len(set(names)) == len(names):
+    kinds = _kinds(tuple(names))
+    if kinds is None:
         return [row.tobytes() for row in np.packbits(keep, axis=1)]
-    kinds = np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int32)
     left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
     ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
     return [left[start:end] for start, end in pairwise(ends)]
+
+
+@lru_cache(maxsize=1)  # the rows of one text come in several calls
+def _kinds(names: tuple[str, ...]) -> NDArray[np.int32] | None:
+    """Return a number for each name, equal names having equal numbers; None where all are different."""
+    numbers = {name: i for i, name in enumerate(names)}
+    return None if len(numbers) == len(names) else np.array([numbers[name] for name in names], dtype=np.int32)

@@ -392,7 +392,9 @@ def _blocks(n: int, k: int, m: int, rng: np.random.Generator) -> NDArray[np.int6
     if k == 0:
         return np.zeros((m, 0), dtype=np.int64)
     hands = n // k
-    decks = rng.permuted(np.tile(np.arange(n), (-(-m // hands), 1)), axis=1)
+    decks = np.empty((-(-m // hands), n), dtype=np.int64)
+    decks[:] = np.arange(n)
+    rng.permuted(decks, axis=1, out=decks)
     return np.asarray(decks[:, : hands * k].reshape(-1, k)[:m])
 
 

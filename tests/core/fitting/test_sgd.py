@@ -1,6 +1,5 @@
 """Stochastic gradient descent: planted parameters, its gradient, its stopping, and what it cannot do."""
 
-from collections import deque
 from unittest.mock import patch
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy.optimize import minimize
 
 from slalom.core.fitting._minibatches import DenseRows, SparseRows, StandardisedData
 from slalom.core.fitting.problem import Problem
-from slalom.core.fitting.sgd import Sgd, _quasi_newton
+from slalom.core.fitting.sgd import Sgd
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from tests.factories import pairs, planted, subsets
@@ -283,22 +282,6 @@ def test_slopes_that_are_no_numbers_end_the_fit():
     counts[np.arange(len(first)), first] = counts[np.arange(len(first)), second] = 1e-309
     fit = Sgd().solve(Problem.of(counts, np.random.default_rng(0).normal(size=len(first)), None))
     assert np.isfinite(fit.model.values).all()
-
-
-def test_the_memory_of_steps_is_the_inverse_curvature_of_bfgs():
-    """The two loops against the updates of the matrix itself, begun at the scale of the last step."""
-    rng = np.random.default_rng(24)
-    steps = rng.normal(size=(4, 6))
-    root = rng.normal(size=(6, 6))
-    changes = steps @ (root @ root.T + np.eye(6))
-    matrix = np.eye(6) * (steps[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
-    for step, change in zip(steps, changes, strict=True):
-        away = np.eye(6) - np.outer(step, change) / (step @ change)
-        matrix = away @ matrix @ away.T + np.outer(step, step) / (step @ change)
-    slope = rng.normal(size=6)
-    memory = deque(zip(steps, changes, (steps * changes).sum(axis=1), strict=True))
-    np.testing.assert_allclose(_quasi_newton(slope, memory), matrix @ slope)
-    np.testing.assert_array_equal(_quasi_newton(slope, deque()), slope)
 
 
 def test_the_best_iterate_is_returned():

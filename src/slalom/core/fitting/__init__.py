@@ -4,6 +4,7 @@
 devices below them.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -17,7 +18,7 @@ from slalom.core.fitting.linear import Linear
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "fit_many", "release_memory"]
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 
@@ -49,12 +50,53 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
         >>> result.converged, np.allclose(result.model.values, truth.values, atol=1e-6)
         (True, True)
     """
+    return _solved(Problem.of(counts, scores, weights), Joint() if fitter is None else fitter)
+
+
+def fit_many(data: Iterable[tuple[Counts, ArrayLike, ArrayLike | None]], fitter: Fitter | None = None) -> list[Fit]:
+    """Fit surrogates to the scores of several sets of inputs; faster than `fit` for each where the fitter is `Sgd`.
+
+    Args:
+        data: Counts, scores and weights of each set, as in `fit`.
+        fitter: The algorithm. Default: `Joint()`.
+
+    Returns:
+        One fit for each set: the same as that of `fit`, whatever the other sets are.
+
+    Raises:
+        InputError: As in `fit`, for any of the sets.
+
+    Example:
+        >>> from slalom.core import Slalom
+        >>> truth, pairs = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0]), [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 0, 0]]
+        >>> [round(result.r2, 3) for result in fit_many([(pairs, truth(pairs), None), (pairs, [1, 0, 0, 1], None)], Sgd())]
+        [1.0, 1.0]
+    """
     fitter = Joint() if fitter is None else fitter
-    problem = Problem.of(counts, scores, weights)
+    problems = [Problem.of(*part) for part in data]
+    with _quiet():
+        fits = fitter.solve_many([problem.scaled(problem.power) for problem in problems])
+    return [
+        _solved(problem, fitter) if found is None else _completed(problem.scaled(problem.power), found, problem.power, fitter)
+        for problem, found in zip(problems, fits, strict=True)
+    ]
+
+
+def _solved(problem: Problem, fitter: Fitter) -> Fit:
+    """Fit one problem."""
     power = problem.power
-    problem, result = problem.scaled(power), None
-    with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        result = fitter.solve(problem)
+    scaled, result = problem.scaled(power), None
+    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet():
+        result = fitter.solve(scaled)
+    return _completed(scaled, result, power, fitter)
+
+
+def _completed(problem: Problem, result: Fit | None, power: int, fitter: Fitter) -> Fit:
+    """Return the fit of a scaled problem for its own scores; the mean score where there is none."""
     if result is None or not np.isfinite(result.loss):
         result = problem.constant(_FAILED, kind=fitter.surrogate)
     return problem.unscaled(result, power)
+
+
+def _quiet() -> np.errstate:
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")

@@ -10,6 +10,8 @@ its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallbac
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -117,22 +119,22 @@ class Problem:
                 " drop the empty rows or use Joint()"
             )
 
-    @property
+    @cached_property
     def level(self) -> Floats:
         """The weighted mean score: a number, or one per class."""
         return np.asarray(np.average(self.scores, axis=0, weights=self.weights))
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """The weighted variance of the scores (summed over classes)."""
         return self.mean_square(self.scores - self.level)
 
-    @property
+    @cached_property
     def steady(self) -> bool:
         """Whether the scores are constant up to rounding."""
         return self.spread <= 1e-28 * self.size
 
-    @property
+    @cached_property
     def size(self) -> float:
         """The weighted mean square of the scores (summed over classes), or `largest` squared where that is more."""
         return max(self.mean_square(self.scores), self.largest * self.largest)
@@ -362,6 +364,7 @@ class Fitter(ABC):
     """A fitting algorithm: options in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
+    together: ClassVar[bool] = False  # whether `solve_many` is faster than `solve` for each problem
 
     def seeded(self, seed: int) -> "Fitter":
         """Return the fitter with this seed; a fitter without randomness returns itself.
@@ -384,3 +387,19 @@ class Fitter(ABC):
         Raises:
             ArithmeticError: The fit leaves the range of floats.
         """
+
+    def solve_many(self, problems: Sequence[Problem]) -> "list[Fit | None]":
+        """Return the fits of several problems, each as `solve` gives it, whatever the others are. Default: one by one.
+
+        Args:
+            problems: Counts, scores and weights of each.
+
+        Returns:
+            One fit per problem; None where `solve` raises an error.
+        """
+        fits: list[Fit | None] = []
+        for problem in problems:
+            fits.append(None)
+            with suppress(ArithmeticError, np.linalg.LinAlgError, InputError):
+                fits[-1] = self.solve(problem)
+        return fits

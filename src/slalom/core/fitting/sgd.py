@@ -24,15 +24,15 @@ valleys (many units in every row). Parameters that the data leave open stay wher
 There is no background and no link (see `alternating`).
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._lbfgs import two_loop
+from slalom.core.fitting._lockstep import CLOSE, Descent, finish
 from slalom.core.fitting._minibatches import StandardisedData
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.slalom import Slalom
@@ -41,18 +41,11 @@ from slalom.errors import InputError
 _GAIN = 0.005  # the least relative fall of the loss that counts as one
 _MIN_HALVING_GAIN = 0.01  # the least relative fall of the lowest loss after which the rate is halved once more
 _STILL = 1.5  # below this multiple of the lowest loss, steps that no longer lower it are only noise
-_CLOSE = 0.003  # a loss below this share of the variance may still fall to zero
 _VALLEY = 4  # factor of the patience in flat valleys: near zero loss, or where rows have many units
 _SHORT = 4  # units per row up to which a step with all rows takes hardly longer than a minibatch
 _FALL = 1 / 5  # short rows: an epoch that does not reduce the loss to this share is the last one
 _LEFT_START = 0.9  # the loss below which minibatches have left the start, a saddle where single units have little effect
 _DIVERGED = 2.0  # the loss above which minibatches have diverged
-_LAST = (4, 0.02)  # number of steps and relative fall of the loss: L-BFGS ends after that many steps without it
-_HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
-_LONGER = 4  # factor of the number of steps in these cases
-_MEMORY = 5  # pairs that L-BFGS keeps
-_ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
-_TINY = 1e-10  # steps and curvatures below this are rounding
 _MEMORIES = (0.9, 0.95)  # decay of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
 
@@ -91,6 +84,7 @@ class Sgd(Fitter):
     patience: int = 40
     halvings: int = 10
     seed: int = 0
+    together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -115,15 +109,33 @@ class Sgd(Fitter):
             InputError: If a row has no unit present.
         """
         data = StandardisedData.of(problem)
-        with np.errstate(over="ignore", invalid="ignore"):
-            parameters, loss, steps, converged = self._descend(data)
-        values = parameters[:-1].T * data.scale + data.mean
-        model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], parameters[-1])
-        known = loss * data.scale**2 if problem.scores.ndim == 1 else None  # a model of several classes has centred values
-        return sound(problem.fitted(model, converged=converged, iterations=steps, loss=known, limit="max_steps"))
+        (end,) = self._descend([data])
+        return _fit(problem, data, end)
 
-    def _descend(self, data: "StandardisedData") -> tuple[Floats, float, int, bool]:
-        """Return the best v and s (n_classes + 1, n), their loss, the number of steps and whether they converged."""
+    def solve_many(self, problems: Sequence[Problem]) -> list[Fit | None]:
+        """Return the fits of `solve`, bit by bit; those of short rows are finished together."""
+        data = [None if problem.empty_rows else StandardisedData.of(problem) for problem in problems]
+        ends = iter(self._descend([part for part in data if part is not None]))
+        fits: list[Fit | None] = []
+        for problem, part in zip(problems, data, strict=True):
+            fits.append(None)
+            with suppress(ArithmeticError):
+                fits[-1] = None if part is None else _fit(problem, part, next(ends))
+        return fits
+
+    def _descend(self, data: Sequence[StandardisedData]) -> list[Descent]:
+        """Return the best parameters for each problem."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = [self._minibatches(part) for part in data]
+            left = [i for i, (_, finished) in enumerate(found) if not finished]
+            ends = [end for end, _ in found]
+            finished = finish([data[i] for i in left], [ends[i] for i in left], self.tolerance, self.max_steps)
+            for i, end in zip(left, finished, strict=True):
+                ends[i] = end
+        return ends
+
+    def _minibatches(self, data: StandardisedData) -> tuple[Descent, bool]:
+        """Return the best parameters of minibatches, and whether these are the end; else L-BFGS continues from there."""
         now = np.zeros((len(data.scores) + 1, data.n_units))
         best, lowest, before = now.copy(), data.loss(now), np.inf
         level, rate = lowest, self.learning_rate or _RATES[self.optimizer]
@@ -134,7 +146,7 @@ class Sgd(Fitter):
         rng, steps, mark, halved, total = np.random.default_rng(self.seed), 0, 0, 0, np.zeros_like(now)
         while lowest > self.tolerance and halved < self.halvings:
             if steps >= self.max_steps:
-                return best, lowest, steps, False
+                return Descent(best, lowest, steps, False), True
             for batch in data.batches(rng, self.batch_size):
                 now -= direction(batch.slope(now)[1], rate)
                 total += now
@@ -143,73 +155,34 @@ class Sgd(Fitter):
             if loss < lowest:
                 best, lowest = now.copy(), loss
             if short and not loss < enough and (lowest < _LEFT_START or not loss < _DIVERGED):
-                return self._finish(data, best, steps)
+                return Descent(best, lowest, steps, False), False
             if loss < (1.0 - _GAIN) * level:
                 level, mark, total = loss, steps, np.zeros_like(now)
-            elif steps - mark >= (valley if lowest < _CLOSE else patience) or not np.isfinite(loss):
+            elif steps - mark >= (valley if lowest < CLOSE else patience) or not np.isfinite(loss):
                 if calm := loss < 10.0 * lowest:
                     mean = total / (steps - mark)
                     still = loss < _STILL * lowest
                     if (loss := data.loss(mean)) < lowest:
                         best, lowest = mean, loss
-                    if still and lowest > max((1.0 - _MIN_HALVING_GAIN) * before, _CLOSE):
+                    if still and lowest > max((1.0 - _MIN_HALVING_GAIN) * before, CLOSE):
                         break
                 rate, halved, level, before, mark = rate / 2, halved + 1, lowest, lowest, steps
                 now, total = best.copy(), np.zeros_like(now)
                 if not calm:
                     direction = self._direction()
-        return best, lowest, steps, True
-
-    def _finish(self, data: "StandardisedData", start: Floats, steps: int) -> tuple[Floats, float, int, bool]:
-        """Continue with all rows from the best point of the minibatches; return what `_descend` does."""
-        now, (loss, slope), losses, (last, least) = start, data.slope(start), list[float](), _LAST
-        floor = max(self.tolerance, _CLOSE) if data.loose else self.tolerance
-        memory: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
-        while loss > floor:
-            if steps >= self.max_steps:
-                return now, loss, steps, False
-            direction = _quasi_newton(slope, memory)
-            fall, size = float(np.vdot(slope, direction)), 1.0 if memory else 1.0 / max(float(np.linalg.norm(slope)), _TINY)
-            if not fall > 0.0:  # flat, or rounding
-                return now, loss, steps, True
-            while not ((new := data.slope(trial := now - size * direction))[0] <= loss - _ARMIJO * size * fall):
-                size *= min(max(0.5 * size * fall / (new[0] - loss + size * fall), 0.1), 0.5) if np.isfinite(new[0]) else 0.1
-                if not size > _TINY:  # rounding
-                    return now, loss, steps, True
-            step, change = trial - now, new[1] - slope
-            if (curvature := float(np.vdot(step, change))) > _TINY * np.vdot(change, change):
-                memory.append((step, change, curvature))
-            now, (loss, slope), steps = trial, new, steps + 1
-            losses.append(loss)
-            back = last if data.loose or _CLOSE <= loss < _HIGH else last * _LONGER
-            if len(losses) > back and loss > (1.0 - least) * losses[-1 - back]:
-                break
-        return now, loss, steps, True
+        return Descent(best, lowest, steps, True), True
 
     def _direction(self) -> Callable[[Floats, float], Floats]:
         """Return the function from gradients and a learning rate to steps, with empty averages."""
         return _adam() if self.optimizer == "adam" else np.multiply
 
 
-def _quasi_newton(slope: Floats, memory: "deque[tuple[Floats, Floats, float]]") -> Floats:
-    """Return H^-1 slope by L-BFGS; the first H^-1 is the identity, scaled by the last pair."""
-
-    def scaled(vector: Floats) -> Floats:
-        if memory:
-            _, change, curvature = memory[-1]
-            vector *= curvature / np.vdot(change, change)
-        return vector
-
-    return two_loop(memory, slope.copy(), scaled, _share, _add)
-
-
-def _share(left: Floats, right: Floats, curvature: float) -> Any:
-    return np.vdot(left, right) / curvature
-
-
-def _add(vector: Floats, other: Floats, factor: Any) -> Floats:
-    vector += factor * other
-    return vector
+def _fit(problem: Problem, data: StandardisedData, end: Descent) -> Fit:
+    """Return the fit of standardised parameters; ArithmeticError where it is worse than the mean score."""
+    values = end.parameters[:-1].T * data.scale + data.mean
+    model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], end.parameters[-1])
+    known = end.loss * data.scale**2 if problem.scores.ndim == 1 else None  # a model of several classes has centred values
+    return sound(problem.fitted(model, converged=end.converged, iterations=end.steps, loss=known, limit="max_steps"))
 
 
 def _adam() -> Callable[[Floats, float], Floats]:
