@@ -20,6 +20,7 @@ from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
 from slalom.core.fitting._evidence.steps import Factors, System
+from slalom.interrupt import check
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
 T_PRIOR = 1.0  # the prior of the tightness counts as one unit with t^2 = 1
@@ -283,6 +284,7 @@ class Solver:
         last = self.last
         if last is not None and last.point is point and last.hyper == hyper and (last.exact or not exact):
             return last
+        check()
         self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact, None
         priors, n_terms = self.priors(point), len(Terms._fields)
         while True:
