@@ -208,12 +208,13 @@ class Explainer:
         """Explain one text at once, and then better and better.
 
         The first explanation is that of a part of the queries of a call, the next one of twice as many, the last one of all:
-        it is the one that a call returns. Each query is asked once, and all rounds are tested by the same held-out queries.
-        A method that has no budget or chooses its own queries has one round.
+        it is the one that a call returns. Each query is asked once. The first of several rounds is not tested, so that it
+        comes early; all others are tested by the same held-out queries. A method that has no budget or chooses its own
+        queries has one round.
 
         Args:
             text: The text.
-            first: Queries of the first round, besides those that test it.
+            first: Queries of the first round.
             **options: As in a call. Where ``queries="auto"``, further rounds follow as in a call.
 
         Yields:
@@ -227,7 +228,7 @@ class Explainer:
             >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds")
             >>> text = "not a very good film but one that I could see again with my friends"
             >>> [e.queries for e in explainer.refine(text)]
-            [70, 120, 220]
+            [50, 120, 220]
         """
         for step in self.steps(text, first=first, **options):
             if step.explanation is not None:

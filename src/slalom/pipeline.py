@@ -36,6 +36,7 @@ from slalom.methods.base import named_failures
 from slalom.models import Answers, Decision, Engine, Estimate, Model, Observed, Queries, Reading, Target
 from slalom.models.costs import money
 from slalom.result import Explanation, Failure, Fidelity, HeldOut, Spread, quality, spread_of, versions
+from slalom.result.plain import duration
 from slalom.text import GIVEN, KINDS, Answered, QueryPlan, Units, query_keys, reserved, sentences, units, words
 
 _LOG = logging.getLogger("slalom")
@@ -44,6 +45,7 @@ _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 _LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
 _TOGETHER = 64  # texts that a method may prepare at once
 _BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
+_LONG = 60.0  # seconds of a fit that are announced
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
@@ -187,14 +189,25 @@ class Task(NamedTuple):
         """Number of different queries."""
         return len(set(query_keys(self.keep, self.units.names)))
 
-    def first(self, rows: NDArray[np.int64]) -> "Task":
-        """Return the task with some rows of its plan only; the whole text keeps its share of the weight."""
+    @property
+    def tests(self) -> int:
+        """Number of held-out rows."""
+        return len(self.keep) - self.whole - 1
+
+    def first(self, rows: NDArray[np.int64], tests: int) -> "Task":
+        """Return the task with some rows of its plan, and its first held-out rows.
+
+        Args:
+            rows: Numbers of the rows of the plan; the whole text keeps its share of the weight.
+            tests: Number of held-out rows.
+        """
         keep, weights = self.plan.keep[rows], self.plan.weights[rows]
         whole, everything = keep.all(axis=1), self.plan.keep.all(axis=1)
         total = float(self.plan.weights[~everything].sum())
         if total > 0.0 and weights[~whole].any():
             weights = np.where(whole, np.maximum(weights * weights[~whole].sum() / total, 1.0 * (weights > 0)), weights)
-        return self.extended(QueryPlan(keep, weights))
+        part = self._replace(keep=self.keep[: self.whole + 1 + tests], near=min(self.near, tests))
+        return part.extended(QueryPlan(keep, weights))
 
     def extended(self, plan: QueryPlan) -> "Task":
         """Return the task with a larger plan; the whole text and the held-out rows stay."""
@@ -250,7 +263,9 @@ class Pipeline:
     def refine(self, text: Any, options: Options, first: int, seconds: float | None = None) -> Iterator[Step]:
         """Explain one text in rounds: from the first rows of its plan, then from twice as many, at last from all.
 
-        Rows are asked in a random order, each once. The last explanation is that of `run`, of the same rows in the same order.
+        Rows are asked in a random order, each once. Where several rounds follow, the first one is not tested: its explanation
+        does not wait for the held-out rows, which the second asks. The last explanation is that of `run`, of the same rows in
+        the same order.
 
         Args:
             text: The text.
@@ -266,18 +281,21 @@ class Pipeline:
         order = _order(task.plan, options.seed)
         sizes = _sizes(first, len(order)) if options.method.takes_budget else [len(order)]
         of, run = task.distinct, _Run(task)
-        asked, lot = 0, min(first, _LOT)
+        asked, tested, lot = 0, 0, min(first, _LOT)
         for number, size in enumerate(sizes, start=1):
-            while asked < size:
-                began, before = perf_counter(), asked
-                asked = size if seconds is None else min(size, asked + lot)
-                run.task = task.first(order[:asked])
+            tests = 0 if number == 1 < len(sizes) else task.tests
+            while asked < size or tested < tests:
+                began, before = perf_counter(), asked + tested
+                most = size + tests if seconds is None else lot
+                tested, new = min(tests, tested + most), min(tests - tested, most)
+                asked = min(size, asked + most - new)
+                run.task = task.first(order[:asked], tested)
                 self.ask([run], "asking")
-                rate = (asked - before) / max(perf_counter() - began, 1e-9)
+                rate = (asked + tested - before) / max(perf_counter() - began, 1e-9)
                 lot = max(_LOT, 0 if seconds is None else int(seconds * rate))
-                yield Step(number, run.task.distinct, of, asked == size)
+                yield Step(number, run.task.distinct, of, asked == size and tested == tests)
             if asked < len(order):
-                part = task.first(np.sort(order[:asked]))
+                part = task.first(np.sort(order[:asked]), tests)
                 yield Step(number, part.distinct, of, True, self.explain(run.reordered(part, order[:asked]), options))
         run, number = run.reordered(task, order), len(sizes)
         run.rounds = 1  # as if all rows had been asked at once
@@ -336,6 +354,15 @@ class Pipeline:
             warnings.warn(
                 f"{reading.cut} tokens do not fit into {self.model.name} and were cut{where};"
                 ' long="window" explains overlapping windows',
+                UserWarning,
+                stacklevel=6,
+            )
+        seconds = options.method.seconds(text_units.n_types)
+        if seconds > _LONG:
+            faster = "" if options.unit_kind == "sentence" else ' unit="sentence" or'
+            warnings.warn(
+                f"a fit of {n:,} {options.unit_kind}s takes about {duration(seconds)} on one core{where};"
+                f'{faster} method="ridge" is much faster',
                 UserWarning,
                 stacklevel=6,
             )
@@ -694,7 +721,8 @@ class _Run:
         self.scored: _Scored | None = None
         self.explanation: Explanation | None = None
         self.further = _FurtherQueries()
-        self.rounds, self._seconds, self._planned = 0, 0.0, 0
+        self.rounds, self._seconds = 0, 0.0
+        self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
         self._answers: Answers | None = None
         if isinstance(task, Failure):
             self.result = task
@@ -703,8 +731,9 @@ class _Run:
 
     @property
     def new_rows(self) -> NDArray[np.bool_]:
-        """The rows (k, n) that are not answered yet: all in the first round, then those that were added to the plan."""
-        return self.task.keep if self._answers is None else self.task.keep[self._planned : self.task.whole]
+        """The rows (k, n) that are not answered yet: all at first, then those that were added to the plan, or held out."""
+        keep, whole = self.task.keep, self.task.whole
+        return keep if self._answers is None else np.concatenate([keep[self._planned : whole], keep[whole + self._others :]])
 
     @property
     def answers(self) -> Answers:
@@ -721,10 +750,11 @@ class _Run:
     def receive(self, answers: Answers, seconds: float) -> None:
         """Add the answers to the new rows, which took so long."""
         if self._answers is not None:
-            old, at = self._answers, self._planned
-            outputs = np.concatenate([old.outputs[:at], answers.outputs, old.outputs[at:]])
-            answers = Answers(outputs, {**old.lengths, **answers.lengths})
-        self._answers, self._planned, self.rounds = answers, self.task.whole, self.rounds + 1
+            old, new, at, planned = self._answers.outputs, answers.outputs, self._planned, self.task.whole - self._planned
+            outputs = np.concatenate([old[:at], new[:planned], old[at:], new[planned:]])
+            answers = Answers(outputs, {**self._answers.lengths, **answers.lengths})
+        self._answers, self._planned, self._others = answers, self.task.whole, len(self.task.keep) - self.task.whole
+        self.rounds += 1
         self.spend(seconds)
 
     def spend(self, seconds: float) -> float:
@@ -740,7 +770,8 @@ class _Run:
             order: Number of each row of the plan of this run.
         """
         run, outputs, m = _Run(task), self.answers.outputs, len(order)
-        run.decision, run._seconds, run._planned, run.rounds = self.decision, self._seconds, m, self.rounds
+        run.decision, run._seconds, run.rounds = self.decision, self._seconds, self.rounds
+        run._planned, run._others = m, self._others
         run._answers = Answers(np.concatenate([outputs[:m][np.argsort(order)], outputs[m:]]), self.answers.lengths)
         return run
 

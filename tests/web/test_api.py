@@ -8,6 +8,7 @@ import pytest
 
 import slalom
 from slalom import Explainer
+from slalom.core import Joint
 from slalom.render.page.content import content
 from slalom.result import Explanation
 from tests.web.serving import TEXT, answers, explainer, score, serving
@@ -182,8 +183,8 @@ def test_no_flip_is_null(client):
 def file(client, kind, **subject):
     answer = client.post("/api/download", {**SUBJECT, **subject, "format": kind})
     assert answer.status == 200, answer.body[:200]
-    suffix = {"python": "py"}.get(kind, kind)
-    assert answer.headers["content-disposition"] == f'attachment; filename="explanation.{suffix}"'
+    name = f"explanation-{subject['picture']}" if "picture" in subject else "explanation"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}.{"py" if kind == "python" else kind}"'
     return answer
 
 
@@ -195,6 +196,10 @@ def test_downloads(client, e):
     assert png.body.startswith(b"\x89PNG")
     assert png.headers["content-type"] == "image/png"
     assert b"<svg" in file(client, "svg").body
+    pictures = {shown: file(client, "svg", picture=shown).body for shown in ("text", "bar", "scatter")}
+    assert len(set(pictures.values())) == 3
+    assert all(b"<svg" in picture for picture in pictures.values())
+    assert client.post("/api/download", {**SUBJECT, "format": "png", "picture": "map"}).status == 400
 
 
 def test_a_csv_has_the_columns_of_pandas(client, e):
@@ -319,6 +324,19 @@ def test_a_text_of_too_many_units_is_refused_before_it_is_fitted():
         assert own.post("/api/explain", {"text": "good " * 21, "queries": 50, "unit": "sentence"}).status == 200
         assert own.post("/api/explain", {"text": "good " * 20, "queries": 50}).status == 200
         assert own.post("/api/explain", {"text": "good " * 21, "unit": "page"}).status == 400
+
+
+def test_a_text_whose_fit_takes_too_long_is_refused_and_a_long_one_is_announced():
+    many = " ".join(f"word{i}" for i in range(800))  # three fits of about 7.7 s
+    with serving(seconds=20.0) as own:
+        refused = own.post("/api/explain", {"text": many, "unit": "word"}, {"Accept": "text/event-stream"}).events
+        assert refused[0][0] == "queued"
+        assert refused[1] == ("expected", {"units": 800, "seconds": round(3 * Joint().seconds(800))})
+        assert refused[2][1]["status"] == 400
+        assert "800 words would take about 23 s, and requests end after 20 s; choose unit 'sentence'" in refused[2][1]["error"]
+        events = own.stream({"text": many, "unit": "word", "method": "ridge", "queries": 50})
+        assert events[1][0] == "progress", "a fit that is quick is not announced"
+        assert events[-1][0] == "done"
 
 
 def test_recent_explanations_are_bounded():

@@ -61,15 +61,51 @@ def numbers(client, **query):
     return [text["number"] for text in found["texts"]]
 
 
-def ready(client, known="", seconds=30, until=lambda found: found["summary"]):
+def ready(client, known="", seconds=30, until=lambda found: found["summary"], target=""):
     """The overview, once there is a summary."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = client.get(f"/api/corpus/summary?known={known}").json
+        found = client.get(f"/api/corpus/summary?known={known}&target={target}").json
         if until(found):
             return found
         time.sleep(0.05)
     raise AssertionError(f"no summary: {found['state']}")
+
+
+# --- several classes
+
+
+def two_classes(place):
+    """A corpus of 30 texts that explain two classes: `ball` speaks for sport, and against politics."""
+    rows = [
+        row(i, "x ball", [0.5, (2.0, -1.0, -1.5)[i % 3]], target=("sport", "politics", "politics")[i % 3]) for i in range(30)
+    ]
+    return write(place / "out", rows, labels=("sport", "politics", "weather"))
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    with serving(answers, corpus=(two_classes(tmp_path_factory.mktemp("topics")), {})) as started:
+        yield started
+
+
+def test_words_and_their_texts_are_those_of_one_class(topics):
+    def mean(target, name):
+        found = ready(topics, target=target)["summary"]
+        (word,) = (word for word in found["words"] if word["name"] == name)
+        return found["about"]["target"], word["texts"], word["mean"]
+
+    assert mean("", "ball") == ("politics", 20, pytest.approx(-1.25))
+    assert mean("sport", "ball") == ("sport", 10, pytest.approx(2.0))
+    listed = texts(topics, word="ball", target="sport", limit=100)["texts"]
+    assert [text["number"] for text in listed] == list(range(0, 30, 3))
+    assert {text["effect"] for text in listed} == {2.0}
+    assert {text["target"] for text in listed} == {"sport"}
+    assert len(numbers(topics, target="politics")) == 20
+    assert len(numbers(topics, word="ball")) == 30
+    assert numbers(topics, target="weather") == []
+    refused = topics.get("/api/corpus/summary?target=cooking")
+    assert (refused.status, "'sport', 'politics', 'weather'" in refused.json["error"]) == (400, True)
 
 
 # --- the summary

@@ -16,7 +16,7 @@ from tests.corpus.tables import row, write
 from tests.factories import MARKUP
 from tests.web.opened import Opened
 from tests.web.serving import answers, explainer, serving
-from tests.web.test_corpus import SOURCE
+from tests.web.test_corpus import SOURCE, two_classes
 
 HOSTILE = f"a good film {MARKUP}"
 
@@ -69,6 +69,37 @@ def view(browser, client):
     assert browser.execute_script("return window.hacked") is None
     browser.get("about:blank")
     assert not problems
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    with serving(answers, corpus=(two_classes(tmp_path_factory.mktemp("topics")), {})) as started:
+        yield started
+
+
+def test_a_word_of_several_classes_lists_the_texts_of_one(browser, topics):
+    view = View(browser, f"http://127.0.0.1:{topics.port}/")
+    view.media()
+    view.open().summary()
+    assert len(view.texts(20)) == 20
+    assert view.js("return [...document.querySelectorAll('#corpus-target option')].map((o) => o.textContent)") == [
+        "politics (20 texts)",
+        "sport (10 texts)",
+    ]
+    pick = "[...document.querySelectorAll('#corpus-words tbody tr')].find((r) => r.textContent.startsWith('ball')).click()"
+    view.js(pick)
+    assert all(number % 3 for number in view.texts(20))
+    assert "with “ball”, explained for “politics”" in view.one(".with-word").text
+    view.choose("#corpus-target", "sport")
+    assert view.texts(10) == list(range(0, 30, 3))
+    view.until("return document.querySelector('#corpus-word').textContent.includes('in 10 texts')")
+    assert "effect +2.00" in view.one("#corpus-word").text
+    assert "target=sport" in view.js("return location.hash")
+    view.driver.refresh()
+    assert view.texts(10) == list(range(0, 30, 3))
+    view.until("return document.querySelector('#corpus-target').value === 'sport'")
+    view.one(".with-word button").click()
+    assert len(view.texts(20)) == 20
 
 
 def test_the_corpus_opens_with_its_summary_and_texts(view, folder):

@@ -212,7 +212,9 @@ def test_colours_come_rough_at_first_and_are_refined(live, explained):
     live.open()
     live.js(
         "window.seen = []; new MutationObserver(() => { const said = document.querySelector('#my-status').textContent;"
-        " if (said !== seen.at(-1)) seen.push(said); }).observe(document.querySelector('#my-status'), {childList: true})"
+        " if (said !== seen.at(-1)) seen.push(said); }).observe(document.querySelector('#my-status'), {childList: true});"
+        " window.tested = []; new MutationObserver(() => tested.push(document.querySelector('#my-figures').textContent))"
+        ".observe(document.querySelector('#my-figures'), {childList: true})"
     )
     live.type(SENTENCE[:-1])
     live.type(SENTENCE[-1])
@@ -221,6 +223,7 @@ def test_colours_come_rough_at_first_and_are_refined(live, explained):
     assert seen[0] == "Explains when you pause."
     assert any(re.fullmatch(r"Rough, refining: [0-9]+ of [0-9]+ questions to the model\.", said) for said in seen)
     assert seen[-1] == f"Final: {explained.queries} questions to the model."
+    assert live.js("return tested")[0].startswith("not tested yet: R² comes with the next round")
     figures = live.text("#my-figures")
     near, far = explained.fidelity.near.r2, explained.fidelity.far.r2
     assert figures.startswith(f"R² on questions not used: {near:.3f} near the text, {far:.3f} on parts of all sizes")
@@ -234,6 +237,7 @@ def test_colours_come_rough_at_first_and_are_refined(live, explained):
     shares = live.js("return slalom.panes[0].viewer.text.spans.map(s => +s.style.getPropertyValue('--t'))")
     assert np.allclose(shares, np.minimum(1, np.abs(explained.removal) / explained.full_effect()), atol=1e-3)
     assert not live.one("#my-progress").is_displayed()
+    assert live.js("const table = document.querySelector('#table'); return table.scrollWidth - table.clientWidth") == 0
 
 
 def test_typing_on_cancels_what_is_running(live, slow):
@@ -280,6 +284,25 @@ def test_other_scripts_are_at_home(live, text, direction):
     live.press(Keys.ARROW_LEFT if direction == "rtl" else Keys.ARROW_RIGHT, Keys.ENTER)
     assert live.gone() == [second]
     assert first != second
+
+
+def test_long_texts_are_announced_and_can_be_stopped(live, slow):
+    slow.pause = 0.0
+    live.open("#model=slow&text=" + "%20".join(f"word{i}" if i % 10 else f"word{i}!" for i in range(700)))
+    live.until("return !document.querySelector('#my-proposal').hidden")
+    assert "770 words: the computation alone takes about 20 s." in live.text("#my-proposal")
+    live.one("#my-halt").click()
+    live.state("stopped")
+    assert live.text("#my-status").startswith("Stopped")
+    assert not live.one("#my-halt").is_displayed()
+    assert live.js("return document.activeElement.id") == "my-again"
+    live.one("#my-again").click()
+    live.until("return !document.querySelector('#my-proposal').hidden")
+    live.one("#my-proposal button").click()
+    live.state("done")
+    assert live.js("return slalom.panes[0].content.units.length") == 71
+    assert live.js("return slalom.panes[0].asked.unit") == "sentence"
+    slow.pause = 0.004
 
 
 def test_five_thousand_words_stay_quick(live, slow):
@@ -572,9 +595,11 @@ def test_everything_can_be_taken_along(live, explained, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     live.explain(SENTENCE)
     live.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    for suffix in ("html", "png", "svg", "json", "csv"):
-        live.js("arguments[0].click()", live.one(f'[data-format="{suffix}"]'))
-        file = tmp_path / f"explanation.{suffix}"
+    pictures = [f"{shown}.{kind}" for shown in ("text", "bar", "scatter") for kind in ("png", "svg")]
+    for name in ("html", "json", "csv", *pictures):
+        shown, _, kind = name.rpartition(".")
+        live.js("arguments[0].click()", live.one(f'[data-format="{kind}"]' + (f'[data-picture="{shown}"]' if shown else "")))
+        file = tmp_path / f"explanation{f'-{shown}' if shown else ''}.{kind}"
         WebDriverWait(live.driver, 20).until(lambda _, file=file: file.exists() and file.stat().st_size > 200)
     saved = slalom.load(tmp_path / "explanation.json")
     assert np.array_equal(saved.removal, explained.removal)

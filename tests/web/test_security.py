@@ -181,7 +181,10 @@ def test_connections_that_ask_for_nothing_are_closed(sent):
             for connection in idle:
                 connection.sendall(sent)
             if not sent.endswith(b"inf"):  # those that are answered first may be closed by now
-                assert client.get("/api/info").status == 503
+                refused = client.get("/api/info")
+                assert refused.status == 503
+                assert refused.json == {"error": "too many connections are open; try again in a few seconds"}
+                assert refused.headers["retry-after"] == "5"
             for connection in idle:
                 while connection.recv(65_536):  # until it is closed
                     pass

@@ -65,6 +65,20 @@ def test_hanging_up_cancels_the_work():
         assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
 
 
+def test_hanging_up_ends_a_fit():
+    """A fit of 900 units takes half a minute; its worker is free within a step."""
+    with serving(workers=1) as client:
+        (served,) = client.server.models
+        began = time.monotonic()
+        with client.streaming({"text": " ".join(f"word{i}" for i in range(900)), "unit": "word", "queries": 900}) as events:
+            while (event := next(events))[0] != "progress":
+                pass
+            assert event[1]["queries"] >= 50
+        until(lambda: len(served.queue) == 0, 20)
+        assert client.post("/api/explain", {"text": TEXT, "queries": 50}).status == 200
+        assert time.monotonic() - began < 25
+
+
 def test_hanging_up_cancels_a_request_without_events():
     model = Slow(0.002)
     with serving(model) as client:
@@ -221,7 +235,7 @@ def test_a_queue_tells_its_position():
         with client.streaming({"text": TEXT, "queries": 50}) as events:
             assert next(events) == ("queued", {"position": 1})
             gate.open.set()
-            assert [name for name, _ in events] == ["progress", "explanation", "done"]
+            assert [name for name, _ in events] == ["progress", "progress", "explanation", "done"]
         assert first.result().status == second.result().status == 200
 
 

@@ -181,6 +181,14 @@ class Method(ABC):
     takes_budget: ClassVar[bool] = True
     plans_all: ClassVar[bool] = False
 
+    def seconds(self, n: int) -> float:
+        """Return about how long the computation for n units takes on one core, without queries; 0: too short to matter.
+
+        Args:
+            n: Number of units with parameters of their own.
+        """
+        return 0.0
+
     @abstractmethod
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries to send in advance.

@@ -64,6 +64,10 @@ class SurrogateMethod(Method):
     summary: str = ""
     plans_all: ClassVar[bool] = True
 
+    def seconds(self, n: int) -> float:
+        """Return about how long the fit takes."""
+        return self.fitter.seconds(n)
+
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)

@@ -60,7 +60,8 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     if e.prediction is not None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    line.append(f"{kind} of {about}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
+    named = about if e.prediction is None and len(e.labels) == 1 else f"{kind} of {about}"
+    line.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
     text = coloured(e, effect, screen.color_system == "standard")
     if isinstance(flip, Flip):
@@ -74,7 +75,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
         screen.print(part, soft_wrap=wide)
     table = _Table(e, effect, top, screen.width)
     screen.print(table.drawn())
-    for note in _legend(e, table, kind, about):
+    for note in _legend(e, table, named, about):
         screen.print(Text(note, "dim"), soft_wrap=wide)
     screen.print(Text(quality(e)), soft_wrap=wide)
     if e.stopped:
@@ -211,17 +212,17 @@ class _Table:
         return columns
 
 
-def _legend(e: Explanation, table: _Table, kind: str, about: str) -> list[str]:
+def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
     """Return the lines below the table: what its numbers mean."""
     n = len(table.chosen)
     listed = f"the {n} strongest of {len(e)}; " if len(e) > n else ""
     if not e.signed:
         return [f"{listed}{e.method}: how much it counts, neither for nor against {about}"]
-    shapley = f"Shapley: its share of the {kind} of {about}, over all parts of the text; " if e.saturated else ""
+    shapley = f"Shapley: its share of the {named}, over all parts of the text; " if e.saturated else ""
     marks = "; ± is a 95% interval" if table.errors else ""
     marks += "; ? is not told from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
-    lines = [f"{listed}{shapley}removal: by how much the {kind} of {about} falls without it{marks}"]
+    lines = [f"{listed}{shapley}removal: by how much the {named} falls without it{marks}"]
     if e.length_effect is not None:
         column = e.column()
         slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])

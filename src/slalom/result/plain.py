@@ -64,7 +64,9 @@ def duration(seconds: float) -> str:
     """Return a time as text, without exponents.
 
     Example:
-        >>> duration(0.0312), duration(1.26), duration(130.4)
-        ('0.031 s', '1.3 s', '130 s')
+        >>> duration(0.0312), duration(1.26), duration(130.4), duration(3120)
+        ('0.031 s', '1.3 s', '130 s', '52 min')
     """
+    if seconds >= 599.5:
+        return f"{seconds / 60:.0f} min"
     return f"{seconds:.2g} s" if seconds < 99.5 else f"{seconds:.0f} s"

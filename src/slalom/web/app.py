@@ -185,8 +185,8 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
     @app.post("/api/download", summary="An explanation as a file", response_class=Response)
     async def get_file(wanted: DownloadRequest, request: Request) -> Response:
         served = chosen(wanted)
-        subject = Subject(**wanted.model_dump(exclude={"format"}))
-        steps = served.explained(subject, lambda e: download(e, wanted.format, served.code, subject))
+        subject = Subject(**wanted.model_dump(exclude={"format", "picture"}))
+        steps = served.explained(subject, lambda e: download(e, wanted.format, served.code, subject, wanted.picture))
         file = await _result(served, request, limits, steps)
         headers = {"content-disposition": f'attachment; filename="{file.name}"'}
         return Response(file.content, media_type=file.media_type, headers=headers)

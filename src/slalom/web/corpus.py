@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeAlias, final
 
@@ -36,7 +37,7 @@ Answered: TypeAlias = Callable[["ServedCorpus", Request, Iterator[str | None]], 
 
 _LOG = logging.getLogger("slalom")
 _PATIENCE = 1.5  # seconds that a request reads parts before it says how far it is
-_KEPT = 24  # recent scans
+_KEPT = 24  # recent scans, and summaries of classes
 _FRESH = 1.0  # seconds that a list of the parts is good for
 _PAUSE = 10.0  # seconds between two summaries of a corpus that grows, at least
 _PASSES = 5  # of a summary over the table, at most
@@ -83,14 +84,16 @@ class ServedCorpus:
         self._lock = threading.Lock()
         self._scans: OrderedDict[Sought, Scan] = OrderedDict()
         self._seen: tuple[float, Snapshot] | None = None
-        self._summary = _Summary(self._summarised)
+        self._summaries: OrderedDict[str, _Summary] = OrderedDict()  # by class; "" is the one that most texts explain
         self._values = _Values(self._facts)
         self._same: dict[str, Any] | None = None
 
     def stop(self) -> None:
         """Cancel all work."""
         self.queue.stop()
-        self._summary.stop()
+        with self._lock:
+            for found in self._summaries.values():
+                found.stop()
 
     def _snapshot(self) -> Snapshot:
         """Return the parts as they were a moment ago."""
@@ -101,27 +104,41 @@ class ServedCorpus:
 
     # --- the summary
 
-    def summary(self, known: str) -> Iterator[str]:
+    def summary(self, known: str, target: str = "") -> Iterator[str]:
         """Yield what is known of the corpus, as JSON; the summary is left out where it is the known one.
 
         Args:
             known: Version of the summary that the caller has.
+            target: Class whose score is summarised. Default: the one that most texts explain.
         """
-        snapshot = self._snapshot()
-        self._summary.want(snapshot)
-        version, content, state = self._summary.found()
+        if target and target not in self._facts.labels:
+            raise InputError(f"target must be one of {', '.join(map(repr, self._facts.labels[:20]))}; got {target[:40]!r}")
+        snapshot, summary_of_target = self._snapshot(), self._summary(target)
+        summary_of_target.want(snapshot)
+        version, content, state = summary_of_target.found()
         about = dumps(self._about(snapshot))
         sent = content if content is not None and version != known else "null"
         yield f'{{"corpus":{about},"state":{dumps(state)},"version":{dumps(version)},"summary":{sent}}}'
 
-    def _summarised(self, opened: Callable[[int], None]) -> str:
+    def _summary(self, target: str) -> "_Summary":
+        """Return the summary of a class; those that were asked for lately are kept."""
+        with self._lock:
+            found = self._summaries.pop(target, None) or _Summary(
+                partial(self._summarised, target), self._facts.labels.index(target) if target else None
+            )
+            self._summaries[target] = found
+            while len(self._summaries) > _KEPT:
+                self._summaries.popitem(last=False)[1].stop()
+            return found
+
+    def _summarised(self, target: str, opened: Callable[[int], None]) -> str:
         """Return the summary as JSON. Its parts are those of one moment: it reads them several times."""
         self._same = self._same or _same_model(self._manifest, self._models)
         snapshot = Snapshot(self._folder, opened)
         self._values.read(snapshot)
         corpus = Corpus(snapshot, self._manifest)
         try:
-            found = summary_content(summary(corpus, gold=self._facts.gold, slices=self._slices))
+            found = summary_content(summary(corpus, gold=self._facts.gold, slices=self._slices, target=target or None))
         except InputError as error:
             raise InputError(str(error).replace(self._folder.path(""), self.name)) from error
         found["about"]["folder"] = self.name  # never a path
@@ -170,7 +187,7 @@ class ServedCorpus:
 
     def texts(self, wanted: schema.CorpusQuery) -> Iterator[str | None]:
         """Read parts until the query is answered or its time is up, one per step; yield a page of texts at last."""
-        query = query_of(self._facts, wanted.search, wanted.word, wanted.sort, wanted.slice)
+        query = query_of(self._facts, wanted.search, wanted.word, wanted.sort, wanted.slice, wanted.target)
         if query.scans and wanted.offset > MOST - wanted.limit:
             raise InputError(f"offset must be at most {MOST - wanted.limit:,} for a search or another order; narrow it down")
         snapshot, deadline = self._snapshot(), time.monotonic() + _PATIENCE
@@ -272,10 +289,10 @@ class _Values:
 
 @final
 class _Summary:
-    """The latest summary, and the thread that makes the next one."""
+    """The latest summary of a class, and the thread that makes the next one."""
 
-    def __init__(self, make: Callable[[Callable[[int], None]], str]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[Callable[[int], None]], str], number: int | None) -> None:
+        self._make, self._number = make, number  # of the class
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._of: Mapping[int, Stamp] | None = None  # the parts that the latest one is of
@@ -325,7 +342,8 @@ class _Summary:
         """Return the version of the latest summary, the summary, and how far the next one is."""
         with self._lock:
             computing = self._thread is not None
-            return str(self._version), self._content, {
+            version = str(self._version) if self._number is None else f"{self._version}.{self._number}"
+            return version, self._content, {
                 "computing": computing, "share": round(self._share, 3) if computing else None, "error": self._error,
             }  # fmt: skip
 
@@ -370,8 +388,9 @@ def add_corpus(app: FastAPI, corpus: ServedCorpus, answered: Answered) -> None:
     async def overview(
         request: Request,
         known: Annotated[str, Query(max_length=40, description="Version that the caller has; it is not sent again.")] = "",
+        target: Annotated[str, Query(max_length=200, description="Class. Default: the one that most texts explain.")] = "",
     ) -> Response:
-        return await answered(corpus, request, corpus.summary(known))
+        return await answered(corpus, request, corpus.summary(known, target))
 
     @app.get(
         "/api/corpus/texts",

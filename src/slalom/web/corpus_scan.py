@@ -115,6 +115,7 @@ class Query(NamedTuple):
         sort: Name of an order.
         column: Kept column of the slice.
         value: Its value.
+        target: Class whose score a text explains; effects of other classes mean something else. Nothing: any.
     """
 
     search: str = ""
@@ -122,11 +123,12 @@ class Query(NamedTuple):
     sort: str = "number"
     column: str | None = None
     value: str | None = None
+    target: str = ""
 
     @property
     def filters(self) -> bool:
         """Whether some texts may not match."""
-        return bool(self.search or self.word or self.column is not None)
+        return bool(self.search or self.word or self.target or self.column is not None)
 
     @property
     def scans(self) -> bool:
@@ -134,13 +136,14 @@ class Query(NamedTuple):
         return self.filters or self.sort != "number"
 
 
-def query_of(facts: Facts, search: str, word: str, sort: str, part: str) -> Query:
+def query_of(facts: Facts, search: str, word: str, sort: str, part: str, target: str = "") -> Query:
     """Return a query.
 
     Args:
         facts: What is known of the corpus.
         search, word, sort: As in `Query`.
         part: A slice as COLUMN=VALUE, or nothing.
+        target: As in `Query`.
 
     Raises:
         InputError: There is no such order or column.
@@ -150,10 +153,10 @@ def query_of(facts: Facts, search: str, word: str, sort: str, part: str) -> Quer
         why = "; wrong needs a kept column with true labels (--gold)" if sort in ORDERS else ""
         raise InputError(f"sort must be one of {', '.join(orders)}; got {sort[:40]!r}{why}")
     if not part:
-        return Query(search, word, sort)
+        return Query(search, word, sort, target=target)
     for column in sorted(facts.keep, key=len, reverse=True):  # a name may have an equals sign
         if part.startswith(f"{column}="):
-            return Query(search, word, sort, column, part[len(column) + 1 :])
+            return Query(search, word, sort, column, part[len(column) + 1 :], target)
     kept = ", ".join(facts.keep) or "none; --keep NAME of slalom corpus run keeps one"
     raise InputError(f"slice must be COLUMN=VALUE with a kept column ({kept}); got {part[:60]!r}")
 
@@ -214,6 +217,7 @@ class Scan:
         columns = ["number", *order.columns]
         columns += [GIVEN + str(self.facts.gold)] if order.gold else []
         columns += ["id", "text"] if self.query.search else []
+        columns += ["status", "target"] if self.query.target else []
         columns += [GIVEN + self.query.column] if self.query.column is not None else []
         columns += _WORD_COLUMNS if self.query.word else []
         found = []
@@ -238,6 +242,9 @@ class Scan:
         query = self.query
         if query.column is not None:
             rows = rows.filter(pc.fill_null(pc.equal(rows.column(GIVEN + query.column), query.value), False))
+        if query.target:
+            explains = pc.and_(pc.equal(rows.column("status"), EXPLAINED), pc.equal(rows.column("target"), query.target))
+            rows = rows.filter(pc.fill_null(explains, False))
         if query.search:
             places = (rows.column(name) for name in ("id", "text"))
             ids, texts = (pc.fill_null(pc.match_substring(place, query.search, ignore_case=True), False) for place in places)

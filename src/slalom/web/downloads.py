@@ -28,7 +28,7 @@ class File(NamedTuple):
     content: bytes
 
 
-def download(e: Explanation, kind: str, code: str, subject: Subject) -> File:
+def download(e: Explanation, kind: str, code: str, subject: Subject, picture: str | None = None) -> File:
     """Return an explanation as a file.
 
     Args:
@@ -36,10 +36,15 @@ def download(e: Explanation, kind: str, code: str, subject: Subject) -> File:
         kind: "html", "png", "svg", "json", "csv" or "python".
         code: Python code that makes the explainer.
         subject: What was asked for.
+        picture: What "png" or "svg" shows: "text", "bar" or "scatter". Default: the scatter, or bars where units have no value
+            and importance of their own.
 
     Raises:
         MissingExtra: A picture is wanted, and matplotlib is not installed.
     """
+    if kind in ("png", "svg"):
+        name = f"explanation-{picture}" if picture else "explanation"
+        return File(f"{name}.{kind}", _PICTURES[kind], _drawn(e, kind, picture or ("bar" if e.additive else "scatter")))
     suffix, media_type, write = _KINDS[kind]
     return File(f"explanation.{suffix}", media_type, write(e, code, subject))
 
@@ -62,16 +67,13 @@ def _csv(e: Explanation, *_: Any) -> bytes:
     return text.getvalue().encode()
 
 
-def _picture(kind: str) -> Callable[..., bytes]:
-    def draw(e: Explanation, *_: Any) -> bytes:
-        with require("a picture", "plots"):
-            import matplotlib  # noqa: F401, PLC0415
-        content = io.BytesIO()
-        with _DRAWING:
-            (e.plot.bar() if e.additive else e.plot.scatter()).savefig(content, format=kind)
-        return content.getvalue()
-
-    return draw
+def _drawn(e: Explanation, kind: str, picture: str) -> bytes:
+    with require("a picture", "plots"):
+        import matplotlib  # noqa: F401, PLC0415
+    content = io.BytesIO()
+    with _DRAWING:
+        getattr(e.plot, picture)().savefig(content, format=kind)
+    return content.getvalue()
 
 
 def _python(_: Explanation, code: str, subject: Subject) -> bytes:
@@ -83,11 +85,10 @@ def _python(_: Explanation, code: str, subject: Subject) -> bytes:
     return f"import slalom\n\n{code}\ntext = {subject.text!a}\ne = explainer(text{call})\nprint(e)\n".encode()
 
 
+_PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
 _KINDS: dict[str, tuple[str, str, Callable[..., bytes]]] = {
     "html": ("html", "text/html; charset=utf-8", _html),
     "json": ("json", "application/json", _json),
     "csv": ("csv", "text/csv; charset=utf-8", _csv),
-    "png": ("png", "image/png", _picture("png")),
-    "svg": ("svg", "image/svg+xml", _picture("svg")),
     "python": ("py", "text/x-python; charset=utf-8", _python),
 }

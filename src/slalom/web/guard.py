@@ -144,10 +144,14 @@ class Guard:
         app: The application.
         access: Who may use it.
         limits: Bounds of requests.
+
+    Attributes:
+        connected: Returns the number of open connections, which the server knows.
     """
 
     def __init__(self, app: App, access: Access, limits: Limits) -> None:
         self.app, self.access, self.limits = app, access, limits
+        self.connected: Callable[[], int] = lambda: 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -171,6 +175,9 @@ class Guard:
             await send(message)
 
         try:
+            if self.connected() >= self.limits.connections:
+                refused = "too many connections are open; try again in a few seconds"
+                raise Refusal(503, refused, {"retry-after": "5", "connection": "close"})
             extra.update(self._check(scope))
             body = await self._body(scope, receive)
             await self.app(scope, _replayed(body, receive), answer)

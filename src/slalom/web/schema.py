@@ -19,6 +19,7 @@ Text = Annotated[str, AfterValidator(_unicode)]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
 Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
+Picture = Literal["text", "bar", "scatter"]
 
 
 class _Strict(BaseModel):
@@ -61,6 +62,9 @@ class DownloadRequest(Subject):
     """An explanation as a file."""
 
     format: Format = Field(description="Kind of the file.")
+    picture: Picture | None = Field(
+        None, description="What a png or svg shows: the coloured text, bars, or value against importance. Default: scatter."
+    )
 
 
 class Failure(BaseModel):
@@ -167,6 +171,7 @@ class CorpusQuery(BaseModel):
 
     search: Text = Field("", max_length=200, description="Part of a text or of its id, in upper or lower case.")
     word: Text = Field("", max_length=200, description="A word, phrase or piece, as the summary names it.")
+    target: Text = Field("", max_length=200, description="Class whose score a text explains.")
     sort: Text = Field("number", max_length=40, description="Order; the summary lists them.")
     slice: Text = Field("", max_length=400, description="COLUMN=VALUE of a kept column.")
     offset: int = Field(0, ge=0, lt=2**53, description="The first text.")

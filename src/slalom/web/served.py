@@ -21,6 +21,7 @@ from slalom.methods import SurrogateMethod, method
 from slalom.pipeline import Step
 from slalom.render.page.content import content
 from slalom.result import Explanation
+from slalom.result.plain import duration
 from slalom.text import KINDS
 from slalom.web.limits import Limits
 from slalom.web.schema import Question, Subject
@@ -30,6 +31,9 @@ _STEP = 0.5  # seconds that a step with questions to a model should take: a canc
 _MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
 _LOT = 16  # rows or texts of the first lot of a question
 FIRST = 50  # queries of the first round
+_FITS = 3  # fits of all rounds take about three times as long as the last
+_SHORT = 500  # characters of a text that is not worth an estimate
+_ANNOUNCED = 15.0  # seconds of fits that a visitor is told of
 _ALONE = threading.Lock()
 
 Result = TypeVar("Result")
@@ -80,7 +84,7 @@ class Served:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
         explainer = self.explainer
-        self._check_units(subject)
+        self._check_units(subject, 1 if first > FIRST else _FITS)
         steps = explainer.steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self.target(subject.target), seed=subject.seed,
@@ -94,15 +98,32 @@ class Served:
                         self._recent.popitem(last=False)
             yield step
 
-    def _check_units(self, subject: Subject) -> None:
-        """Refuse a text of too many units."""
+    def expected(self, subject: Subject, fits: int = _FITS) -> tuple[int, float]:
+        """Return the number of units of a text and about how many seconds its fits take; zeros where both are small.
+
+        Args:
+            subject: The text, and how to explain it.
+            fits: The time of all rounds, in that of the last.
+        """
+        chosen = method(subject.method)
+        kind = subject.unit or chosen.unit
+        if len(subject.text) <= min(self.limits.units, _SHORT) or kind not in KINDS:  # an unknown kind is refused elsewhere
+            return 0, 0.0
+        units = self.explainer.pipeline.read(subject.text, kind, self.explainer.options.long)[1]
+        return len(units), fits * chosen.seconds(units.n_types)
+
+    def _check_units(self, subject: Subject, fits: int) -> None:
+        """Refuse a text of too many units, or one whose fit would be stopped before its end."""
         kind = subject.unit or method(subject.method).unit
-        if len(subject.text) <= self.limits.units or kind not in KINDS:  # an unknown kind is refused elsewhere
-            return
-        n = len(self.explainer.pipeline.read(subject.text, kind, self.explainer.options.long)[1])
+        n, seconds = self.expected(subject, fits)
         if n > self.limits.units:
             most = f"{self.limits.units:,}"
             raise InputError(f"a text must have at most {most} {kind}s; got {n:,}; choose unit 'sentence', or a shorter text")
+        if seconds > self.limits.seconds:
+            raise InputError(
+                f"{n:,} {kind}s would take about {duration(seconds)}, and requests end after {self.limits.seconds:g} s;"
+                " choose unit 'sentence', or method 'ridge'"
+            )
 
     def _next(self, steps: Iterator[Step], side_by_side: bool) -> Step | None:
         """Take a step. Our methods run side by side; others look inside the model or use global random numbers."""
@@ -116,6 +137,10 @@ class Served:
 
     def events(self, subject: Subject) -> Iterator[tuple[str, str]]:
         """Explain a text in rounds, as names and JSON of server-sent events."""
+        if self.recent(subject) is None:
+            n, seconds = self.expected(subject)
+            if seconds > _ANNOUNCED:
+                yield "expected", dumps({"units": n, "seconds": round(seconds)})
         for step in self.rounds(subject):
             if step.explanation is None:
                 yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})

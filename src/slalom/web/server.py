@@ -41,21 +41,22 @@ class Server(uvicorn.Server):
         corpus: "ServedCorpus | None" = None,
     ) -> None:
         self.models, self.access, self.socket, self.corpus = models, access, listening, corpus
+        guard = application(models, access, limits, corpus)
         super().__init__(
             uvicorn.Config(
-                application(models, access, limits, corpus),
+                guard,
                 server_header=False,
                 access_log=False,  # a log would hold tokens of addresses
                 log_level="critical",
                 http=patient(limits.head_seconds),
                 ws="none",
                 lifespan="off",
-                limit_concurrency=limits.connections,
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=_PATIENCE,
                 h11_max_incomplete_event_size=64_000,
             )
         )
+        guard.connected = lambda: len(self.server_state.connections)  # uvicorn's own limit answers in plain text
 
     @property
     def port(self) -> int:
@@ -78,7 +79,9 @@ class Server(uvicorn.Server):
         Raises:
             KeyboardInterrupt: It was interrupted.
         """
-        warnings.filterwarnings("ignore", ".* tokens do not fit into ", UserWarning)  # the page shows it
+        warnings.filterwarnings(
+            "ignore", ".* tokens do not fit into |a fit of .* takes about ", UserWarning
+        )  # the page shows it
         asyncio.run(self._main(ready))
 
     async def _main(self, ready: Callable[[], Any]) -> None:

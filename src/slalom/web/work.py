@@ -5,7 +5,8 @@
     step      one __next__: the message goes to the event loop, and the job waits for its next turn
 
 Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
-on in the other turns. A job that is cancelled is closed before its next step. The number of jobs is bounded.
+on in the other turns. A job that is cancelled is closed before its next step, and a fit gives up at its next iteration. The
+number of jobs is bounded.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from contextlib import suppress
 from typing import Any, final
 
 from slalom.errors import SlalomError
+from slalom.interrupt import interrupted_if
 
 _LITTLE = 1.0  # seconds of work after which a job is no longer new
 _NEW_IN_A_ROW = 3  # turns of new jobs, then one of an old job
@@ -204,7 +206,8 @@ class Queue:
         """Take one step; return whether there may be another."""
         began = time.monotonic()
         try:
-            job.send("message", next(job.steps))
+            with interrupted_if(lambda: job.cancelled):
+                job.send("message", next(job.steps))
         except StopIteration:
             job.send("end", None)
             return False

@@ -917,3 +917,15 @@ def test_the_answer_stands_beside_its_sources(view):
     view.open([fitted()])
     assert view.one("#text-title").text == "Text"
     assert not view.all("#answer")
+
+
+def test_a_model_that_answers_with_a_number_has_no_class(view):
+    def stars(texts):
+        return [3.5 * ("good" in text) + len(text.split()) for text in texts]
+
+    explainer = Explainer(stars, output="scores", labels=["stars"])
+    view.open([explainer("a good film it is")])
+    assert view.one("#head").text.split("\n") == ["The model's number (stars)", "+8.500"]
+    assert "raises stars" in view.one("#legend").text
+    assert "lowers stars" in view.one("#legend").text
+    assert "not known" not in view.one("#head").text

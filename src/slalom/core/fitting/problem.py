@@ -374,6 +374,14 @@ class Fitter(ABC):
         """
         return self
 
+    def seconds(self, n: int) -> float:
+        """Return about how long a fit of n units and some queries takes on one core; 0: too short to matter.
+
+        Args:
+            n: Number of units with parameters of their own.
+        """
+        return 0.0
+
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:
         """Return the best model for checked data.

@@ -140,7 +140,8 @@ class View:
         """Return a description of what the numbers refer to."""
         e = self.explanation
         units = e.unit if len(e) == 1 else f"{e.unit}s"
-        return f"{e.score_name} of “{self.target}” {signed(self.score)}, {len(e)} {units}"
+        named = self.target if e.prediction is None and len(e.labels) == 1 else f"{e.score_name} of “{self.target}”"
+        return f"{named} {signed(self.score)}, {len(e)} {units}"
 
 
 def signed(number: float, beside: float | None = None) -> str:

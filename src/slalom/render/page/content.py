@@ -168,7 +168,7 @@ def _spread(e: Explanation) -> list[tuple[float, Any]] | None:
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation was made and how well it predicts the model, as names and values."""
-    if not e.signed or ((e.merged_from or e.all_asked) and not e.fidelity.known):
+    if not e.signed or not e.fidelity.known:
         fidelity = [("Fidelity", e.fidelity_text)]
     else:
         fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]

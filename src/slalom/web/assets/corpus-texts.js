@@ -6,7 +6,7 @@ const SEARCH_PAUSE = 300; // milliseconds without a key
 class CorpusTexts {
   // hooks: changed(), open(number), word(null), lost(again)
   constructor(root, hooks) {
-    Object.assign(this, { root, hooks, corpus: null, shown: [], query: { search: "", word: "", sort: "number", slice: "", offset: 0 }, asked: null });
+    Object.assign(this, { root, hooks, corpus: null, shown: [], query: { search: "", word: "", target: "", sort: "number", slice: "", offset: 0 }, asked: null });
     const id = (name) => `corpus-${name}`;
     this.ui = {
       search: make("input", { type: "search", id: id("search"), autocomplete: "off", maxlength: "200" }),
@@ -101,17 +101,20 @@ class CorpusTexts {
 
   drawWord() {
     const { word } = this.ui;
-    word.hidden = !this.query.word;
-    if (!this.query.word) return;
+    const { word: name, target } = this.query;
+    word.hidden = !name && !target;
+    if (word.hidden) return;
     const all = make("button", { type: "button" }, "All texts");
     all.addEventListener("click", () => this.hooks.word(null));
-    word.replaceChildren("Texts with ", make("b", { dir: "auto" }, `“${brief(this.query.word, 60)}”`), " ", all);
+    const quoted = (said) => make("b", { dir: "auto" }, `“${brief(said, 60)}”`);
+    const said = make("span", {}, "Texts ", ...(name ? ["with ", quoted(name)] : []), ...(target ? [name ? ", explained for " : "explained for ", quoted(target)] : []));
+    word.replaceChildren(said, " ", all);
   }
 
   draw({ texts, matches, offset, complete, read, parts, most, damaged }) {
     const { said, list, before, after, place } = this.ui;
     this.shown = texts.map(({ number }) => number);
-    const limited = this.query.search || this.query.word || this.query.slice;
+    const limited = this.query.search || this.query.word || this.query.target || this.query.slice;
     const progress = complete ? "" : `, ${whole(read)} of ${plural(parts, "part")} searched so far …`;
     const broken = damaged.length ? ` ${plural(damaged.length, "part")} cannot be read: ${damaged.slice(0, 3).join(", ")}.` : "";
     said.textContent = `${plural(matches, "text")}${limited ? (matches === 1 ? " matches" : " match") : ""}${progress}${complete ? "." : ""}${broken}`;

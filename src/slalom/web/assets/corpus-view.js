@@ -2,7 +2,7 @@
 
 const SOON = 700; // milliseconds between looks while a summary is computed
 const LATER = 4000; // while a run goes on
-const QUERY = ["search", "word", "sort", "slice"];
+const QUERY = ["search", "word", "target", "sort", "slice"];
 
 const corpusView = {
   info: null, corpus: null, version: "", on: false, number: null, hooks: {},
@@ -25,7 +25,7 @@ const corpusView = {
     const { head, notice, state, words, texts, one } = this.ui;
     this.both = make("div", { class: "corpus-both" }, make("div", {}, state, words), texts);
     byId("corpus").append(head, notice, this.both, one);
-    this.words = new CorpusWords(words, { choose: (name) => this.choose(name) });
+    this.words = new CorpusWords(words, { choose: (name) => this.choose(name), target: (name) => this.chooseTarget(name) });
     this.texts = new CorpusTexts(texts, { changed: () => this.write(false), open: (number) => this.openText(number), word: (name) => this.choose(name), lost: hooks.lost });
     this.one = new CorpusOne(one, { back: () => this.openText(null), step: (by) => this.step(by), explain: (text) => this.explain(text), lost: hooks.lost });
   },
@@ -42,7 +42,7 @@ const corpusView = {
     const number = fields.get("number");
     this.number = /^[0-9]{1,15}$/.test(number ?? "") ? Number(number) : null;
     const offset = /^[0-9]{1,15}$/.test(fields.get("offset") ?? "") ? Number(fields.get("offset")) : 0;
-    const query = { search: "", word: "", sort: "number", slice: "", offset };
+    const query = { search: "", word: "", target: "", sort: "number", slice: "", offset };
     for (const name of QUERY) query[name] = (fields.get(name) ?? query[name]).slice(0, name === "slice" ? 400 : 200);
     this.reveal();
     this.texts.set(query, true);
@@ -101,10 +101,26 @@ const corpusView = {
 
   choose(name) {
     this.number = null;
-    this.texts.set({ word: name ?? "" }, true);
+    // effects of a word mean something for the class of the summary only
+    this.texts.set({ word: name ?? "", target: name && this.classes > 1 ? this.words.data.about.target : "" }, true);
     this.write(true);
     this.words.mark(name);
     if (name && this.texts.root.getBoundingClientRect().top > window.innerHeight - 120) this.texts.root.scrollIntoView({ block: "start" });
+  },
+
+  get classes() { return this.words.data ? 1 + Object.keys(this.words.data.about.other_targets).length : 1; },
+
+  // The class to summarise; nothing: the one that most texts explain.
+  get wanted() {
+    const { target } = this.texts.query;
+    return target && target !== this.words.data?.about.target ? target : this.summarised ?? "";
+  },
+
+  chooseTarget(name) {
+    this.texts.set({ target: name }, true);
+    this.write(true);
+    this.version = "";
+    this.look();
   },
 
   openText(number) {
@@ -149,8 +165,10 @@ const corpusView = {
     window.clearTimeout(this.timer);
     let wait = LATER;
     try {
-      const { corpus, state, version, summary } = await api.json(`/api/corpus/summary?known=${encodeURIComponent(this.version)}`);
+      const target = this.wanted;
+      const { corpus, state, version, summary } = await api.json(`/api/corpus/summary?${new URLSearchParams({ known: this.version, target })}`);
       if (!this.on) return;
+      if (target !== this.wanted) return this.look(); // another class was chosen meanwhile
       const grown = this.corpus !== null && this.corpus.parts !== corpus.parts;
       const first = this.corpus === null;
       this.corpus = corpus;
@@ -158,6 +176,7 @@ const corpusView = {
       this.texts.offer(corpus);
       if (summary) {
         this.version = version;
+        this.summarised = target;
         this.ui.words.hidden = false;
         this.words.show(summary);
         this.accuracy = summary.about.accuracy;

@@ -5,12 +5,13 @@ const CHARTED = 14; // rows of the picture
 const GROUPINGS = { prediction: "Correct and wrong predictions", predicted: "By predicted class", gold: "By true class" };
 
 class CorpusWords {
-  // hooks: choose(name or null)
+  // hooks: choose(name or null), target(class)
   constructor(root, hooks) {
     Object.assign(this, { root, hooks, data: null, kind: "word", sort: null, chosen: null });
     const id = (name) => `corpus-${name}`;
     this.ui = {
       kinds: make("fieldset", { class: "switch", id: id("kinds") }, make("legend", { class: "hidden" }, "What is listed")),
+      target: make("select", { id: id("target") }),
       help: make("p", { class: "help" }),
       chart: make("div", { id: id("chart") }),
       one: make("div", { class: "one-word", id: id("word"), hidden: "" }),
@@ -20,14 +21,15 @@ class CorpusWords {
       shortcuts: make("table", { id: id("shortcuts") }),
       means: make("p", { class: "help" }),
     };
-    const { kinds, help, chart, one, search, found, table, shortcuts, means } = this.ui;
+    const { kinds, target, help, chart, one, search, found, table, shortcuts, means } = this.ui;
     this.all = make("details", { class: "more" }, make("summary", {}, "All in a table"),
       make("label", { class: "pick" }, "Search ", search), found,
       make("div", { class: "wide tall", role: "region", "aria-label": "All words", tabindex: "0" }, table));
     this.suspects = make("details", { class: "more" }, make("summary", {}, "Shortcuts: what moves the model but should not"), means,
       make("div", { class: "wide", role: "region", "aria-label": "Shortcuts", tabindex: "0" }, shortcuts));
-    root.append(make("div", { class: "bar" }, make("h2", { id: id("words-title") }, "What moves the model"), kinds), help, chart, one, this.all, this.suspects);
+    root.append(make("div", { class: "bar" }, make("h2", { id: id("words-title") }, "What moves the model"), this.classed = make("label", { class: "pick", hidden: "" }, "Class ", target), kinds), help, chart, one, this.all, this.suspects);
     search.addEventListener("input", () => this.drawTable());
+    target.addEventListener("change", () => this.hooks.target(target.value));
     new ResizeObserver(() => this.resized()).observe(chart);
   }
 
@@ -37,6 +39,11 @@ class CorpusWords {
     this.data = data;
     const kinds = WORD_KINDS.filter(([kind]) => data.words.some((item) => item.kind === kind));
     if (!kinds.some(([kind]) => kind === this.kind)) this.kind = kinds[0]?.[0] ?? "word";
+    const { target, explained, other_targets: others } = data.about;
+    const targets = [[target, explained], ...Object.entries(others)].sort(([, a], [, b]) => b - a);
+    this.classed.hidden = targets.length < 2; // a text explains one class, so effects are summarised by class
+    this.ui.target.replaceChildren(...targets.map(([name, n]) => make("option", { value: name }, `${brief(name, 40)} (${plural(n, "text")})`)));
+    this.ui.target.value = target;
     const legend = this.ui.kinds.querySelector("legend");
     this.ui.kinds.hidden = kinds.length < 2;
     this.ui.kinds.replaceChildren(legend, ...kinds.map(([kind, label]) => {

@@ -4,7 +4,12 @@ const PAUSE = 400; // milliseconds without a key before a text is explained
 const ASK_PAUSE = 250; // before the model is asked: a double click is not two questions
 const RETRY = 2; // seconds
 const LONG = 1000; // words
-const FORMATS = [["html", "Page (HTML)"], ["png", "Picture (PNG)"], ["svg", "Picture (SVG)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
+const WORTH_SAYING = 5; // seconds that are left
+const FILES = [["html", "Page (HTML)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
+const PICTURES = [["text", "Coloured text"], ["bar", "Bars"], ["scatter", "Scatter"]];
+
+// Seconds in round numbers.
+const span = (seconds) => (seconds < 90 ? `${Math.max(5, 5 * Math.round(seconds / 5))} s` : plural(Math.round(seconds / 60), "minute"));
 
 class Pane {
   // hooks: changed(), explained(pane), lost(again), close()
@@ -47,11 +52,15 @@ class Pane {
       button.addEventListener("click", () => act());
       return button;
     };
-    const downloads = FORMATS.map(([format, label]) => {
-      const button = make("button", { type: "button", "data-format": format }, label);
-      button.addEventListener("click", () => this.download(format));
+    const download = (format, label, picture) => {
+      const button = make("button", { type: "button", "data-format": format, ...(picture ? { "data-picture": picture } : {}) }, label);
+      button.addEventListener("click", () => this.download(format, picture));
       return button;
-    });
+    };
+    const downloads = [
+      ...FILES.map(([format, label]) => download(format, label)),
+      ...PICTURES.map(([picture, label]) => make("div", { class: "pictures", role: "group", "aria-label": label }, make("span", {}, label), download("png", "PNG", picture), download("svg", "SVG", picture))),
+    ];
     const close = make("button", { type: "button", class: "close", id: id("close") }, "Close");
     close.addEventListener("click", () => this.hooks.close());
     this.ui = ui;
@@ -68,7 +77,8 @@ class Pane {
           select("queries", "Questions", info.budgets.map(({ queries, title }) => [queries ?? "", title]))),
         part("p", "note", { class: "help note" })),
         make("div", { class: "state" }, part("p", "status", { class: "status", role: "status" }), part("p", "figures", { class: "figures" }),
-          part("button", "again", { type: "button", hidden: "" }, "Try again")),
+          part("button", "halt", { type: "button", hidden: "" }, "Stop"), part("button", "again", { type: "button", hidden: "" }, "Try again")),
+        part("p", "proposal", { class: "proposal", role: "status", hidden: "" }),
         part("div", "progress", { class: "progress", role: "progressbar", "aria-label": "Questions asked", "aria-valuemin": "0", "aria-valuemax": "100" }, make("i"))),
       part("p", "error", { class: "card error", role: "alert", hidden: "" }),
       part("div", "result", { class: "result", hidden: "" },
@@ -82,6 +92,7 @@ class Pane {
       part("div", "swapped", { class: "swapped-said", role: "status" }),
       part("div", "tally", { class: "tallies", role: "status" }));
     ui.again.addEventListener("click", () => this.explain());
+    ui.halt.addEventListener("click", () => this.halt());
     ui.model.parentElement.hidden = info.models.length < 2;
     for (const name of ["method", "unit", "queries"]) ui[name].parentElement.hidden = ui[name].options.length < 2;
     if (info.units.some(({ name }) => name === "word")) ui.unit.value = "word";
@@ -155,9 +166,10 @@ class Pane {
     this.ui.queries.disabled = !method?.takes_budget;
     const choices = ["model", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
     this.ui.chosen.textContent = choices.map((box) => box.selectedOptions[0]?.textContent ?? "").join(" · ");
-    const long = this.ui.unit.value !== "sentence" && this.ui.text.value.split(/\s+/, LONG + 1).length > LONG;
-    this.ui.note.textContent = [method ? `${method.title}: ${method.note}` : "", long ? "A long text is explained much faster by sentences (Parts)." : ""].filter(Boolean).join(" ");
+    this.ui.note.textContent = [method ? `${method.title}: ${method.note}` : "", this.long ? "A long text is explained much faster by sentences (Parts)." : ""].filter(Boolean).join(" ");
   }
+
+  get long() { return this.ui.unit.value !== "sentence" && this.ui.text.value.split(/\s+/, LONG + 1).length > LONG; }
 
   write(text) {
     this.ui.text.value = text;
@@ -193,6 +205,13 @@ class Pane {
     this.stream = null;
   }
 
+  // Stop at once; what has been found so far stays.
+  halt() {
+    this.stop();
+    this.draw("stopped");
+    this.ui.again.focus();
+  }
+
   // --- explaining
 
   async explain() {
@@ -209,8 +228,10 @@ class Pane {
     this.swaps.clear();
     this.ui.swapped.replaceChildren();
     this.first = true;
+    this.since = null;
     this.notes();
     this.tools();
+    this.propose(null);
     this.draw("running", { queries: 0, of: null });
     this.hooks.changed();
     try {
@@ -223,8 +244,28 @@ class Pane {
 
   came(name, data) {
     if (name === "queued") this.draw("queued", data);
+    if (name === "expected") this.propose(data);
     if (name === "progress") this.draw("running", data);
     if (name === "explanation") this.show(data);
+  }
+
+  // What a long text takes, and what is quicker; null: nothing to say.
+  propose(expected) {
+    const { proposal, unit, method } = this.ui;
+    proposal.hidden = expected === null;
+    if (expected === null) return;
+    const offers = [[unit, "sentence", "Explain by sentences"], [method, "ridge", "Linear: quicker"]].filter(([box, value]) => box.value !== value && [...box.options].some((option) => option.value === value));
+    const buttons = offers.map(([box, value, label]) => {
+      const button = make("button", { type: "button" }, label);
+      button.addEventListener("click", () => {
+        box.value = value;
+        this.settled();
+      });
+      return button;
+    });
+    const { units, seconds } = expected;
+    const noun = { sentence: "sentence", word: "word" }[unit.value] ?? "token";
+    proposal.replaceChildren(units ? `${plural(units, noun)}: the computation alone takes about ${span(seconds)}.` : "A long text is explained much faster by sentences.", ...buttons);
   }
 
   show({ content, queries, final }) {
@@ -232,6 +273,7 @@ class Pane {
     this.first = false;
     this.content = content;
     this.final = final;
+    this.answered = queries;
     if (fresh) {
       this.keep = new Array(content.units.length).fill(1);
       for (const unit of this.removed) if (unit in this.keep) this.keep[unit] = 0;
@@ -271,7 +313,10 @@ class Pane {
       };
       this.clock = window.setInterval(tick, 1000);
       tick();
-    } else this.draw("error", error.message);
+    } else {
+      this.draw("error", error.message);
+      if (error.status === 400 && this.long) this.propose({});
+    }
   }
 
   // --- states
@@ -282,10 +327,12 @@ class Pane {
     ui.examples.hidden = state !== "empty";
     ui.error.hidden = state !== "error";
     ui.error.textContent = state === "error" ? data : "";
-    ui.again.hidden = !["error", "lost"].includes(state);
+    ui.again.hidden = !["error", "lost", "stopped"].includes(state);
+    ui.again.textContent = state === "stopped" ? "Explain again" : "Try again";
     if (["empty", "error"].includes(state)) ui.result.hidden = true;
     const running = ["running", "queued", "busy"].includes(state);
-    ui.progress.hidden = !running;
+    ui.progress.hidden = ui.halt.hidden = !running;
+    if (!running) ui.proposal.hidden = true;
     const share = state === "running" && data.of ? Math.min(1, data.queries / data.of) : null;
     ui.progress.classList.toggle("unknown", running && share === null);
     ui.progress.firstChild.style.width = `${100 * (share ?? 1)}%`;
@@ -306,9 +353,20 @@ class Pane {
     if (state === "busy") return `The server is busy; trying again in ${data} s.`;
     if (state === "lost") return "The server does not answer.";
     if (state === "error") return "";
+    if (state === "stopped") return this.content && !this.first ? `Stopped: rough, after ${plural(this.answered, "question")} to the model.` : "Stopped.";
     if (state === "done") return `Final: ${plural(data.content.queries, "question")} to the model.`;
-    if (data.content || this.content && !this.first) return `Rough, refining: ${count(data.queries)}${this.of ? ` of ${count(this.of)}` : ""} questions to the model.`;
-    return data.queries ? `Asking the model: ${count(data.queries)}${data.of ? ` of ${count(data.of)}` : ""} questions.` : "Asking the model …";
+    if (data.content || this.content && !this.first) return `Rough, refining: ${count(data.queries)}${this.of ? ` of ${count(this.of)}` : ""} questions to the model${this.left(data)}.`;
+    return data.queries ? `Asking the model: ${count(data.queries)}${data.of ? ` of ${count(data.of)}` : ""} questions${this.left(data)}.` : "Asking the model …";
+  }
+
+  // How long the rest takes, by what was asked so far.
+  left({ queries }) {
+    const now = performance.now() / 1000;
+    if (!queries || !this.of) return "";
+    this.since ??= { now, queries };
+    const done = queries - this.since.queries;
+    const seconds = done > 0 ? ((this.of - queries) * (now - this.since.now)) / done : 0;
+    return seconds > WORTH_SAYING ? `, about ${span(seconds)} left` : "";
   }
 
   // R2 on held-out questions, and how the intervals shrink from round to round.
@@ -316,6 +374,7 @@ class Pane {
     const { near, far } = content.fidelity;
     const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
     const parts = [];
+    if (near === null && far === null && !this.final && content.signed) parts.push("not tested yet: R² comes with the next round");
     if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
     if (this.widths.some((half) => half >= 0.005)) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
     this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
@@ -328,6 +387,7 @@ class Pane {
     ui.link.disabled = ui.python.disabled = !this.final;
     ui.downloads.classList.toggle("off", !this.final);
     for (const button of ui.downloads.querySelectorAll("button")) button.disabled = !this.final;
+    ui.downloads.querySelector(".pictures:last-child").hidden = this.content?.told_apart === false; // one number per unit has no scatter
   }
 
   // --- asking the model
@@ -449,10 +509,10 @@ class Pane {
     await this.hooks.copy(window.location.href, "The link is copied; it holds the text and all settings.");
   }
 
-  async download(format) {
+  async download(format, picture) {
     this.ui.downloads.open = false;
     try {
-      const response = await api.fetch("/api/download", { ...this.asked, format }, { accept: "*/*" });
+      const response = await api.fetch("/api/download", { ...this.asked, format, ...(picture ? { picture } : {}) }, { accept: "*/*" });
       const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? `slalom.${format}`;
       const link = make("a", { href: URL.createObjectURL(await response.blob()), download: name });
       link.click();

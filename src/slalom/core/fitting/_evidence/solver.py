@@ -21,6 +21,7 @@ from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
 from slalom.core.fitting._evidence.rows import MAX_RATIO, RowInverse, RowSystem
 from slalom.core.fitting._evidence.steps import Factors, System
+from slalom.interrupt import check
 
 _SHARE_PRIOR = (0.5, 12.0)  # mean and precision of the uniform distribution on (0, 1)
 T_PRIOR = 1.0  # the prior of the tightness counts as one unit with t^2 = 1
@@ -298,6 +299,7 @@ class Solver:
         same = last is not None and last.point is point and last.hyper == hyper
         if last is not None and same and (last.exact or not exact) and not (last.by_rows and whole):
             return last
+        check()
         by_rows = self.by_rows and not whole
         self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact and not by_rows, None
         priors, n_terms = self.priors(point), len(Terms._fields)

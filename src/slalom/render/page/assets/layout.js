@@ -47,7 +47,7 @@ function viewerLayout(root, prefix) {
       part("div", "classes", { class: "sideways", tabindex: "0", role: "group", "aria-labelledby": id("classes-title") })),
     part("div", "pair", { class: "pair" },
       card("scatter", title("scatter", "Value and importance"),
-        make("p", { class: "help" }, "Right: for ", target(), ", left: against it; higher: louder. The area of a point is its share of attention.",
+        make("p", { class: "help" }, "Right: ", make("span", { class: "toward" }, "for"), " ", target(), ", left: ", make("span", { class: "away" }, "against"), " it; higher: louder. The area of a point is its share of attention.",
           part("span", "scatter-within", { hidden: "" }, " Crosses are 95% intervals."), part("span", "scatter-pale", { hidden: "" })),
         part("div", "scatter", { class: "scatter" })),
       card("table", title("table", "Units"),

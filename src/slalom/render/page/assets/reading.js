@@ -23,6 +23,7 @@ class Reading {
   get score() { return this.several ? this.content.score[this.column] : this.content.score; }
   get kinds() { return this.content.signed ? SCORES : WITHOUT_SIGN; }
   get probable() { return PROBABLE.includes(this.content.score_name); }
+  get number() { return this.content.prediction === null && this.content.labels.length === 1; } // a model that predicts no class
   get noun() { return this.content.unit === "type" ? "token" : this.content.unit; }
 
   own(part) { return part && Array.isArray(part[0]) ? part.map((row) => row[this.column]) : part; }

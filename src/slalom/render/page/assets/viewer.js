@@ -82,16 +82,18 @@ function createViewer(root, options = {}) {
     const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
     ui["text-title"].textContent = answer ? "Sources" : "Text";
     ui.head.classList.toggle("answered", answer !== null);
-    ui.head.replaceChildren(...(answer ? answerTiles(answer, tile) : [
+    ui.head.replaceChildren(...(answer ? answerTiles(answer, tile) : reading.number ? [] : [
       prediction
         ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
         : tile("The model predicts", make("span", { class: "soft" }, "not known")),
       tile("Explained class", make("b", { dir: "auto" }, reading.target)),
     ]),
-      tile(`Score (${scale})`, make("b", { id: `${prefix}score`, class: `number ${answer ? "" : reading.score < 0 ? "minus" : "plus"}` }, signed(reading.score, 3))),
+      tile(reading.number && !answer ? `The model's number (${reading.target})` : `Score (${scale})`, make("b", { id: `${prefix}score`, class: `number ${answer ? "" : reading.score < 0 ? "minus" : "plus"}` }, signed(reading.score, 3))),
     );
     for (const spot of root.querySelectorAll(".noun")) spot.textContent = reading.noun;
     for (const spot of root.querySelectorAll(".target")) spot.textContent = reading.target;
+    for (const spot of root.querySelectorAll(".toward")) spot.textContent = reading.number ? "raises" : "for";
+    for (const spot of root.querySelectorAll(".away")) spot.textContent = reading.number ? "lowers" : "against";
   }
 
   function drawChoices() {
@@ -117,7 +119,7 @@ function createViewer(root, options = {}) {
     const [, name, title] = reading.kinds.find(([one]) => one === state.score);
     const more = state.text.signed ? "louder" : "counts more";
     ui.legend.replaceChildren(
-      ...(undirected ? [key("neutral", more)] : [key("for", "for ", named()), key("against", "against ", named())]),
+      ...(undirected ? [key("neutral", more)] : [key("for", reading.number ? "raises " : "for ", named()), key("against", reading.number ? "lowers " : "against ", named())]),
       ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
       make("span", { class: "means" }, `Colour: ${title}.`),
     );
