@@ -115,8 +115,9 @@ def _fit(
     near = near & (np.arange(len(near)) > 0)
     if near.sum() < _LEAST_ROWS:
         return None
-    atoms, longest = keep @ sizes, int(sizes.sum())
-    rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own, weights)
+    gone, longest = (~keep).astype(np.float64), int(sizes.sum())
+    atoms = longest - (gone @ sizes.astype(np.float64)).astype(np.int64)  # integers are multiplied without BLAS
+    rows = _Rows(atoms / longest, gone, near, types, own, weights)
     lengths: Lengths | None = None
     # A power must not fade so fast that rows of a few removals say nothing about single ones.
     powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
