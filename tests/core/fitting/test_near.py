@@ -57,6 +57,15 @@ def test_saturated_changes_are_scaled_down_together():
     np.testing.assert_allclose(found.changes, -0.9 * rho, atol=1e-6)
 
 
+def test_a_change_that_all_units_share_is_found_from_few_rows():
+    """With fewer rows than units, an unseen unit gets the mean change and not 0."""
+    rng = np.random.default_rng(3)
+    keep, near = rows(rng, near=12)
+    residual = keep.mean(axis=1) ** 2 * (-0.7 * (~keep).sum(axis=1))
+    found = fit_near(keep, residual, near, rng.normal(size=N), np.arange(N), np.ones(N, dtype=np.int64))
+    np.testing.assert_allclose(found.changes, -0.7, atol=1e-6)
+
+
 def test_intervals_contain_the_planted_changes():
     inside, wide = [], []
     for seed in range(40):

@@ -1,13 +1,15 @@
 """What a surrogate of all sizes misses next to the whole text, fitted to its residuals.
 
-    e = x^p (r_0 + sum_{i removed} d_i) + b(l) + noise,        d_i ~ N(alpha rho_i, tau^2)
+    e = x^p (r_0 + sum_{i removed} d_i) + b(l) + noise,        d_i ~ N(mu + alpha rho_i, tau^2 g_i^2)
 
 e is the residual of the surrogate, x the share of the text that is kept, r_0 the residual at the whole text, so that the text
 itself is met exactly, and b an offset by the length. rho_i is the surrogate's own change by the removal of unit i: where a
-score saturates at the whole text, all these changes are too large by the same factor, and alpha is near -1.
+score saturates at the whole text, all these changes are too large by the same factor, and alpha is near -1. mu is what the
+removal of any unit does. Units that matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2.
 
-d is fitted to the rows near the text; tau and the noise maximise the evidence (`_evidence.ridge`). The power p maximises that
-evidence plus the log likelihood of the far rows, on which the correction must not harm the surrogate.
+mu and alpha are fitted first, by least squares, then d to what they leave of the rows near the text; tau and the noise maximise
+the evidence (`_evidence.ridge`). The power p maximises that evidence plus the log likelihood of the far rows, on which the
+correction must not harm the surrogate.
 
 Where scores have a noise of their own, rows have weights and the whole text is one of them: r_0 is then fitted together with d,
 with a prior that is wide beside that of d, and has a standard error.
@@ -30,7 +32,7 @@ _POWERS = (8, 2, 32)  # the strength of the first serves all
 _ROUNDS = 2  # alternations of changes and length offsets
 _LEAST_ROWS = 8
 _WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
-_CLEAR = 2.0  # squared standard errors by which alpha is shrunk where scores are noisy
+_CLEAR = 2.0  # squared standard errors by which mu and alpha are shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 
 
@@ -115,8 +117,9 @@ def _fit(
     near = near & (np.arange(len(near)) > 0)
     if near.sum() < _LEAST_ROWS:
         return None
-    atoms, longest = keep @ sizes, int(sizes.sum())
-    rows = _Rows(atoms / longest, (~keep).astype(np.float64), near, types, own, weights)
+    gone, longest = (~keep).astype(np.float64), int(sizes.sum())
+    atoms = longest - (gone @ sizes.astype(np.float64)).astype(np.int64)  # integers are multiplied without BLAS
+    rows = _Rows(atoms / longest, gone, near, types, own, weights)
     lengths: Lengths | None = None
     # A power must not fade so fast that rows of a few removals say nothing about single ones.
     powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
@@ -178,30 +181,25 @@ class _Rows:
         self.far = ~near & (np.arange(len(near)) > 0)
         self.weights = weights
         self.fitted = near if weights is None else near | (np.arange(len(near)) == 0)
-        self.own = (gone @ rho)[self.fitted]
+        self.own, self.number = (gone @ rho)[self.fitted], gone[self.fitted].sum(axis=1)
         n_types = int(types.max()) + 1
         self.design = gone[self.fitted] if n_types == len(types) else gone[self.fitted] @ np.eye(n_types)[types]
         if weights is not None:
             self.root = np.sqrt(weights[self.fitted] / weights[near].mean())[:, None]
             self.design = np.concatenate([np.full((len(self.design), 1), _WIDE), self.design], axis=1)
+        self.scale = _prior_scale(rho, types)
+        self.design[:, -n_types:] *= self.scale
         self.solvers = dict[tuple[int, float], _Solver]()
 
     def corrected(self, e: Floats, power: int, strength: float | None = None) -> _Correction:
         """Return the correction of residuals (m, K) at a power; a known strength saves the search for one."""
         fade, offset = self.kept[self.fitted] ** power, e[0]
         if self.weights is None:
-            left, own = e[self.fitted] - fade * offset, fade * self.own
-            square = (own**2).sum(axis=0)
-            square = np.where(square > 0.0, square, np.inf)
-            alpha = (own * left).sum(axis=0) / square
-            noise = ((left - alpha * own) ** 2).sum(axis=0) / max(len(left) - 1, 1)
-            alpha_error = float(np.sqrt(noise / square).max())
+            left = e[self.fitted] - fade * offset
         else:
             fade = self.root * fade
-            left, own = self.root * e[self.fitted], fade * self.own
-            slopes = np.array([_clear_slope(fade, x, y) for x, y in zip(own.T, left.T, strict=True)])
-            alpha, alpha_error = slopes[:, 0], float(slopes[:, 1].max())
-        target = left - alpha * own
+            left = self.root * e[self.fitted]
+        target, common, variance = self._common(fade, left)
         if strength is None:
             design = fade * self.design
             found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
@@ -215,8 +213,8 @@ class _Rows:
         slopes, errors, offset_error = line.slopes, line.errors, None
         if self.weights is not None:
             offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
-        changes = alpha * self.rho + slopes[self.types]
-        errors = np.hypot(errors[self.types], alpha_error * np.sqrt((self.rho**2).mean(axis=1)))
+        changes = common + (slopes * self.scale[:, None])[self.types]
+        errors = np.hypot((errors * self.scale)[self.types], np.sqrt(variance))
         free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
         fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error)
         weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
@@ -226,21 +224,48 @@ class _Rows:
             fit = fit._replace(log_probability=line.evidence - 0.5 * misfit)
         return fit
 
+    def _common(self, fade: Floats, left: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return what mu + alpha rho leaves of the rows `left` (m, K), and this for each unit (n, K) with its variance (n,)."""
+        target, common, variance = np.empty_like(left), np.empty_like(self.rho), np.zeros(len(self.rho))
+        for k, rho in enumerate(self.rho.T):
+            columns = fade * np.stack([self.number, self.own[:, k]], axis=1)
+            slopes, covariance = _least_squares(columns, left[:, k], None if self.weights is None else fade)
+            unit = np.stack([np.ones_like(rho), rho], axis=1)
+            target[:, k], common[:, k] = left[:, k] - columns @ slopes, unit @ slopes
+            variance = np.maximum(variance, ((unit @ covariance) * unit).sum(axis=1))
+        return target, common, variance
+
     def correction(self, fit: _Correction) -> Floats:
         """Return x^p (r_0 + sum d) of all rows (m, K)."""
         return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
 
 
-def _clear_slope(fade: Floats, x: Floats, y: Floats) -> tuple[float, float]:
-    """Return the slope of y (m,) on x (m,) beside a column `fade` (m, 1), shrunk towards 0 by its noise, and its error."""
-    square = float((fade**2).sum())
-    across, along = (part - fade[:, 0] * float(fade[:, 0] @ part) / square for part in (x, y))
-    power = float(across @ across)
-    if not power > 1e-12 * float(x @ x):
-        return 0.0, 0.0
-    slope = float(across @ along) / power
-    noise = float(((along - slope * across) ** 2).sum()) / max(len(y) - 2, 1) / power
-    return slope * max(1.0 - _CLEAR * noise / max(slope**2, 1e-300), 0.0), float(noise**0.5)
+def _least_squares(x: Floats, y: Floats, beside: Floats | None) -> tuple[Floats, Floats]:
+    """Return the slopes (q,) of y (m,) on columns x (m, q) and their covariance; columns that say the same share a slope.
+
+    Beside a further column (m, 1), where scores are noisy, the slopes are shrunk towards 0 by their noise.
+    """
+    size = np.sqrt((x**2).sum(axis=0))
+    x = x / np.where(size > 0.0, size, 1.0)
+    if beside is not None:
+        beside = beside / np.sqrt((beside**2).sum())
+        x, y = x - beside @ (beside.T @ x), y - beside[:, 0] * float(beside[:, 0] @ y)
+    inverse = np.linalg.pinv(x.T @ x, rcond=1e-10, hermitian=True)
+    slopes = inverse @ (x.T @ y)
+    left = y - x @ slopes
+    noise = float(left @ left) / max(len(y) - x.shape[1] - int(beside is not None), 1)
+    if beside is not None:
+        along = x @ slopes
+        slopes = slopes * max(1.0 - _CLEAR * x.shape[1] * noise / max(float(along @ along), 1e-300), 0.0)
+    scale = np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0)
+    return scale * slopes, noise * inverse * np.outer(scale, scale)
+
+
+def _prior_scale(rho: Floats, types: NDArray[np.int64]) -> Floats:
+    """Return g of each type: how large a change is before it is measured, beside that of others."""
+    size = np.bincount(types, np.sqrt((rho**2).sum(axis=1))) / np.bincount(types)
+    mean = float(size.mean())
+    return np.sqrt(0.5 + 0.5 * size / mean) if mean > 0.0 else np.ones_like(size)
 
 
 class _Line(NamedTuple):

@@ -76,10 +76,12 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, we
     if n >= _LEAST_UNITS and e.any():
         # Every class is tested with its own column; centred scores have one column less than they have classes.
         threshold = chdtri(max(e.shape[1] - 1, 1), 2.0 * np.exp(-_MARGIN) / (n * (n - 1)))
-        allowed = _told_apart(keep)
-        left = e
+        allowed, left = None, e
         while len(chosen) < _MOST:
             strength = _evidence(deviation, _precisions(keep.mean(axis=1), left, weights), left)
+            if not strength.max() > threshold:  # mostly so at once
+                break
+            allowed = _told_apart(keep) if allowed is None else allowed
             strength[~allowed] = 0.0
             best = int(strength.argmax())
             if not strength.flat[best] > threshold:
@@ -125,7 +127,8 @@ def _evidence(deviation: Floats, w: Floats, e: Floats) -> Floats:
     for column in e.T:
         pull = w * column
         pull = (pull / max(float(np.abs(pull).max()), 1e-300)).astype(np.float32)
-        along, variance = (deviation.T * pull) @ deviation, (square.T * pull**2) @ square
+        along, root = (deviation.T * pull) @ deviation, square * np.abs(pull)[:, None]
+        variance = root.T @ root  # numpy computes half of such a product
         total += along.astype(np.float64) ** 2 / np.where(variance > 0.0, variance, np.inf)
     np.fill_diagonal(total, 0.0)
     return total
