@@ -358,6 +358,9 @@ def score(options: argparse.Namespace) -> None:
 
 def report(table: dict[str, dict[str, list]]) -> None:
     """Print means, 95% intervals over contexts, and the p value of Wilcoxon's test against joint."""
+    if len(table) > 1:
+        kinds = list(table.values())
+        table = {**table, "all": {name: [row for kind in kinds for row in kind[name]] for name in kinds[0]}}
     for kind, by_method in table.items():
         print(f"\n{kind}, {len(next(iter(by_method.values())))} contexts\n")
         print("| queries | method | far 1 - R2 | median | p | near MSE | median | p |")
