@@ -1,11 +1,19 @@
 """Which source made it say this: methods on contexts whose every subset is known.
 
+    python benchmarks/context.py rows --lm FOLDER --texts reviews.jsonl.gz --question "..." --rows rows.jsonl
+                                                   # contexts of real sentences, with the model's own answers; optional
     python benchmarks/context.py ask --lm FOLDER   # asks a language model about all subsets; continues where it stopped
     python benchmarks/context.py score             # methods against the answers; prints a table, and writes JSON
 
 `ask` makes contexts of 8 sentences with made-up names, so that the language model must read them, of three kinds: the answer is
-in one sentence; in two sentences with other words; or two sentences contradict each other. --rows adds contexts of the user,
-such as those of SQuAD: JSON lines with "context", "question" and "answer" (or "answers": {"text": [...]}), of 4 to 8 sentences.
+in one sentence; in two sentences with other words; or two sentences contradict each other (--contexts 0 leaves them out).
+--rows adds contexts of the user, such as those of SQuAD: JSON lines with "context", "question" and "answer" (or "answers":
+{"text": [...]}), of 4 to 8 sentences, and "kind", the table they belong to.
+
+`rows` makes such a file of texts of the user (lines of JSON with "text", also .gz): texts of 8 sentences drawn at random, or
+short ones joined (--join). {subject} in the question is the first name of two words in one of the joined texts. The answer is
+what the model says in a chat, cut after 12 tokens. Rows are appended, so that one file has several kinds (--kind). With fewer
+--sentences there are fewer subsets to ask about.
 
 `score` explains every context with every method, budget and seed. Tested are subsets that no method has asked with this budget
 and seed (with 256 queries all are asked, and all are tested): far 1 - R2 over all of them, near the mean squared error of the
@@ -14,8 +22,12 @@ intervals and a Wilcoxon test of pairs over contexts.
 """
 
 import argparse
+import gzip
+import html
 import json
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +48,7 @@ METHODS = ("joint", "context-cite", "kernel-shap", "lime")
 BUDGETS = (32, 64, 256)
 SEEDS = range(5)
 N = 8  # sentences of a context
+LONGEST = 12  # tokens of an answer that the model writes
 _NEAR = 3  # sources removed, at most, near the whole context
 
 TEMPLATE = "Question: {question}\nContext: {context}\nAnswer:"  # subsets share all of it but the end
@@ -127,15 +140,65 @@ def _case(kind: str, rng: np.random.Generator) -> Case:
     return Case(kind, " ".join(said[i] for i in rng.permutation(N)), question.format(a=about), value)
 
 
-def rows_of(path: Path, most: int) -> list[Case]:
-    """Return contexts of a file of the user, with 4 to 10 sentences."""
+def rows_of(path: Path) -> list[Case]:
+    """Return contexts of a file of the user, with 4 to 8 sentences."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         answer = row.get("answer") or (row.get("answers") or {}).get("text", [""])[0]
         if answer and 4 <= len(sources_of(row["context"]).spans) <= N:
-            found.append(Case("rows of a file", row["context"], row["question"], answer))
-    return found[:most]
+            found.append(Case(row.get("kind", "rows of a file"), row["context"], row["question"], answer))
+    return found
+
+
+def make_rows(options: argparse.Namespace) -> None:
+    """Append contexts of real sentences, a question and the model's own answer to a file of rows."""
+    opened = gzip.open if options.texts.suffix == ".gz" else open
+    with opened(options.texts, "rt", encoding="utf-8") as file:
+        texts = [_plain(json.loads(line)["text"]) for line in file]
+    order = np.random.default_rng(options.seed).permutation(len(texts))
+    language_model, made = language_model_of(options.lm, device=options.device), 0
+    with options.rows.open("a", encoding="utf-8") as file:
+        for context, about in _contexts_of([texts[i] for i in order], options.sentences, options.characters, options.join):
+            names = re.findall(r"(?<=[a-z,] )(?:[A-Z][a-z]+ )+[A-Z][a-z]+", about)
+            if made == options.contexts:
+                break
+            if "{subject}" in options.question and not names:
+                continue
+            question = options.question.replace("{subject}", names[0] if names else "")
+            asked = f"Context: {context}\n\nQuestion: {question} Answer with one short sentence."
+            answer = language_model.generate([{"role": "user", "content": asked}], LONGEST).partition("\n")[0]
+            if not answer:
+                continue
+            row = {"kind": options.kind, "context": context, "question": question, "answer": answer}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.flush()
+            made += 1
+            print(f"{made}: {question} {answer}", flush=True)
+    if made < options.contexts:
+        raise SystemExit(
+            f"{options.texts} has {made} contexts of {options.sentences} sentences and {options.characters} characters at most"
+        )
+
+
+def _plain(text: str) -> str:
+    """Return a text without HTML, and on one line."""
+    text = re.sub(r" ?#39;", "'", html.unescape(text).replace("\\", " "))
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+def _contexts_of(texts: list[str], n: int, most: int, join: bool) -> Iterator[tuple[str, str]]:
+    """Yield contexts of n sentences and `most` characters at most, each with one of its texts."""
+    if not join:
+        yield from ((text, text) for text in texts if text and len(text) <= most and len(sources_of(text).spans) == n)
+        return
+    parts: list[str] = []
+    for text in (text for text in texts if text and len(text) <= most // 5):
+        if len(sources_of(" ".join([*parts, text])).spans) <= n:
+            parts.append(text)
+        if len(sources_of(" ".join(parts)).spans) == n:
+            yield " ".join(parts), parts[len(parts) // 2]
+            parts = []
 
 
 def subsets(n: int) -> np.ndarray:
@@ -145,7 +208,7 @@ def subsets(n: int) -> np.ndarray:
 
 def ask(options: argparse.Namespace) -> None:
     """Ask a language model about all subsets of all contexts."""
-    asked = cases(options.contexts, options.seed) + (rows_of(options.rows, options.contexts) if options.rows else [])
+    asked = cases(options.contexts, options.seed) + (rows_of(options.rows) if options.rows else [])
     done = [json.loads(line) for line in options.answers.read_text().splitlines()] if options.answers.exists() else []
     if [row["case"] for row in done] != [asdict(case) for case in asked[: len(done)]]:
         raise SystemExit(f"{options.answers} has answers about other contexts; name another file")
@@ -158,7 +221,7 @@ def ask(options: argparse.Namespace) -> None:
             began = perf_counter()
             logs = tree_log_probs(language_model, prompts, case.answer, template.lead)
             some = [len(prompts) // 3, len(prompts) - 1]
-            apart = float(np.abs(logs[some] - model.collect([prompts[i] for i in some])).max())
+            apart = float(np.abs(logs[some] - model.collect(model.submit([prompts[i] for i in some]))).max())
             if apart > 1e-3:
                 raise SystemExit(f"shared beginnings change log probabilities by {apart}")
             row = {"case": asdict(case), "model": model.name, "spans": model.spans.tolist()}
@@ -280,11 +343,12 @@ def score(options: argparse.Namespace) -> None:
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]  # shap needs another coverage than ours
     rows = [json.loads(line) for line in options.answers.read_text().splitlines()]
     table: dict[str, dict[str, list]] = {}
+    methods = tuple(options.methods.split(","))
     for number, row in enumerate(rows, 1):
         by_kind = table.setdefault(row["case"]["kind"], {})
         for budget in BUDGETS:
-            runs = [errors(row, budget, seed) for seed in SEEDS]
-            for method in METHODS:
+            runs = [errors(row, budget, seed, methods) for seed in SEEDS]
+            for method in methods:
                 means = {name: float(np.mean([run[method][name] for run in runs])) for name in ("far", "near", "pairs")}
                 by_kind.setdefault(f"{budget} {method}", []).append(means)
         print(f"{number} of {len(rows)}", flush=True)
@@ -294,6 +358,9 @@ def score(options: argparse.Namespace) -> None:
 
 def report(table: dict[str, dict[str, list]]) -> None:
     """Print means, 95% intervals over contexts, and the p value of Wilcoxon's test against joint."""
+    if len(table) > 1:
+        kinds = list(table.values())
+        table = {**table, "all": {name: [row for kind in kinds for row in kind[name]] for name in kinds[0]}}
     for kind, by_method in table.items():
         print(f"\n{kind}, {len(next(iter(by_method.values())))} contexts\n")
         print("| queries | method | far 1 - R2 | median | p | near MSE | median | p |")
@@ -313,17 +380,26 @@ def report(table: dict[str, dict[str, list]]) -> None:
 def main() -> None:
     """Run a stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("ask", "score", "report"))
+    parser.add_argument("stage", choices=("rows", "ask", "score", "report"))
     parser.add_argument("--lm", help="folder of a causal language model, for ask")
     parser.add_argument("--device")
     parser.add_argument("--contexts", type=int, default=40, help="contexts of each kind")
-    parser.add_argument("--rows", type=Path, help="JSON lines with contexts of your own, for ask")
+    parser.add_argument("--rows", type=Path, help="JSON lines with contexts of your own, for ask; the file that rows writes")
+    parser.add_argument("--texts", type=Path, help="JSON lines with texts, for rows")
+    parser.add_argument("--question", help="about the texts, for rows")
+    parser.add_argument("--kind", default="rows of a file", help="name of their table, for rows")
+    parser.add_argument("--join", action="store_true", help="join short texts until there are enough sentences, for rows")
+    parser.add_argument("--sentences", type=int, default=N, choices=range(4, N + 1), help="of a context, for rows")
+    parser.add_argument("--characters", type=int, default=1000, help="longest context, for rows")
     parser.add_argument("--seed", type=int, default=0, help="of the contexts")
     parser.add_argument("--answers", type=Path, default=Path("results/parts/context-answers.jsonl"))
+    parser.add_argument("--methods", default=",".join(METHODS), help="joint first, for score")
     parser.add_argument("--out", type=Path, default=Path("results/parts/context.json"))
     options = parser.parse_args()
     options.answers.parent.mkdir(parents=True, exist_ok=True)
-    if options.stage == "ask":
+    if options.stage == "rows":
+        make_rows(options)
+    elif options.stage == "ask":
         ask(options)
     elif options.stage == "score":
         score(options)

@@ -14,8 +14,8 @@ the error of predictions on new subsets.
 
 `samples` is a table of its own, of large effects: 17 words, six of which add 0.5 to 1.5 log odds, for or against; 16 and 64
 draws, log odds of (hits + 1) / (misses + 1) as `slalom.models.Api` makes them. Printed, with the likelihood of the counts and
-with their variances alone: the slope of `removal` of the six over the truth, the share of their 95% intervals that hold, and
-the errors of `removal` and of predictions on new subsets.
+with their variances alone: the slope of `removal` of the six over the truth, the share of their 95% intervals that hold, that
+of the eleven words that add nothing, and the errors of `removal` and of predictions on new subsets.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def strong_words(rng, n=17, strong=6):
 
 
 def of_samples(seed, draws, queries, name):
-    """Return slope, held share, errors of removal and of predictions: by likelihood, and by variances alone."""
+    """Return slope, held shares, errors of removal and of predictions: by likelihood, and by variances alone."""
     rng, method, text = np.random.default_rng([seed, draws]), find_method(name), text_of(17)
     truth = strong_words(rng)
     plan = method.plan(text, queries, np.random.default_rng(seed), True)
@@ -70,9 +70,11 @@ def of_samples(seed, draws, queries, name):
     for observed in (counted, Observed(counted.scores, counted.variance)):
         result = explained(method, text, plan, counted.scores, observed, seed)
         removal = result.removal(text)
-        held = np.mean(np.abs(removal - true)[strong] <= 1.96 * result.removal_se[strong])
+        wide = np.full(len(true), np.nan) if result.removal_se is None else 1.96 * result.removal_se
+        inside = np.where(np.isnan(wide), np.nan, np.abs(removal - true) <= wide)
         far = np.mean((result.predict(new, text) - truth(new.astype(float))) ** 2)
-        results.append((removal[strong] @ true[strong] / (true @ true), held, np.mean((removal - true) ** 2), far))
+        slope, error = removal[strong] @ true[strong] / (true @ true), np.mean((removal - true) ** 2)
+        results.append((slope, inside[strong].mean(), inside[~strong].mean(), error, far))
     return np.array(results)
 
 
@@ -112,11 +114,11 @@ def one(seed, n, queries, name, case):
 
 def print_samples(options):
     print(f"{options.fits} fits of {options.queries} queries to samples: by the likelihood of counts, by their variances alone")
-    print(f"{'method':<9}{'draws':<7}{'slope':<16}{'held':<16}{'removal':<16}far")
+    print(f"{'method':<9}{'draws':<7}{'slope':<16}{'held':<16}{'held, none':<16}{'removal':<16}far")
     for name in options.methods.split(","):
         for draws in (16, 64):
             found = np.mean([of_samples(seed, draws, options.queries, name) for seed in range(options.fits)], axis=0)
-            found[:, 2:] **= 0.5
+            found[:, 3:] **= 0.5
             print(f"{name:<9}{draws:<7}" + "".join(f"{f'{a:.3f}, {b:.3f}':<16}" for a, b in found.T), flush=True)
 
 

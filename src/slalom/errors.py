@@ -2,6 +2,7 @@
 
     SlalomError
     ├── InputError (also a ValueError)     an argument is not what it must be
+    │   └── CostLimit                      max_cost is reached
     ├── ModelError (also a RuntimeError)   the explained model answered with something unusable
     └── MissingExtra (also an ImportError) an optional dependency is not installed
 
@@ -29,6 +30,10 @@ class SlalomError(Exception):
 
 class InputError(SlalomError, ValueError):
     """An argument is invalid."""
+
+
+class CostLimit(InputError):
+    """What was asked for would cost more than `max_cost` allows."""
 
 
 class ModelError(SlalomError, RuntimeError):

@@ -64,6 +64,8 @@ class ModelKeywords(TypedDict, total=False):
         cache: SQLite file that keeps the answers.
         identity: Name of a callable in the cache.
         long: "cut" or "window", for texts longer than the model's context.
+        prices: Prices of tokens, as `Explainer` takes them.
+        max_cost: Most dollars to spend.
     """
 
     output: Output | None
@@ -74,6 +76,8 @@ class ModelKeywords(TypedDict, total=False):
     cache: str | Path | None
     identity: str | None
     long: Literal["cut", "window"]
+    prices: Mapping[str, Any] | Prices | str | Path | None
+    max_cost: float | None
 
 
 @final

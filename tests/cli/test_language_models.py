@@ -185,3 +185,26 @@ def test_methods_are_compared_on_a_language_model_in_a_folder(run, tmp_path):  #
     compared = json.loads(out)
     assert compared["about"]["model"] == "lm"
     assert "nor is a language model with a prompt" in compared["skipped"]["gradient"]
+
+
+def test_a_comparison_says_what_it_costs_and_stops_before_a_limit(run, tmp_path):  # noqa: F811
+    (tmp_path / "texts.txt").write_text("a good day and a bad one\nno good news\n", encoding="utf-8")
+    with Served(works) as server:
+        asked = ["compare", "--data", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
+        asked += ["--labels", "bad,good", "--methods", "joint,ridge", "--queries", 30, "--prices", "1,2"]
+        code, out, err = run(*asked, "--dry-run")
+        assert code == 0, err
+        assert "nothing was asked" in out
+        estimate = json.loads(run(*asked, "--dry-run", "--json")[1])
+        code, _, err = run(*asked, "--max-cost", estimate["cost"] / 2)
+        assert code == 1
+        assert "this comparison (" in err
+        assert err.count("\n") == 1
+        assert not server.asked
+        code, _, err = run(*asked, "--max-cost", 0)
+        assert code == 1
+        assert "max_cost must be a number above 0" in err
+        code, _, err = run(*asked, "--max-cost", 1, "--json")
+        assert code == 0, err
+        queries = [body["prompt"] for _, body in server.asked if PROBE not in body["prompt"]]
+        assert 0.8 * estimate["queries"] <= len(queries) <= estimate["queries"]

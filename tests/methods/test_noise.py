@@ -370,3 +370,18 @@ def test_few_answers_get_no_r2():
     q = quality(np.arange(7.0), np.arange(7.0) + 0.5)
     assert (q.r2, q.mse, q.shown) == (None, 0.25, "unknown, as it needs 8 queries")
     assert quality(np.arange(8.0), np.arange(8.0) + 0.5).r2 is not None
+
+
+def test_intervals_of_words_without_an_effect_hold_with_sampling_noise():
+    """The correction near the text finds nothing to correct; what is left is the error of the surrogate of all sizes."""
+    effects = np.zeros(N)
+    effects[[1, 4, 8, 12, 15]] = 1.5, -1.0, 1.0, -1.5, 1.0
+    none, inside = effects == 0.0, []
+    for seed in range(8):
+        plan = planned("joint", seed)
+        scores = plan.keep @ effects - 0.5 * effects.sum()
+        hits = np.random.default_rng(seed).binomial(64, 1.0 / (1.0 + np.exp(-scores))).astype(float)
+        y, variance = np.log((hits + 1.0) / (65.0 - hits)), 1.0 / (hits + 1.0) + 1.0 / (65.0 - hits)
+        result = explained("joint", plan, y, Observed(y, variance, None, None, hits, np.full(len(y), 64.0)), seed)
+        inside.append(np.mean(np.abs(result.removal(text_of()))[none] <= 1.96 * result.removal_se[none]))
+    assert 0.9 <= np.mean(inside) <= 0.99

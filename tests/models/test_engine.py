@@ -223,6 +223,43 @@ def test_answers_of_a_nameless_model_are_not_kept_between_calls():
     assert engine.cost.inputs == 2
 
 
+class Overlapping(Summing):
+    """Notes when its identity is asked for: after how many batches that were submitted, and collected."""
+
+    identity_in_session, max_in_flight = True, 3
+
+    def __init__(self):
+        super().__init__(budget=4)
+        self.asked, self.collected = [], 0
+
+    def identity(self):
+        self.asked.append((len(self.batches), self.collected))
+        return self.who
+
+    def collect(self, handle):
+        self.collected += 1
+        return super().collect(handle)
+
+
+def test_the_identity_is_computed_while_batches_are_in_flight_where_nothing_needs_it_before(tmp_path):
+    keep = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 1]], dtype=bool)
+    one, model = Queries(Atoms([1, 2, 3, 4]), keep), Overlapping()
+    engine = Engine(model)
+    first = engine([one])[0].outputs
+    assert model.asked == [(3, 0)]
+    assert engine.model_id == engine.identify()
+    again = engine([one])[0].outputs
+    np.testing.assert_array_equal(first, again)
+    assert engine.cost.inputs == 5, "answers of the same model are kept"
+    assert model.asked[-1] == (5, 5), "answers in memory: needed first"
+    model.who = "another"
+    engine([one])
+    assert engine.cost.inputs == 10, "a changed model is asked again"
+    stored = Overlapping()
+    Engine(stored, tmp_path / "answers.sqlite")([one])
+    assert set(stored.asked) == {(0, 0)}, "a file is read under this name"
+
+
 class Costly(Summing):
     """Counts how often its identity is asked for, which may raise an error."""
 

@@ -279,6 +279,23 @@ def test_changed_weights_change_the_identity():
     assert len({first, second, third, fourth, model.identity()}) == 5
 
 
+@pytest.mark.parametrize("name", ["llama", "bert"])
+@pytest.mark.parametrize("own", [None, 0])
+def test_the_identity_is_the_same_within_a_session(name, own):
+    """A decoder without a padding token is lent one, which is none of its settings."""
+    made, words = classifier(name)
+    made.config.pad_token_id = own
+    model = HuggingFace(made, words)
+    outside = model.identity()
+    with model.session():
+        lent = made.config.pad_token_id
+        assert model.identity() == outside
+        assert made.config.pad_token_id == lent
+    assert made.config.pad_token_id == own
+    made.config.pad_token_id = 1
+    assert model.identity() != outside
+
+
 def test_a_module_that_moves_to_another_place_changes_the_identity():
     """Three layers, two of them one and the same: which two shows in no weight and in no description."""
     made, words = classifier("bert")

@@ -15,6 +15,7 @@ from slalom.models.huggingface.beginnings import partition
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.saved import quietly
 from slalom.models.prompted import Prompted
+from slalom.models.prompts import label_set
 from tests import smollm2
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
 
@@ -439,3 +440,19 @@ FEW_SHOT = (
     "Review: a waste of two hours, dull and badly acted.\nSentiment: negative\n\n"
     "Review: a warm and funny film with a great cast.\nSentiment: positive\n\nReview: {text}\nSentiment:"
 )
+
+
+@pytest.mark.parametrize("wrong", [None, 0.5, True, ("a", "b")])
+def test_labels_that_are_no_strings_are_refused(wrong):
+    with pytest.raises(InputError, match="labels must be strings; got"):
+        label_set(["good", wrong], " ")
+    assert label_set([1, 2], " ").continuations == ((" 1",), (" 2",))
+
+
+def test_a_label_with_a_blank_of_its_own_gets_no_second_one():
+    plain, spaced = (label_set([f"{blank}good", f"{blank}bad"], " ") for blank in ("", " "))
+    assert spaced.continuations == plain.continuations == ((" good",), (" bad",))
+    spelled = (label_set([f"{blank}good", f"{blank}bad"], " ", spellings=True) for blank in ("", " "))
+    assert len({labels.continuations for labels in spelled}) == 1
+    with pytest.raises(InputError, match="'good' and ' good' have the continuation ' good' in common"):
+        label_set(["good", " good"], " ")

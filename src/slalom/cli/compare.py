@@ -1,5 +1,6 @@
 """`slalom compare`: compare methods on your own model and texts."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from slalom.cli.language_models import (
     TemplateOption,
     classifier,
 )
-from slalom.cli.options import Column, Device, Json, Model, Target, UnitName
+from slalom.cli.options import Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError
 from slalom.files import has_rows, read_rows, write_text
@@ -71,13 +72,17 @@ def compare(
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table of means and standard errors as CSV.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page with tables and charts.")] = None,
+    dry_run: DryRun = False,
+    prices: PriceTable = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.
 
-    With --out nothing is lost on Ctrl-C: run the same command to continue.
+    With --out nothing is lost on Ctrl-C: run the same command to continue. A model that costs money is asked once only with
+    --cache: methods ask some of the same queries.
     """
     from slalom.core.checks import whole_number  # noqa: PLC0415
-    from slalom.evaluate import DEFAULT_METHODS  # noqa: PLC0415
+    from slalom.evaluate import DEFAULT_METHODS, comparison_estimate  # noqa: PLC0415
     from slalom.evaluate import compare as run  # noqa: PLC0415
     from slalom.training.data import read_labelled  # noqa: PLC0415
 
@@ -91,21 +96,24 @@ def compare(
         model, lm=lm, spellings=spellings, chat=chat, device=device,
         api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
     )  # fmt: skip
+    options: dict[str, Any] = {
+        "methods": DEFAULT_METHODS if method_names is None else method_names, "queries": budgets, "measures": measures,
+        "target": int(target) if target is not None and target.isdecimal() else target, "unit": unit, "seed": seed,
+        "device": None if lm else device, "cache": cache, "prices": prices,
+    }  # fmt: skip
+    if dry_run:
+        estimate = comparison_estimate(asked, chosen, **options)
+        typer.echo(json.dumps(estimate._asdict()) if as_json else f"{estimate}; nothing was asked")
+        return
     try:
         compared = run(
             asked,
             chosen,
-            methods=DEFAULT_METHODS if method_names is None else method_names,
-            queries=budgets,
-            measures=measures,
             corpus=None if labelled is None else (labelled.texts, labelled.labels.tolist()),
             human=human,
-            target=int(target) if target is not None and target.isdecimal() else target,
-            unit=unit,
-            seed=seed,
             out=out,
-            device=None if lm else device,
-            cache=cache,
+            max_cost=max_cost,
+            **options,
         )
     except KeyboardInterrupt as stop:
         complain(f"interrupted; {'run the same command to continue' if out else 'use --out FILE to keep results'}")

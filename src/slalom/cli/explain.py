@@ -23,21 +23,24 @@ from slalom.cli.language_models import (
     TemplateOption,
     classifier,
 )
-from slalom.cli.options import Column, Device, MaxQueries, Model, Queries, Target, Tolerance, UnitName
+from slalom.cli.options import (
+    Column,
+    Device,
+    DryRun,
+    MaxCost,
+    MaxQueries,
+    Model,
+    PriceTable,
+    Queries,
+    Target,
+    Tolerance,
+    UnitName,
+)
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 
 _BATCH = 16  # texts explained together; results are written after each batch
-
-
-def _prices(option: str) -> Any:
-    """Return prices given as two numbers, or the path of a file."""
-    parts = option.split(",")
-    try:
-        return dict(zip(("input", "output"), map(float, parts), strict=len(parts) > 1))
-    except ValueError:
-        return option
 
 
 def explain(
@@ -99,16 +102,9 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(help="Write the explanations as JSON lines; an incomplete file is continued.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print queries, tokens and cost; ask nothing.")] = False,
-    prices: Annotated[
-        Any,
-        typer.Option(
-            parser=_prices,
-            metavar="<file|in,out>",
-            help="Dollars per million tokens read and written (0.15,0.60), or a JSON file with a table by model.",
-        ),
-    ] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Most dollars to spend; needs --prices.")] = None,
+    dry_run: DryRun = False,
+    prices: PriceTable = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Explain why a classifier decided as it did.
 

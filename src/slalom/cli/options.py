@@ -54,3 +54,24 @@ MaxQueries = Annotated[
     int | None,
     typer.Option(help="Largest budget of `--queries auto` (default: 5000); else a limit of all queries about a text."),
 ]
+
+
+def _prices(option: str) -> Any:
+    """Return prices given as two numbers, or the path of a file."""
+    parts = option.split(",")
+    try:
+        return dict(zip(("input", "output"), map(float, parts), strict=len(parts) > 1))
+    except ValueError:
+        return option
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print queries, tokens and cost; ask nothing.")]
+PriceTable = Annotated[
+    Any,
+    typer.Option(
+        parser=_prices,
+        metavar="<file|in,out>",
+        help="Dollars per million tokens read and written (0.15,0.60), or a JSON file with a table by model.",
+    ),
+]
+MaxCost = Annotated[float | None, typer.Option(help="Most dollars to spend; needs --prices.")]

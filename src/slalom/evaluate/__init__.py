@@ -6,7 +6,7 @@ naive_bayes  does it rank like word counts?             NaiveBayes, rank_correla
 human        does it rank like people?                  consensus, auroc; human_attention
 stability    is it the same with another seed?          instability; seed_instability
 summary      statistics over texts                      summarize, compare_paired, holm
-comparison   methods side by side                       compare, Compared
+comparison   methods side by side                       compare, comparison_estimate, Compared
 """
 
 from slalom.evaluate.aopc import (
@@ -21,7 +21,7 @@ from slalom.evaluate.aopc import (
 )
 from slalom.evaluate.checks import magnitude
 from slalom.evaluate.compared import MEASURES, Compared, Measure
-from slalom.evaluate.comparison import DEFAULT_METHODS, compare
+from slalom.evaluate.comparison import DEFAULT_METHODS, compare, comparison_estimate
 from slalom.evaluate.fidelity import (
     Strict,
     fidelity,
@@ -55,6 +55,7 @@ __all__ = [
     "auroc",
     "compare",
     "compare_paired",
+    "comparison_estimate",
     "consensus",
     "deletion_masks",
     "fidelity",

@@ -12,6 +12,8 @@ import logging
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast, final
 
@@ -20,11 +22,11 @@ from tqdm.auto import tqdm
 
 from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
-from slalom.errors import InputError, ModelError, SlalomError, one_line
-from slalom.evaluate.aopc import perturbation
+from slalom.errors import CostLimit, InputError, ModelError, SlalomError, one_line
+from slalom.evaluate.aopc import ERASER, deletion_masks, fractions_of, insertion_masks, perturbation
 from slalom.evaluate.checks import ranking_score
 from slalom.evaluate.compared import MEASURES, Compared
-from slalom.evaluate.fidelity import fidelity
+from slalom.evaluate.fidelity import fidelity, masks
 from slalom.evaluate.human import consensus, human_attention, unit_marks
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
 from slalom.evaluate.naive_bayes import naive_bayes_correlation
@@ -33,7 +35,7 @@ from slalom.explainer import Explainer, ModelKeywords
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
-from slalom.models import Target
+from slalom.models import Estimate, Queries, Target
 from slalom.result import Explanation
 from slalom.text import as_texts
 
@@ -83,8 +85,8 @@ def compare(
         seed: Seed of the queries, the fits and the masks. None draws one, which `about` records.
         out: File for the records; the same call continues an interrupted comparison.
         progress: Whether to show a progress bar. Default: in a terminal.
-        **options: Options of the `Explainer` about the model: output, labels, batch_size, precision, device, cache, identity
-            and long.
+        **options: Options of the `Explainer` about the model: output, labels, batch_size, precision, device, cache, identity,
+            long, prices and max_cost.
 
     Returns:
         The records, with tables and pictures. A method that fails or cannot be used on this model is left out and named in
@@ -92,6 +94,8 @@ def compare(
 
     Raises:
         InputError: If an argument is out of range, no method can be used, or `out` holds something else.
+        CostLimit: If it would cost more than `max_cost`, by the estimate before anything is asked, or as it goes; what was
+            measured until then is in `out`.
         ModelError: If the model fails or its answers are unusable.
         TypeError: If there is no such option.
 
@@ -102,6 +106,77 @@ def compare(
         >>> compare(model, texts, methods=["ridge", "random"], queries=50, output="log_odds", progress=False).rows
         [('ridge', 50), ('random', None)]
     """
+    comparison = _prepared(
+        model, texts, tokenizer, methods, queries, measures, corpus, human, target, unit, seed, out, dict(options)
+    )
+    spending = comparison.evaluator.explainer.engine.spending
+    if spending.max_cost is not None:
+        estimate = comparison.estimate()
+        spending.check(estimate.cost or 0.0, f"this comparison ({estimate})")
+    return comparison.compared(progress)
+
+
+def comparison_estimate(
+    model: Any,
+    texts: Iterable[str],
+    tokenizer: Any = None,
+    *,
+    methods: Sequence[str | Method] = DEFAULT_METHODS,
+    queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
+    measures: Sequence[str] | None = None,
+    target: Target = None,
+    unit: str | None = "token",
+    seed: int | None = 0,
+    **options: Unpack[ModelKeywords],
+) -> Estimate:
+    """Return what a comparison will ask and cost; the model is asked nothing.
+
+    It counts the queries of every method and budget, those that measure it, and twenty of each method that come before the
+    first text. What is in the cache is free. Methods that choose queries as they go, and budgets of "auto", ask more.
+
+    Args:
+        model: As `compare` takes it.
+        texts: As `compare` takes them.
+        tokenizer: As `compare` takes it.
+        methods: As `compare` takes them.
+        queries: As `compare` takes them.
+        measures: As `compare` takes them.
+        target: As `compare` takes it.
+        unit: As `compare` takes it.
+        seed: As `compare` takes it.
+        **options: As `compare` takes them.
+
+    Raises:
+        InputError: As `compare` does.
+
+    Example:
+        >>> def model(texts):
+        ...     return [2.0 * ("good" in text) - ("bad" in text) for text in texts]
+        >>> options = {"methods": ["ridge"], "queries": 50, "output": "log_odds", "prices": {"input": 1.0}}
+        >>> print(comparison_estimate(model, ["one good film and two bad ones", "a bad end"], **options))
+        164 queries, about 754 tokens: $0.000754
+    """
+    return _prepared(
+        model, texts, tokenizer, methods, queries, measures, None, None, target, unit, seed, None, dict(options)
+    ).estimate()
+
+
+def _prepared(
+    model: Any,
+    texts: Any,
+    tokenizer: Any,
+    methods: Any,
+    queries: Any,
+    measures: Any,
+    corpus: Any,
+    human: Any,
+    target: Target,
+    unit: str | None,
+    seed: int | None,
+    out: Any,
+    options: dict[str, Any],
+) -> "_Comparison":
+    """Check all arguments of a comparison."""
     if isinstance(model, Explainer):
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
     unknown = sorted(options.keys() - ModelKeywords.__annotations__.keys())
@@ -135,17 +210,58 @@ def compare(
         "unit": unit,
         "target": plain(target),
     }
-    records = _Records(path, about, names)
     runs = [(method, budget) for method in chosen for budget in (budgets if method.takes_budget else (None,))]
-    _run(runs, texts, _Evaluator(explainer, ratios, human, seed, names), records, progress)
-    rows = records.sorted([(method.name, budget) for method, budget in runs])
-    if not rows:
-        raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in records.skipped.items())}")
-    cut = {row["text"] for row in rows if row["cut"]}
-    if cut:
-        message = f"{len(cut)} of {len(texts)} texts are longer than {explainer.model.name} can see, and were cut"
-        warnings.warn(message, UserWarning, stacklevel=2)
-    return Compared(tuple(rows), names, dict(records.skipped), about)
+    return _Comparison(texts, runs, _Evaluator(explainer, ratios, human, seed, names), path, about, names)
+
+
+@final
+@dataclass(frozen=True)
+class _Comparison:
+    """A comparison whose arguments are checked."""
+
+    texts: list[str]
+    runs: list[tuple[Method, _Budget]]
+    evaluator: "_Evaluator"
+    path: Path | None
+    about: dict[str, Any]
+    names: tuple[str, ...]
+
+    def compared(self, progress: bool | None) -> Compared:
+        """Run it."""
+        texts, records = self.texts, _Records(self.path, self.about, self.names)
+        _run(self.runs, texts, self.evaluator, records, progress)
+        rows = records.sorted([(method.name, budget) for method, budget in self.runs])
+        if not rows:
+            raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in records.skipped.items())}")
+        cut = {row["text"] for row in rows if row["cut"]}
+        if cut:
+            message = f"{len(cut)} of {len(texts)} texts are longer than {self.about['model']} can see, and were cut"
+            warnings.warn(message, UserWarning, stacklevel=3)
+        return Compared(tuple(rows), self.names, dict(records.skipped), self.about)
+
+    def estimate(self) -> Estimate:
+        """Return what it will ask; methods that cannot be used cost nothing."""
+        total = self.evaluator.estimate_of_tests(self.texts, len(self.runs))
+        first = dict.fromkeys(method for method, _ in self.runs)
+        for texts, method, budget in (
+            *((self.texts[:1], method, 20) for method in first),
+            *((self.texts, method, budget) for method, budget in self.runs),
+        ):
+            with suppress(SlalomError):
+                total = _sum(total, self.evaluator.estimate(texts, method, budget))
+        return total
+
+
+def _sum(one: Estimate, other: Estimate) -> Estimate:
+    """Return what two estimates cost together."""
+    return one._replace(
+        queries=one.queries + other.queries,
+        tokens=one.tokens + other.tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
+        cached=one.cached + other.cached,
+        at_least=one.at_least or other.at_least,
+    )
 
 
 def _run(
@@ -160,7 +276,7 @@ def _run(
     for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
         try:
             evaluate.explained(texts[:1], method, 20, 0)
-        except ModelError:
+        except (ModelError, CostLimit):
             raise
         except Exception as error:  # methods of other packages may raise anything
             records.skip(method.name, error)
@@ -174,7 +290,7 @@ def _run(
                 if not records.has(numbers, method.name, budget) and method.name not in records.skipped:
                     try:
                         measured = evaluate([texts[i] for i in numbers], numbers, method, budget)
-                    except ModelError:
+                    except (ModelError, CostLimit):
                         raise
                     except Exception as error:
                         records.skip(method.name, error)
@@ -290,6 +406,27 @@ class _Evaluator:
             warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
             check = None if budget == AUTO else 0  # "auto" needs held-out queries
             return list(self.explainer(texts, method=method, queries=budget, check=check, seed=seed))
+
+    def estimate(self, texts: list[str], method: Method, budget: _Budget) -> Estimate:
+        """Return what `explained` asks about texts, once or twice."""
+        check = None if budget == AUTO else 0
+        found = self.explainer.estimate(texts, method=method, queries=budget, check=check, seed=self.seed)
+        return _sum(found, found) if "instability" in self.measures else found
+
+    def estimate_of_tests(self, texts: list[str], runs: int) -> Estimate:
+        """Return what measuring the explanations of texts by so many methods and budgets asks."""
+        options, queries = self.explainer.options, list[Queries]()
+        for text in texts:
+            reading, units = self.explainer.pipeline.read(text, options.unit_kind, options.long)
+            n, rows = len(units), [np.zeros((0, len(units)), dtype=bool)]
+            if self.measures & {"near", "far"}:
+                rows += masks(text, n, seed=self.seed)
+            if self.measures & {"deletion", "insertion"} and n > 1:
+                numbers = fractions_of(n, ERASER)
+                for order in (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(runs)):
+                    rows += [deletion_masks(order, numbers), insertion_masks(order, numbers)]
+            queries.append(Queries(reading, units.atoms(np.concatenate(rows))))
+        return self.explainer.engine.estimate(queries)
 
     def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: _Budget) -> list[dict[str, Any]]:
         """Return one record per text."""

@@ -242,11 +242,33 @@ def _corrected(
     removal_se = (fade * near.changes_se.T).T
     if near.offset_se is not None:  # removal is r_0 (1 - fade) - fade d
         removal_se = np.hypot(removal_se, np.multiply.outer(1.0 - fade, near.offset_se))
-    removal_se, gradient_se = _with_slope(removal_se, near.changes_se, near.lengths or result.lengths, units)
+    gradient_se = near.changes_se
+    if weights is not None and near.told is not None:
+        removal_se = _with_own(removal_se, result.removal_se, fade, near.told)
+        gradient_se = _with_own(gradient_se, result.gradient_se, np.ones(len(fade)), near.told)
+    removal_se, gradient_se = _with_slope(removal_se, gradient_se, near.lengths or result.lengths, units)
     corrected = result._replace(
         surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=gradient_se
     )
     return corrected, near
+
+
+def _with_own(near: Floats, own: Floats | None, fade: Floats, told: Floats) -> Floats:
+    """Return standard errors of corrected scores, with those of the surrogate as far as noisy rows do not tell the correction.
+
+    A prior that the noise makes narrow removes the share 1 - told of a correction, and says that nothing is left to correct.
+    But what it removes is the error of the surrogate itself.
+
+    Args:
+        near: Errors by the correction alone, (n,) or (n, n_classes).
+        own: Errors of the surrogate's scores; None: not known.
+        fade: What the correction is multiplied with, (n,).
+        told: Share of the correction that the rows tell, (n,).
+    """
+    if own is None:
+        return near
+    left, seen = ((part * error.T).T for part, error in ((1.0 - fade * told, own), (np.sqrt(told), near)))
+    return np.maximum(near, np.hypot(left, seen))
 
 
 class _Certainty(NamedTuple):

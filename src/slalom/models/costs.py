@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from slalom.errors import InputError
+from slalom.errors import CostLimit, InputError
 
 _MILLION = 1_000_000
 
@@ -170,11 +170,11 @@ class Spending:
         return self.max_cost is None or self.spent + cost <= self.max_cost * (1.0 + 1e-9)
 
     def check(self, cost: float, what: str) -> None:
-        """Raise an InputError where a cost exceeds what is left."""
+        """Raise a CostLimit where a cost exceeds what is left."""
         if not self.allows(cost):
             assert self.max_cost is not None
             before = f" after {money(self.spent)}" if self.spent else ""
-            raise InputError(
+            raise CostLimit(
                 f"{what} would cost {money(cost)}{before}, and max_cost is {money(self.max_cost)}; raise max_cost, or lower"
                 " queries"
             )

@@ -95,6 +95,8 @@ class LabelSet:
     Example:
         >>> label_set(["good", "bad"], lead=" ").continuations
         ((' good',), (' bad',))
+        >>> label_set([" good", " bad"], lead=" ").continuations
+        ((' good',), (' bad',))
         >>> label_set(["good", "bad"], lead=" ", spellings=True).continuations[0]
         (' good', 'good', ' Good', 'Good')
         >>> label_set({"good": ["yes", "+"], "bad": ["no"]}).continuations
@@ -142,10 +144,21 @@ def label_set(
             if not all(isinstance(spelling, str) for spelling in value):
                 raise InputError(f"the label {name!r} must have continuations that are strings; got {value!r}")
         return LabelSet(tuple(given), tuple(tuple(dict.fromkeys(value)) for value in given.values()))
-    names = tuple(str(name) for name in labels)
-    return LabelSet(names, tuple(_spelled(name, lead) if spellings else (lead + name,) for name in names))
+    listed = list(labels)
+    wrong = [name for name in listed if not isinstance(name, (str, int)) or isinstance(name, bool)]
+    if wrong:
+        raise InputError(f"labels must be strings; got {wrong[0]!r}; write what the model would answer")
+    names = tuple(map(str, listed))
+    return LabelSet(names, tuple(_spelled(name, lead) if spellings else (_led(name, lead),) for name in names))
+
+
+def _led(name: str, lead: str) -> str:
+    """Return a label with its lead; one that begins with white space brings its own."""
+    return name if name[:1].isspace() else lead + name
 
 
 def _spelled(name: str, lead: str) -> tuple[str, ...]:
+    lead = name[: len(name) - len(name.lstrip())] or lead
+    name = name.lstrip()
     capital = name[:1].upper() + name[1:]
     return tuple(dict.fromkeys((lead + name, name, lead + capital, capital)))

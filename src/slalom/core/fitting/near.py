@@ -47,6 +47,7 @@ class NearFit(NamedTuple):
         changes_se: Standard errors of d, of the same shape.
         offset_se: Standard error of r_0, of the same shape; None where the text is met exactly.
         free: Share of the near rows that d leaves free.
+        told: Share (n,) of each d that the near rows tell, from 0 to 1; the prior removes the rest.
     """
 
     offset: Floats
@@ -56,6 +57,7 @@ class NearFit(NamedTuple):
     changes_se: Floats
     offset_se: Floats | None = None
     free: float = 1.0
+    told: Floats | None = None
 
     def rescaled(self, power: int) -> "NearFit | None":
         """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
@@ -68,7 +70,7 @@ class NearFit(NamedTuple):
             None if self.lengths is None or self.lengths.slope_se is None else float(np.ldexp(self.lengths.slope_se, power))
         )
         lengths = None if offsets is None else Lengths(offsets, slope_se)
-        return NearFit(parts[0], parts[1], self.power, lengths, parts[2], offset_se, self.free)
+        return NearFit(parts[0], parts[1], self.power, lengths, parts[2], offset_se, self.free, self.told)
 
 
 def fit_near(
@@ -142,14 +144,14 @@ def _fit(
     if not several:
         offset, changes, errors = offset[0], changes[:, 0], errors[:, 0]
         offset_se = None if offset_se is None else offset_se[0]
-    return NearFit(np.asarray(offset), changes, best.power, lengths, errors, offset_se, best.free)
+    return NearFit(np.asarray(offset), changes, best.power, lengths, errors, offset_se, best.free, best.told)
 
 
 class _Correction(NamedTuple):
     """r_0 (K,), d (n, K) and its errors (n,) at one power.
 
     strength is that of the ridge regression relative to the design's size, log_probability that of all rows, free the share of
-    the near rows that d leaves free, offset_error that of r_0 where it is fitted.
+    the near rows that d leaves free, offset_error that of r_0 where it is fitted, told the share (n,) of d that the rows tell.
     """
 
     power: int
@@ -160,6 +162,7 @@ class _Correction(NamedTuple):
     log_probability: float
     free: float
     offset_error: float | None
+    told: Floats
 
 
 class _Rows:
@@ -210,13 +213,14 @@ class _Rows:
             if key not in self.solvers:
                 self.solvers[key] = _Solver(fade * self.design, strength)
             line = self.solvers[key](target)
-        slopes, errors, offset_error = line.slopes, line.errors, None
+        slopes, errors, offset_error, told = line.slopes, line.errors, None, np.clip(line.explained, 0.0, 1.0)
         if self.weights is not None:
             offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
+            told = told[1:]
         changes = common + (slopes * self.scale[:, None])[self.types]
         errors = np.hypot((errors * self.scale)[self.types], np.sqrt(variance))
         free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
-        fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error)
+        fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error, told[self.types])
         weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
         noise = float((weights * e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if noise:
