@@ -246,9 +246,9 @@ def _corrected(
     if weights is not None and near.told is not None:
         removal_se = _with_own(removal_se, result.removal_se, fade, near.told)
         gradient_se = _with_own(gradient_se, result.gradient_se, np.ones(len(fade)), near.told)
-    removal_se, gradient_se = _with_slope(removal_se, gradient_se, near.lengths or result.lengths, units)
+    removal_error, gradient_error = _with_slope(removal_se, gradient_se, near.lengths or result.lengths, units)
     corrected = result._replace(
-        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_se, gradient_se=gradient_se
+        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_error, gradient_se=gradient_error
     )
     return corrected, near
 

@@ -144,7 +144,7 @@ def label_set(
             if not all(isinstance(spelling, str) for spelling in value):
                 raise InputError(f"the label {name!r} must have continuations that are strings; got {value!r}")
         return LabelSet(tuple(given), tuple(tuple(dict.fromkeys(value)) for value in given.values()))
-    listed = list(labels)
+    listed: list[Any] = list(labels)
     wrong = [name for name in listed if not isinstance(name, (str, int)) or isinstance(name, bool)]
     if wrong:
         raise InputError(f"labels must be strings; got {wrong[0]!r}; write what the model would answer")
