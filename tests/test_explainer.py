@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom import Explainer, Explanations, SurrogateMethod
+from slalom import Explainer, Explanations, SurrogateMethod, pipeline
 from slalom.core import Joint, Sgd
 from slalom.errors import InputError
 from slalom.methods import WhiteBoxMethod
@@ -338,3 +338,15 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     error = np.average((explained.predict(asked.keep.astype(float)) - scores) ** 2, weights=weights)
     spread = np.average((scores - np.average(scores, weights=weights)) ** 2, weights=weights)
     assert explained.fit_r2 == pytest.approx(1.0 - error / spread, abs=1e-9)
+
+
+def test_a_fit_that_takes_minutes_is_announced(monkeypatch):
+    explain = Explainer(lambda texts: [float(len(text)) for text in texts], output="scores", queries=20)
+    text = " ".join(f"w{i}" for i in range(30))
+    monkeypatch.setattr(pipeline, "_LONG", 0.0)
+    with pytest.warns(
+        UserWarning, match=r"a fit of 30 tokens takes about .* on one core; unit=\"sentence\" or method=\"ridge\""
+    ):
+        explain(text)
+    monkeypatch.setattr(pipeline, "_LONG", 60.0)
+    explain(text)  # warnings are errors in these tests

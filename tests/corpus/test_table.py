@@ -114,7 +114,7 @@ def test_pandas_reads_the_parts(written):
 def test_duckdb_and_polars_read_the_parts(written):
     duckdb = pytest.importorskip("duckdb")
     query = f"SELECT count(*), sum(len(units)) FROM '{written}/parts/*.parquet' WHERE status = 'explained'"
-    assert duckdb.sql(query).fetchone()[0] == 3
+    assert duckdb.sql(query).fetchall()[0][0] == 3
     polars = pytest.importorskip("polars")
     assert polars.read_parquet(written / "parts").height == 4
 
