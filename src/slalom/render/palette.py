@@ -81,9 +81,9 @@ class Theme:
         return mix(self.paper, self.hue(t, signed), self.wash * min(abs(t), 1.0))
 
     def text(self, hue: Colour) -> Colour:
-        """Return a hue with as much ink as makes it readable on paper."""
-        shares = np.linspace(0, 1, 41)
-        return next(c for c in (mix(hue, self.ink, float(s)) for s in shares) if contrast(c, self.paper) >= _READABLE)
+        """Return a hue with as much ink as makes it readable on paper and on rows that are marked."""
+        mixed = (mix(hue, self.ink, float(share)) for share in np.linspace(0, 1, 41))
+        return next(c for c in mixed if min(contrast(c, self.paper), contrast(c, self.faint)) >= _READABLE)
 
     def method(self, name: str) -> Colour:
         """Return the colour of a method."""
