@@ -88,7 +88,7 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(run, monkeypatch):
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     _, out, _ = run("explain", SENTENCE)
-    assert "48;2;179;82;9mdull\x1b[0m" in out  # the strongest, against: on dark orange
+    assert "48;2;160;76;13mdull\x1b[0m" in out  # the strongest, against: on dark orange
     assert re.search(r"38;2;62;131;198mbest\x1b\[0m", out)  # a third as strong, for: blue
     monkeypatch.setenv("COLORTERM", "")
     monkeypatch.setenv("TERM", "xterm")
