@@ -45,6 +45,7 @@ def test_records_are_what_the_metrics_say():
     assert found.summary(("ridge", 100), "near") == summarize(found.values(("ridge", 100), "near"))
     assert set(found.profile(("ridge", 100))) == set(range(1, 11))
     assert found.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
+    assert {record["tokens"] for record in found.records} == {None}  # a callable takes strings: nobody knows their tokens
 
 
 def test_a_budget_that_grows_is_a_row_with_its_own_cost():

@@ -450,7 +450,7 @@ class _Evaluator:
                 "insertion": None if area is None else area.insertion,
                 "cut": e.cut,
                 "queries": e.queries,
-                "tokens": e.tokens,
+                "tokens": e.tokens if self.explainer.model.tokenized else None,  # strings are counted as queries alone
                 "seconds": e.seconds,
             }
             if self.ratios is not None and "naive_bayes" in self.measures:
