@@ -74,11 +74,13 @@ def fit_many(data: Iterable[tuple[Counts, ArrayLike, ArrayLike | None]], fitter:
     """
     fitter = Joint() if fitter is None else fitter
     problems = [Problem.of(*part) for part in data]
+    powers = [problem.power for problem in problems]
+    scaled = [problem.scaled(power) for problem, power in zip(problems, powers, strict=True)]
     with _quiet():
-        fits = fitter.solve_many([problem.scaled(problem.power) for problem in problems])
+        fits = fitter.solve_many(scaled)
     return [
-        _solved(problem, fitter) if found is None else _completed(problem.scaled(problem.power), found, problem.power, fitter)
-        for problem, found in zip(problems, fits, strict=True)
+        _solved(problem, fitter) if found is None else _completed(ready, found, power, fitter)
+        for problem, ready, found, power in zip(problems, scaled, fits, powers, strict=True)
     ]
 
 

@@ -24,6 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def diagonal(matrix: Any) -> Any:
+    """Return the diagonal of a contiguous square matrix as a writable view."""
+    return matrix.reshape(-1)[:: len(matrix) + 1]
+
+
 class Backend(ABC):
     """An array library and a device. `xp` is the module whose functions take its arrays."""
 

@@ -17,7 +17,7 @@ and the same for the row r; w_j = m_j p_j.
 
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend
+from slalom.core.fitting._arrays.backend import Backend, diagonal
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.objective import StepScalars
 from slalom.core.fitting._evidence.rows import RowInverse
@@ -46,7 +46,7 @@ class LinearInverse(NamedTuple):
     @property
     def half_log_det(self) -> Any:
         """Half the log determinant of M."""
-        return -self.backend.xp.log(self.lower.reshape(-1)[:: len(self.lower) + 1]).sum()
+        return -self.backend.xp.log(diagonal(self.lower)).sum()
 
     def leverages(self, rows: Any) -> Any:
         """Return the diagonal (m,) of U M^-1 U' without the level's part, for rows U (m, 1 + n)."""

@@ -26,13 +26,13 @@ from itertools import product
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._arrays.backend import diagonal
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
 from slalom.core.fitting._evidence.draws import MAX_WIDTH
 from slalom.core.fitting._evidence.errors import Errors, pulls, standard_errors
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, StepScalars
 from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate, Solver
-from slalom.core.fitting._evidence.steps import diagonal
 
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
 _STEP_LENGTHS = 4  # tried

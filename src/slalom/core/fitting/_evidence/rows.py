@@ -12,7 +12,7 @@ returns to the space of the units. Errors and draws need factors of H itself, an
 
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend
+from slalom.core.fitting._arrays.backend import Backend, diagonal
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Priors, StepScalars, descent
 
@@ -20,11 +20,10 @@ MAX_RATIO = 1e8  # of the squares of J's columns to their priors
 
 
 class RowInverse(NamedTuple):
-    """H^-1: u, u'u, J'u, P, D and the inverse of L, L L' = I + P D^-1 P'. units: the number of psi."""
+    """H^-1: u'u, J'u, P, D and the inverse of L, L L' = I + P D^-1 P'. units: the number of psi."""
 
     backend: Backend
     units: int
-    level: Any
     size: Any
     cross: Any
     rows: Any
@@ -40,7 +39,7 @@ class RowInverse(NamedTuple):
         left = (damping / (1.0 + damping)) ** 0.5  # so that P'P = J'J - J'u u'J / (u'u (1 + damping))
         projected = rows - level[:, None] * (cross * ((1.0 - left) / size))
         lower, failed = backend.inverse_cholesky(_plus_one_gram(projected * prior**-0.5))
-        return cls(backend, units, level, (1.0 + damping) * size, cross, projected, prior, lower), failed
+        return cls(backend, units, (1.0 + damping) * size, cross, projected, prior, lower), failed
 
     def solve(self, right: Step) -> Step:
         """Return H^-1 right."""
@@ -76,7 +75,7 @@ class RowInverse(NamedTuple):
     def half_log_det(self) -> Any:
         """Half the log determinant of H."""
         log = self.backend.xp.log
-        return 0.5 * (log(self.size) + log(self.prior).sum()) - log(self.lower.reshape(-1)[:: len(self.lower) + 1]).sum()
+        return 0.5 * (log(self.size) + log(self.prior).sum()) - log(diagonal(self.lower)).sum()
 
     def determined(self, backend: Backend, n: int, _: bool) -> Any:
         """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
@@ -99,7 +98,7 @@ class RowInverse(NamedTuple):
 def _plus_one_gram(rows: Any) -> Any:
     """Return I + rows rows'."""
     gram = rows @ rows.T
-    gram.reshape(-1)[:: len(gram) + 1] += 1.0
+    diagonal(gram)[:] += 1.0
     return gram
 
 

@@ -296,9 +296,10 @@ class Solver:
         is tried in the same call of the device. whole: with factors of H itself, which errors and draws need.
         """
         last = self.last
-        same = last is not None and last.point is point and last.hyper == hyper
-        if last is not None and same and (last.exact or not exact) and not (last.by_rows and whole):
-            return last
+        if last is not None and last.point is point and last.hyper == hyper:
+            enough = (last.exact or not exact) and not (last.by_rows and whole)
+            if enough:
+                return last
         check()
         by_rows = self.by_rows and not whole
         self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact and not by_rows, None

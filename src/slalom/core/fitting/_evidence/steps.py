@@ -21,7 +21,7 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend
+from slalom.core.fitting._arrays.backend import Backend, diagonal
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
 from slalom.core.fitting._evidence.marginal import LinearInverse, log_det_gradient
 from slalom.core.fitting._evidence.objective import (
@@ -345,8 +345,3 @@ def raised(matrix: Any, factor: Any, scale: Any = None) -> Any:
     copy = matrix * 1.0
     diagonal(copy)[:] += factor * diagonal(matrix if scale is None else scale)
     return copy
-
-
-def diagonal(matrix: Any) -> Any:
-    """Return the diagonal of a contiguous square matrix as a writable view."""
-    return matrix.reshape(-1)[:: len(matrix) + 1]
