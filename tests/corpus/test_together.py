@@ -8,6 +8,7 @@ import pytest
 from slalom import Explainer, corpus
 from slalom.core.additive import Additive
 from slalom.core.lengths import Lengths
+from slalom.core.shifts import Shifts
 from slalom.core.slalom import Slalom
 from slalom.core.two_scale import TwoScale
 from slalom.corpus import words
@@ -31,7 +32,16 @@ def surrogates(n, rng):
         "link": linked,
         "near": TwoScale(far, 0.7, d, shares, 3),
         "pairs": TwoScale(linked, 0.7, d, shares, 2, pairs, rng.normal(size=len(pairs))),
+        "shifts": TwoScale(far, 0.7, d, shares, 3, shifts=shifts(n, rng)),
     }
+
+
+def shifts(n, rng):
+    """A knot before every second unit."""
+    offsets = rng.normal(size=(max(n // 2, 1), 5))
+    offsets[:, 0] = 0.0
+    units = np.arange(min(2 * len(offsets), n))
+    return Shifts(n, units, units // 2, np.ones(len(units), dtype=np.int64), offsets)
 
 
 KINDS = list(surrogates(2, np.random.default_rng(0)))

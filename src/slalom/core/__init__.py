@@ -7,6 +7,7 @@ from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.measures import Beta, Measure, Point
 from slalom.core.recovery import Recovery, recover
 from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
+from slalom.core.shifts import Shifts
 from slalom.core.slalom import Slalom
 from slalom.core.two_scale import TwoScale
 
@@ -25,6 +26,7 @@ __all__ = [
     "Point",
     "Recovery",
     "Sgd",
+    "Shifts",
     "Slalom",
     "Surrogate",
     "TwoScale",

@@ -1,11 +1,11 @@
-"""The two-scale surrogate: a SLALOM for inputs of every size, a correction next to the whole text, and pairs of units.
+"""The two-scale surrogate: a SLALOM for inputs of every size, a correction next to the whole text, pairs of units, and shifts.
 
-    F(c) = S(c) + x^p (A - sum_i d_i c_i) + sum_(i, j) g_ij c_i c_j,        x = sum_i t_i c_i
+    F(c) = S(c) + x^p (A - sum_i d_i c_i) + sum_(i, j) g_ij c_i c_j + sum_g h_g(r_g),        x = sum_i t_i c_i
 
 S is a Slalom. The shares t of the units sum to 1 at the whole text, where c_i = 1 and x = 1. With r_0 = A - sum d the
 correction reads x^p (r_0 + sum of d_i over the units removed): r_0 is what S misses at the whole text, d_i what it misses of
 the change by the removal of unit i. The power p says how fast that fades as units are removed. g_ij is what the units i and j
-do together beyond what each does alone.
+do together beyond what each does alone. h_g is what it does that r_g atoms before a place of the text are missing (`shifts`).
 
 With A, t and d as parameters F is a function of the counts alone, so that units can be merged and repeated.
 
@@ -38,6 +38,7 @@ from slalom.core.checks import (
     whole_number,
 )
 from slalom.core.measures import Beta, Measure
+from slalom.core.shifts import Shifts
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
@@ -158,7 +159,7 @@ class _Terms(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class TwoScale(Surrogate):
-    """A Slalom with a correction next to the whole text, and pairs of units that act together.
+    """A Slalom with a correction next to the whole text, pairs of units that act together, and the effect of their places.
 
     Args:
         far: The Slalom for inputs of every size.
@@ -168,6 +169,7 @@ class TwoScale(Surrogate):
         power: p, from 1 to 64.
         pairs: Indices of the units of each pair (n_pairs, 2). A pair of a unit with itself stands for g c_i^2.
         effects: g (n_pairs,) or (n_pairs, n_classes).
+        shifts: h; None: places have no effect.
 
     Raises:
         InputError: A part is not finite, out of range, or its shape does not fit.
@@ -186,6 +188,7 @@ class TwoScale(Surrogate):
     near: Near
     pairs: NDArray[np.int64]
     effects: Floats
+    shifts: Shifts | None
 
     def __init__(
         self,
@@ -196,6 +199,7 @@ class TwoScale(Surrogate):
         power: int,
         pairs: ArrayLike | Sequence[tuple[int, int]] = (),
         effects: ArrayLike = (),
+        shifts: Shifts | None = None,
     ) -> None:
         shape = far.values.shape
         a, d = real_array("level", level, (0, 1)), real_array("changes", changes, (1, 2))
@@ -214,10 +218,16 @@ class TwoScale(Surrogate):
         g = real_array("effects", np.zeros((0, *shape[1:])) if len(ij) == 0 else effects, (1, 2))
         if g.shape != (len(ij), *shape[1:]) or ((ij < 0) | (ij >= len(t))).any():
             raise InputError(f"pairs must be indices of {len(t)} units, with one effect each; got {ij.tolist()} and {g.shape}")
+        if shifts is not None and (shifts.n_units, shifts.offsets.shape[2:]) != (len(t), shape[1:]):
+            raise InputError(
+                f"shifts must be those of {len(t)} units and have the classes of the values, {shape[1:]}; got"
+                f" {shifts.n_units} units and {shifts.offsets.shape[2:]}"
+            )
         if a.ndim:
             a, d, g = centred(a), centred(d), centred(g) if len(g) else g
         near = Near(read_only(a.copy()) if a.ndim else float(a), read_only(d.copy()), read_only(t.copy()), p)
-        for name, part in (("far", far), ("near", near), ("pairs", read_only(ij)), ("effects", read_only(g.copy()))):
+        parts = {"far": far, "near": near, "pairs": read_only(ij), "effects": read_only(g.copy()), "shifts": shifts}
+        for name, part in parts.items():
             object.__setattr__(self, name, part)
 
     @property
@@ -247,14 +257,17 @@ class TwoScale(Surrogate):
 
     @property
     def empty_score(self) -> float | Floats:
-        """That of the Slalom: nothing else is left of the empty input."""
-        return self.far.empty_score
+        """That of the Slalom, and of the shifts: nothing else is left of the empty input."""
+        if self.shifts is None:
+            return self.far.empty_score
+        return _number(self.far.empty_score + self.shifts(np.zeros((1, self.n_units)))[0])
 
     def predict(self, counts: Counts) -> Floats:
-        """Return S(c) + x^p (A - sum d c) + sum g c c."""
+        """Return S(c) + x^p (A - sum d c) + sum g c c + sum h(r)."""
         c = count_matrix(counts, self.n_units)
         first, second = self.pairs.T
-        return np.asarray(self.far.predict(c) + self.near(c) + (c[:, first] * c[:, second]) @ self.effects)
+        scores = self.far.predict(c) + self.near(c) + (c[:, first] * c[:, second]) @ self.effects
+        return np.asarray(scores if self.shifts is None else scores + self.shifts(c))
 
     def weights(self, counts: Counts) -> Floats:
         """Return the shares of attention in the Slalom."""
@@ -265,20 +278,23 @@ class TwoScale(Surrogate):
         return self.far.linear()
 
     def gradient(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the derivatives of all three parts."""
+        """Return the derivatives of all parts; those of shifts are from the side of fewer atoms."""
         c = count_vector(counts, self.n_units)
-        return np.asarray(self.far.gradient(c) + self.near.gradient(c) + self._by_pair(c, 1.0, own=2.0, scaled=False))
+        slopes = self.far.gradient(c) + self.near.gradient(c) + self._by_pair(c, 1.0, own=2.0, scaled=False)
+        return np.asarray(slopes if self.shifts is None else slopes + self.shifts.gradient(c))
 
     def removal(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the decrease of all three parts without each unit."""
+        """Return the decrease of all parts without each unit."""
         c = count_vector(counts, self.n_units)
-        return np.asarray(self.far.removal(c) + self.near.removal(c) + self._by_pair(c, 1.0, own=1.0))
+        changes = self.far.removal(c) + self.near.removal(c) + self._by_pair(c, 1.0, own=1.0)
+        return np.asarray(changes if self.shifts is None else changes + self.shifts.removal(c))
 
     def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
         c = count_vector(counts, self.n_units)
         q, mass = measure.rule(2)
         pairs = self._by_pair(c, float(q @ mass), own=1.0)
-        return np.asarray(self.far.semivalue(measure, c) + self.near.semivalue(measure, c) + pairs)
+        shares = self.far.semivalue(measure, c) + self.near.semivalue(measure, c) + pairs
+        return np.asarray(shares if self.shifts is None else shares + self.shifts.semivalue(measure, c))
 
     def _by_pair(self, c: Floats, other: float, own: float, scaled: bool = True) -> Floats:
         """Return g c_j for unit i of each pair, times `other`, or `own` where i = j; with `scaled` also times c_i."""
@@ -292,23 +308,24 @@ class TwoScale(Surrogate):
         return result
 
     def interactions(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the pairwise Shapley interactions of the Slalom before its link, of the correction and of the pairs."""
+        """Return the pairwise Shapley interactions of the Slalom before its link, of the correction, pairs and shifts."""
         c = count_vector(counts, self.n_units)
         result = self.far.interactions(c) + self.near.interactions(c)
         for (i, j), effect in zip(self.pairs.tolist(), self.effects, strict=True):
             if i != j:
                 result[i, j] += c[i] * c[j] * effect
                 result[j, i] += c[i] * c[j] * effect
-        return result
+        return result if self.shifts is None else result + self.shifts.interactions(c)
 
     def merged(self, groups: ArrayLike) -> "TwoScale":
-        """Merge the Slalom, and add up changes and shares of each group; a pair within a group becomes one with itself."""
+        """Merge the Slalom, add up changes, shares and atoms of each group; a pair within a group becomes one with itself."""
         g = checked_groups(groups, self.n_units)
         near = self.near
         changes, shares = np.zeros((int(g.max()) + 1, *near.changes.shape[1:])), np.zeros(int(g.max()) + 1)
         np.add.at(changes, g, near.changes)
         np.add.at(shares, g, near.shares)
-        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, g[self.pairs], self.effects)
+        shifts = None if self.shifts is None else self.shifts.merged(g)
+        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, g[self.pairs], self.effects, shifts)
 
     def repeated(self, units: NDArray[np.int64]) -> "TwoScale":
         """Take the parameters of these units; a pair of types becomes one of each of their occurrences."""
@@ -317,19 +334,25 @@ class TwoScale(Surrogate):
         for (i, j), effect in zip(self.pairs.tolist(), self.effects, strict=True):
             grid = [(int(a), int(b)) for a in chosen[i] for b in chosen[j]]
             pairs, effects = pairs + grid, effects + [effect] * len(grid)
-        return TwoScale(
-            self.far.repeated(units), near.level, near.changes[units], near.shares[units], near.power, pairs, effects
-        )
+        changes, shares, shifts = near.changes[units], near.shares[units], self.shifts
+        shifts = None if shifts is None else shifts.repeated(units)
+        return TwoScale(self.far.repeated(units), near.level, changes, shares, near.power, pairs, effects, shifts)
 
     def rescaled(self, power: int, limit: float = np.inf) -> "TwoScale | None":
-        """Scale the Slalom, the correction and the effects of pairs."""
+        """Scale the Slalom, the correction, the effects of pairs and the shifts."""
         far, near = self.far.rescaled(power, limit), self.near
         level, changes, effects = (
             np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (near.level, near.changes, self.effects)
         )
         if far is None or not all(np.isfinite(part).all() for part in (level, changes, effects)):
             return None
-        return TwoScale(far, level, changes, near.shares, near.power, self.pairs, effects)
+        shifts = None
+        if self.shifts is not None:
+            offsets = np.clip(times_power(self.shifts.offsets, power), -limit, limit)
+            if not np.isfinite(offsets).all():
+                return None
+            shifts = self.shifts.with_offsets(offsets)
+        return TwoScale(far, level, changes, near.shares, near.power, self.pairs, effects, shifts)
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "TwoScale":
@@ -338,9 +361,11 @@ class TwoScale(Surrogate):
         return TwoScale(Slalom.constant(n_units, level, empty), nothing[0], nothing, shares, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters of the Slalom, and beside them near, pairs and pair_effects."""
+        """Return the parameters of the Slalom, and beside them near, pairs, pair_effects and, where there are any, shifts."""
         near = {name: plain(getattr(self.near, name)) for name in ("level", "changes", "shares", "power")}
         more = {"near": near, "pairs": self.pairs.tolist(), "pair_effects": self.effects.tolist()}
+        if self.shifts is not None:
+            more["shifts"] = self.shifts.to_dict()
         return {**self.far.to_dict(), "kind": self.kind, **more}
 
     @classmethod
@@ -348,4 +373,10 @@ class TwoScale(Surrogate):
         """Read all parameters."""
         near = saved["near"]
         parts = (near["level"], near["changes"], near["shares"], near["power"], saved["pairs"], saved["pair_effects"])
-        return TwoScale(Slalom.from_dict(saved), *parts)
+        far, shifts = Slalom.from_dict(saved), saved.get("shifts")
+        return TwoScale(far, *parts, shifts=None if shifts is None else Shifts.from_dict(shifts, far.n_units))
+
+
+def _number(score: Any) -> float | Floats:
+    """Return a score as a number, or as an array of one per class."""
+    return float(score) if np.ndim(score) == 0 else np.asarray(score)

@@ -77,7 +77,7 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("background_value", pa.float64()), ("background_importance", pa.float64()),
         ("surrogate", pa.string()), ("link_middle", pa.float64()), ("link_reach", pa.float64()),
         ("near_offset", pa.float64()), ("near_power", pa.int32()), ("length_effects", floats),
-        ("pair_units", integers), ("pair_effects", floats),
+        ("pair_units", integers), ("pair_effects", floats), ("shift_places", integers), ("shift_effects", floats),
         ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
         ("queries", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float32()),
         ("remarks", strings), ("explanation", pa.string()),
@@ -226,6 +226,9 @@ def _together_columns(e: Explanation) -> dict[str, Any]:
         if len(e.surrogate.pairs):
             columns["pair_units"] = e.surrogate.pairs.ravel().astype(np.int32)
             columns["pair_effects"] = _single(e.surrogate.effects)
+        if e.surrogate.shifts is not None:
+            columns["shift_places"] = e.surrogate.shifts.places.astype(np.int32)
+            columns["shift_effects"] = _single(-e.surrogate.shifts.offsets[:, 1:]).ravel()
     if e.lengths is not None:
         removed = np.arange(1, min(LENGTHS, len(e.lengths.offsets) - 1) + 1)
         columns["length_effects"] = _single(e.lengths.removal(removed))

@@ -6,6 +6,7 @@ w_i = exp(s_i), background included in the sums over all units, t_i the unit's s
     change(G) = link(S) - link(S without G)              S = sum w v / sum w
               + r0 - (1 - t_G)^p (r0 + d_G)              the correction next to the text; d_G the sum of d over G
               + b(L) - b(L - |G|)                        the effect of the length in tokens
+              - sum of h_g(tokens of G before knot g)    the effect of the places of what follows
               + sum of g_ij over the pairs that lose a unit
 
 `removal` is the same for one unit, and gives d_i. A unit alone keeps its `removal`. Of an additive surrogate without an effect
@@ -14,7 +15,7 @@ tables of older versions. Effects of the length are known up to 24 tokens; for m
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, final
 
@@ -31,6 +32,7 @@ COLUMNS = (
     "sizes", "values", "importances", "background_value", "background_importance", "surrogate", "link_middle", "link_reach",
     "near_offset", "near_power", "length_effects", "pair_units", "pair_effects",
 )  # fmt: skip
+SHIFTS = ("shift_places", "shift_effects")
 
 
 def columns_of(names: Sequence[str]) -> tuple[str, ...]:
@@ -40,7 +42,9 @@ def columns_of(names: Sequence[str]) -> tuple[str, ...]:
         >>> columns_of(["id", "removal"])
         ()
     """
-    return COLUMNS if set(COLUMNS) <= set(names) else ()
+    if not set(COLUMNS) <= set(names):
+        return ()
+    return COLUMNS + SHIFTS if set(SHIFTS) <= set(names) else COLUMNS
 
 
 @final
@@ -50,6 +54,8 @@ class Sums:
 
     Attributes:
         row: Text of each group.
+        start: Tokens of the text before it.
+        first, last: The first knot after its start, and after its last token.
         units: Number of units.
         weight, weighted: Sums of w and of w v.
         change: Sum of d.
@@ -59,6 +65,9 @@ class Sums:
     """
 
     row: Index
+    start: Index
+    first: Index
+    last: Index
     units: Index
     weight: Floats
     weighted: Floats
@@ -70,7 +79,8 @@ class Sums:
     def followed_by(self, other: "Sums", n: int) -> "Sums":
         """Return the sums of the first n groups, each joined with one of the first n of another."""
         mine, theirs = vars(self), vars(other)
-        return Sums(self.row[:n], *(mine[name][:n] + theirs[name][:n] for name in list(mine)[1:]))
+        added = (mine[name][:n] + theirs[name][:n] for name in list(mine)[4:])
+        return Sums(self.row[:n], self.start[:n], self.first[:n], other.last[:n], *added)
 
     def __getitem__(self, chosen: Any) -> "Sums":
         """Return some of the groups."""
@@ -116,18 +126,20 @@ class Together:
         self._tokens = np.maximum(np.bincount(row, size, self._n), 1.0)
         self._lengths = _lengths(rows, self._n)
         self._read_pairs(rows, row)
+        self._shifts = _Shifts.of(rows, self._n)
+        start, first, last = self._shifts.located(row, size)
         paired = np.zeros(len(row))
         np.add.at(paired, self._first, self._effects)
         np.add.at(paired, self._second, self._effects)
         np.add.at(paired, self._first[self._alike], -self._effects[self._alike])
         ones = np.ones(len(row), dtype=np.int64)
-        self._units = Sums(row, ones, weight, weight * v, np.zeros(len(row)), size, paired, single)
+        self._units = Sums(row, start, first, last, ones, weight, weight * v, np.zeros(len(row)), size, paired, single)
         # what the other parts leave of `removal` is the correction's own, r0 - (1 - t)^p (r0 + d)
         fade, offset = self._fade(self._units), self._offset[row]
-        near = single - self._evidence(self._units) - self._length(self._units) - paired
+        near = single - self._evidence(self._units) - self._length(self._units) - paired - self._shifts.change(self._units)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             change = np.where(fade > 0.0, (offset - near) / fade - offset, 0.0)
-        self._units = Sums(row, ones, weight, weight * v, np.where(self._joint[row], change, 0.0), size, paired, single)
+        self._units = replace(self._units, change=np.where(self._joint[row], change, 0.0))
 
     def _read_pairs(self, rows: Any, row: Index) -> None:
         """Find the units of the pairs, counted over all texts."""
@@ -149,8 +161,9 @@ class Together:
         units = self._units
         if len(first) == len(group):
             return units
-        added = [np.add.reduceat(numbers, first) if len(first) else numbers for numbers in list(vars(units).values())[1:]]
-        return Sums(units.row[first], *added)
+        added = [np.add.reduceat(numbers, first) if len(first) else numbers for numbers in list(vars(units).values())[4:]]
+        ends = np.append(first[1:], len(group)) - 1 if len(first) else first
+        return Sums(units.row[first], units.start[first], units.first[first], units.last[ends], *added)
 
     def twice(self, group: Index, length: int, n: int) -> Floats | float:
         """Return the effects of pairs that lie within each run of `length` groups, from each of n groups on."""
@@ -175,7 +188,7 @@ class Together:
         row = sums.row
         offset = self._offset[row]
         near = offset - self._fade(sums) * (offset + sums.change)
-        whole = self._evidence(sums) + near + self._length(sums) + sums.paired - twice
+        whole = self._evidence(sums) + near + self._length(sums) + sums.paired - twice + self._shifts.change(sums)
         return np.where(self._joint[row] & (sums.units > 1), whole, sums.single)
 
     def _evidence(self, sums: Sums) -> Floats:
@@ -201,6 +214,70 @@ class Together:
     def _length(self, sums: Sums) -> Floats | float:
         """Return b(L) - b(L - |G|)."""
         return 0.0 if self._lengths is None else self._lengths[sums.row, np.minimum(sums.tokens, LENGTHS)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Shifts:
+    """The effect of places, of all texts.
+
+    Attributes:
+        begins: Number of the first knot of each text; one more for the end (n + 1,).
+        places: Tokens of the text before each knot, of all texts.
+        effects: -h of each knot without 0, 1, ... tokens, and 0 for more than it knows, (knots, R + 2).
+        later: The sum of it over the knot and all later ones of the text; a last row is 0.
+    """
+
+    begins: Index
+    places: Index
+    effects: Floats
+    later: Floats
+
+    @classmethod
+    def of(cls, rows: Any, n: int) -> "_Shifts":
+        """Read those of a record batch of n texts."""
+        if not set(SHIFTS) <= set(rows.schema.names):
+            return cls(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros((1, 2)))
+        knots, entries = (
+            np.asarray(rows.column(name).value_lengths().fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+            for name in SHIFTS
+        )
+        places, flat = (np.asarray(rows.column(name).flatten().to_numpy(zero_copy_only=False)) for name in SHIFTS)
+        width = np.repeat(entries // np.maximum(knots, 1), knots)
+        effects = np.zeros((len(places), int(width.max(initial=0)) + 2))
+        knot = np.repeat(np.arange(len(places)), width)
+        effects[knot, np.arange(len(flat)) - np.repeat(np.cumsum(width) - width, width) + 1] = flat
+        begins = np.concatenate([[0], np.cumsum(knots)])
+        total = np.concatenate([np.zeros((1, effects.shape[1])), np.cumsum(effects, axis=0)])
+        later = np.repeat(total[begins[1:]], knots, axis=0) - total[:-1]
+        return cls(begins, places.astype(np.int64), effects, np.concatenate([later, np.zeros((1, effects.shape[1]))]))
+
+    def located(self, row: Index, size: Index) -> tuple[Index, Index, Index]:
+        """Return for each unit the tokens before it, the first knot after its start, and after its end."""
+        before = np.cumsum(size) - size
+        start = before - before[np.searchsorted(row, row)]
+        if not len(self.places):
+            return start, np.zeros_like(start), np.zeros_like(start)
+        span = int(max(self.places.max(), (start + size).max())) + 2
+        key = np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins)) * span + self.places
+        first = np.searchsorted(key, row * span + start, side="right")
+        return start, first, np.searchsorted(key, row * span + start + size, side="left")
+
+    def change(self, sums: Sums) -> Floats | float:
+        """Return minus the sum of h over the knots after each group, and over those within it."""
+        if not len(self.places):
+            return 0.0
+        ends, none = self.begins[sums.row + 1], self.effects.shape[1] - 1
+        last = np.minimum(sums.last, ends)  # of a run that ends in another text, too
+        change = np.where(last < ends, self.later[last, np.minimum(sums.tokens, none)], 0.0)
+        inside = np.flatnonzero(sums.first < last)
+        knot = sums.first[inside]
+        while len(inside):
+            change[inside] += self.effects[knot, np.minimum(self.places[knot] - sums.start[inside], none)]
+            knot = knot + 1
+            more = knot < last[inside]
+            inside, knot = inside[more], knot[more]
+        return np.asarray(change)
 
 
 def effects_by_length(rows: Any, row: Index, removal: Floats, group: Index, first: Index) -> Iterator[Floats]:

@@ -238,12 +238,9 @@ def _corrected(
     if near is None:
         return result, None
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)
-    fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
-    removal_se = (fade * near.changes_se.T).T
-    if near.offset_se is not None:  # removal is r_0 (1 - fade) - fade d
-        removal_se = np.hypot(removal_se, np.multiply.outer(1.0 - fade, near.offset_se))
-    gradient_se = near.changes_se
-    if weights is not None and near.told is not None:
+    removal_se = gradient_se = near.removal_se
+    if weights is not None:
+        fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
         removal_se = _with_own(removal_se, result.removal_se, fade, near.told)
         gradient_se = _with_own(gradient_se, result.gradient_se, np.ones(len(fade)), near.told)
     removal_error, gradient_error = _with_slope(removal_se, gradient_se, near.lengths or result.lengths, units)
@@ -383,8 +380,9 @@ def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs:
     """Return a Slalom with a correction near the text and pairs."""
     changes = np.zeros_like(model.values) if near is None else near.changes
     level = changes.sum(axis=0) if near is None else near.offset + changes.sum(axis=0)
-    together = () if pairs is None else (pairs.units, pairs.effects)
-    return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), 1 if near is None else near.power, *together)
+    together = ((), ()) if pairs is None else (pairs.units, pairs.effects)
+    power, shifts = (1, None) if near is None else (near.power, near.shifts)
+    return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), power, *together, shifts)
 
 
 def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResult:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from slalom.core.fitting.near import _Solver, fit_near
+from slalom.core.fitting._evidence.process import Process, search
+from slalom.core.fitting.near import fit_near
 from slalom.core.lengths import Lengths
 
 N = 30
@@ -34,7 +35,7 @@ def test_a_planted_correction_is_found(power, classes):
     assert found.power == power
     np.testing.assert_allclose(found.offset, offset, atol=1e-2)  # a small part may be an offset by the length
     np.testing.assert_allclose(found.changes, changes, atol=1e-2)
-    assert found.changes_se.shape == changes.shape
+    assert found.removal_se.shape == changes.shape
 
 
 def test_the_whole_text_is_met_exactly_with_length_offsets():
@@ -74,8 +75,8 @@ def test_intervals_contain_the_planted_changes():
         changes = rng.normal(size=N) * 0.3
         residual = keep.mean(axis=1) ** 2 * ((~keep) @ changes) + 0.3 * rng.normal(size=len(keep)) * (keep.mean(axis=1) < 1)
         found = fit_near(keep, residual, near, np.zeros(N), np.arange(N), np.ones(N, dtype=np.int64))
-        inside.append(np.abs(found.changes - changes) <= 1.96 * found.changes_se)
-        wide.append(np.median(found.changes_se) / np.median(np.abs(found.changes - changes)))
+        inside.append(np.abs(found.changes - changes) <= 1.96 * found.removal_se)
+        wide.append(np.median(found.removal_se) / np.median(np.abs(found.changes - changes)))
     assert 0.9 <= np.mean(inside) <= 0.985
     assert np.mean(wide) < 2.5  # the median error of a normal variable is 0.67 standard errors
 
@@ -99,7 +100,7 @@ def test_any_finite_residuals_give_a_finite_correction_or_none(scale, pattern):
     residual = {"noise": rng.normal(size=len(keep)), "one": np.eye(len(keep))[7], "constant": np.ones(len(keep))}[pattern]
     found = fit_near(keep, scale * residual, near, scale * rng.normal(size=N), np.arange(N), np.ones(N, dtype=np.int64))
     if found is not None:
-        for part in (found.offset, found.changes, found.changes_se):
+        for part in (found.offset, found.changes, found.removal_se):
             assert np.isfinite(part).all()
 
 
@@ -111,7 +112,7 @@ def test_the_scale_of_the_residuals_does_not_matter():
         fit_near(keep, c * residual, near, c * rho, np.arange(N), np.ones(N, dtype=np.int64)) for c in (1.0, 2.0**400)
     )
     np.testing.assert_allclose(large.changes / 2.0**400, small.changes, rtol=1e-9)
-    np.testing.assert_allclose(large.changes_se / 2.0**400, small.changes_se, rtol=1e-9)
+    np.testing.assert_allclose(large.removal_se / 2.0**400, small.removal_se, rtol=1e-9)
 
 
 def test_too_few_near_rows_give_none():
@@ -137,11 +138,116 @@ def test_short_texts_do_not_extrapolate_to_single_removals():
 def test_few_rows_are_solved_in_their_own_space_with_the_same_result(m, n):
     """Rows of zeros change nothing but the space in which it is solved."""
     rng = np.random.default_rng(m)
-    design, target = rng.normal(size=(m, n)), rng.normal(size=(m, 2))
-    few, many = _Solver(design, 0.01), _Solver(np.vstack([design, np.zeros((n, n))]), 0.01)
-    assert (few.by_rows, many.by_rows) == (True, False)
-    line, same = few(target), many(np.vstack([target, np.zeros((n, 2))]))
-    np.testing.assert_allclose(line.slopes, same.slopes, rtol=1e-9)
-    np.testing.assert_allclose(line.explained, same.explained, rtol=1e-9)
-    assert few.log_det == pytest.approx(many.log_det)
-    assert line.prior * target.size == pytest.approx(same.prior * (target.size + 2 * n))  # both are the misfit by the strength
+    features, y, more = rng.normal(size=(m, n)), rng.normal(size=(m, 2)), rng.normal(size=(5, n))
+    few, many = Process(features, y), Process(np.vstack([features, np.zeros((n, n))]), np.vstack([y, np.zeros((n, 2))]))
+    np.testing.assert_allclose(few.weights, many.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(few.noise * y.size, many.noise * (y.size + 2 * n))
+    np.testing.assert_allclose(few.variance(more) / few.noise, many.variance(more) / many.noise, rtol=1e-9)
+    assert few.free + n == pytest.approx(many.free)
+
+
+def test_the_posterior_is_that_of_bayes_rule():
+    """Mean and covariance of weights with a standard normal prior, and the density of the data as a Gaussian."""
+    rng = np.random.default_rng(0)
+    features, y, more = rng.normal(size=(30, 8)), rng.normal(size=(30, 1)), rng.normal(size=(4, 8))
+    process = Process(features, y)
+    precision = np.eye(8) + features.T @ features
+    np.testing.assert_allclose(process.weights, np.linalg.solve(precision, features.T @ y), rtol=1e-10)
+    np.testing.assert_allclose(
+        process.variance(more), process.noise * np.diag(more @ np.linalg.solve(precision, more.T)), rtol=1e-10
+    )
+    covariance = np.eye(30) + features @ features.T
+    assert process.noise == pytest.approx(float((y * np.linalg.solve(covariance, y)).sum()) / 30)
+    expected = -0.5 * (np.linalg.slogdet(covariance)[1] + 30 * np.log(process.noise))
+    assert process.evidence == pytest.approx(expected)
+    assert process.free == pytest.approx(np.trace(np.linalg.inv(covariance)))
+
+
+def test_ratios_maximise_the_evidence():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=(60, 20)), rng.normal(size=(60, 5))
+    y = first @ rng.normal(size=(20, 1)) * 0.7 + second @ rng.normal(size=(5, 1)) * 2.0 + rng.normal(size=(60, 1))
+
+    def evidence(ratios):
+        return Process(np.hstack([np.sqrt(r) * part for r, part in zip(ratios, (first, second), strict=True)]), y).evidence
+
+    found = search([first, second], y, np.array([0.3, 0.3]))
+    best = evidence(found.ratios)
+    for factor in ([1.2, 1.0], [0.8, 1.0], [1.0, 1.4], [1.0, 0.7]):
+        assert evidence(found.ratios * factor) < best + 0.01
+    assert found.evidence - search([first, second], y, np.array([5.0, 0.01])).evidence == pytest.approx(0.0, abs=0.1)
+
+
+def shifted(keep, sizes, place):
+    """What it does that a unit, read at another place, has another score."""
+    missing = (~keep[:, :place]) @ sizes[:place]
+    return np.array([0.0, 0.8, -0.5, 0.6, -0.9, 0.4, -0.2, *np.zeros(200)])[missing]
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_effect_of_a_shift_is_found(classes, weighted):
+    rng = np.random.default_rng(8)
+    n = 60
+    keep, near = rows(rng, near=400, far=100, n=n)
+    sizes = rng.integers(1, 3, n)
+    changes, factor = rng.normal(size=n), np.ones(1) if classes is None else np.array([1.0, -1.0, 0.0])
+    close = keep.mean(axis=1) ** 2 * ((~keep) @ changes) + shifted(keep, sizes, 40) * near
+    residual = np.outer(close + 0.05 * rng.normal(size=len(keep)) * (np.arange(len(keep)) > 0), factor)
+    residual = residual[:, 0] if classes is None else residual
+    weights = np.ones(len(keep)) if weighted else None
+    rho = np.zeros((n,) if classes is None else (n, classes))
+    found = fit_near(keep, residual, near, rho, np.arange(n), sizes, weights)
+    assert found.shifts is not None
+    new, close = rows(rng, near=300, far=1, n=n)
+    new = new[close]
+    part = found.shifts(new.astype(float)).reshape(len(new), -1)[:, 0]
+    part -= part.mean()
+    expected = shifted(new, sizes, 40)
+    expected -= expected.mean()
+    assert np.corrcoef(part, expected)[0, 1] > 0.8
+    removed = new.mean(axis=1) ** found.power * ((~new) @ found.changes.reshape(n, -1)[:, 0] + np.ravel(found.offset)[0])
+    lengths = 0.0 if found.lengths is None else found.lengths(new @ sizes).reshape(len(new), -1)[:, 0]
+    truth = new.mean(axis=1) ** 2 * ((~new) @ changes) + shifted(new, sizes, 40)
+    left = truth - removed - lengths - found.shifts(new.astype(float)).reshape(len(new), -1)[:, 0]
+    assert np.var(left) < 0.15 * np.var(truth - removed)
+    far = found.shifts((rng.random((50, n)) < 0.3).astype(float))
+    assert np.abs(far).max() < 0.5 * np.abs(expected).max()  # far from the text only the first knots are left
+
+
+def test_scores_without_places_get_no_shifts():
+    count = 0
+    for seed in range(20):
+        rng = np.random.default_rng([9, seed])
+        keep, near = rows(rng, near=200, far=50)
+        changes = rng.normal(size=N)
+        residual = keep.mean(axis=1) ** 2 * ((~keep) @ changes) + 0.3 * rng.normal(size=len(keep))
+        residual[0] = 0.0
+        found = fit_near(keep, residual, near, np.zeros(N), np.arange(N), np.ones(N, dtype=np.int64))
+        count += found.shifts is not None
+    assert count <= 1
+
+
+def test_errors_of_removals_hold_with_shifts():
+    inside = []
+    for seed in range(12):
+        rng = np.random.default_rng([10, seed])
+        n = 40
+        keep, near = rows(rng, near=200, far=30, n=n)
+        changes, sizes = rng.normal(size=n) * 0.3, np.ones(n, dtype=np.int64)
+        steps = 0.5 * rng.normal(size=12)
+        steps[0] = 0.0
+
+        def truth(keep, steps=steps, changes=changes):
+            missing = (~keep[:, :25]).sum(axis=1).clip(max=11)
+            return keep.mean(axis=1) ** 2 * ((~keep) @ changes) + steps[missing]
+
+        residual = truth(keep) + 0.1 * rng.normal(size=len(keep))
+        residual[0] = 0.0
+        found = fit_near(keep, residual, near, np.zeros(n), np.arange(n), sizes)
+        single = ~np.eye(n, dtype=bool)
+        predicted = (1 - 1 / n) ** found.power * (found.offset + found.changes)
+        predicted = predicted + (0.0 if found.shifts is None else found.shifts(single.astype(float)))
+        predicted = predicted + (0.0 if found.lengths is None else found.lengths(np.full(n, n - 1)))
+        inside.append(np.abs(predicted - truth(single)) <= 1.96 * found.removal_se)
+    assert 0.88 <= np.mean(inside) <= 0.99

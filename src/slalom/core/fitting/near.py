@@ -1,15 +1,20 @@
 """What a surrogate of all sizes misses next to the whole text, fitted to its residuals.
 
-    e = x^p (r_0 + sum_{i removed} d_i) + b(l) + noise,        d_i ~ N(mu + alpha rho_i, tau^2 g_i^2)
+    e = x^p (r_0 + sum_{i removed} d_i) + b(r) + sum_g h_g(r_g) + noise,        d_i ~ N(mu + alpha rho_i, tau^2 g_i^2)
 
 e is the residual of the surrogate, x the share of the text that is kept, r_0 the residual at the whole text, so that the text
-itself is met exactly, and b an offset by the length. rho_i is the surrogate's own change by the removal of unit i: where a
-score saturates at the whole text, all these changes are too large by the same factor, and alpha is near -1. mu is what the
-removal of any unit does. Units that matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2.
+itself is met exactly. rho_i is the surrogate's own change by the removal of unit i: where a score saturates at the whole text,
+all these changes are too large by the same factor, and alpha is near -1. mu is what the removal of any unit does. Units that
+matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2.
 
-mu and alpha are fitted first, by least squares, then d to what they leave of the rows near the text; tau and the noise maximise
-the evidence (`_evidence.ridge`). The power p maximises that evidence plus the log likelihood of the far rows, on which the
-correction must not harm the surrogate.
+b is an effect of the number r of missing atoms, h_g of those that are missing before a knot g (`core.shifts`). Both are
+Gaussian processes that begin at 0 and are forgotten over a few atoms; the variances of the h_g are in proportion to the g_i^2
+of the units around the knot: a shift matters where the units do.
+
+mu and alpha are fitted first, by least squares, then d, b and h together to what they leave of the rows near the text. The
+variances and the noise maximise the evidence; b and h are there only if they raise it clearly. The power p maximises the
+evidence without b and h (`_evidence.ridge`) plus the log likelihood of the far rows, on which the correction must not harm the
+surrogate.
 
 Where scores have a noise of their own, rows have weights and the whole text is one of them: r_0 is then fitted together with d,
 with a prior that is wide beside that of d, and has a standard error.
@@ -24,16 +29,23 @@ from scipy.linalg import helmert
 
 from slalom.core.checks import Floats, exponent, times_power
 from slalom.core.fitting._arrays.backend import NumpyBackend
+from slalom.core.fitting._evidence.process import Process, Ratios, search
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import all_finite
-from slalom.core.lengths import Lengths, fit_lengths
+from slalom.core.lengths import Lengths
+from slalom.core.shifts import Shifts
 
 _POWERS = (8, 2, 32)  # the strength of the first serves all
-_ROUNDS = 2  # alternations of changes and length offsets
 _LEAST_ROWS = 8
 _WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
 _CLEAR = 2.0  # squared standard errors by which mu and alpha are shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
+_KNOTS = 32
+_REACH = 3.0  # atoms after which b and h have forgotten most of what they were, in units of the usual size of a unit
+_MOST_LEVELS = 64  # numbers of missing atoms: where there are more, units are long, and shifts hide behind them
+_SEARCHED = 192  # rows from which the variances are chosen
+_START = 0.3  # variance of b and h in units of the noise, where the search begins
+_MARGIN = 3.0  # nats of evidence that b, and h, must add
 
 
 class NearFit(NamedTuple):
@@ -44,33 +56,37 @@ class NearFit(NamedTuple):
         changes: d (n,) or (n, n_classes).
         power: p.
         lengths: b; None where there is none.
-        changes_se: Standard errors of d, of the same shape.
-        offset_se: Standard error of r_0, of the same shape; None where the text is met exactly.
-        free: Share of the near rows that d leaves free.
-        told: Share (n,) of each d that the near rows tell, from 0 to 1; the prior removes the rest.
+        shifts: h; None where there are none.
+        removal_se: Standard errors of what all of it does to the removal of each unit, shaped as d.
+        free: Share of the near rows that it leaves free.
+        told: Share (n,) of each of these changes that the near rows tell, from 0 to 1; the prior removes the rest.
     """
 
     offset: Floats
     changes: Floats
     power: int
     lengths: Lengths | None
-    changes_se: Floats
-    offset_se: Floats | None = None
-    free: float = 1.0
-    told: Floats | None = None
+    shifts: Shifts | None
+    removal_se: Floats
+    free: float
+    told: Floats
 
     def rescaled(self, power: int) -> "NearFit | None":
         """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
-        parts = [times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.changes_se)]
-        offsets = None if self.lengths is None else times_power(self.lengths.offsets, power)
-        offset_se = None if self.offset_se is None else times_power(np.asarray(self.offset_se), power)
-        if not all_finite(*parts, offsets, offset_se):
-            return None
-        slope_se = (
-            None if self.lengths is None or self.lengths.slope_se is None else float(np.ldexp(self.lengths.slope_se, power))
+        offset, changes, errors = (
+            times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.removal_se)
         )
-        lengths = None if offsets is None else Lengths(offsets, slope_se)
-        return NearFit(parts[0], parts[1], self.power, lengths, parts[2], offset_se, self.free, self.told)
+        lengths = None if self.lengths is None else times_power(self.lengths.offsets, power)
+        shifts = None if self.shifts is None else times_power(self.shifts.offsets, power)
+        if not all_finite(offset, changes, errors, lengths, shifts):
+            return None
+        return self._replace(
+            offset=offset,
+            changes=changes,
+            removal_se=errors,
+            lengths=None if lengths is None else Lengths(lengths),
+            shifts=None if self.shifts is None or shifts is None else self.shifts.with_offsets(shifts),
+        )
 
 
 def fit_near(
@@ -119,114 +135,142 @@ def _fit(
     near = near & (np.arange(len(near)) > 0)
     if near.sum() < _LEAST_ROWS:
         return None
-    gone, longest = (~keep).astype(np.float64), int(sizes.sum())
-    atoms = longest - (gone @ sizes.astype(np.float64)).astype(np.int64)  # integers are multiplied without BLAS
-    rows = _Rows(atoms / longest, gone, near, types, own, weights)
-    lengths: Lengths | None = None
+    rows = _Rows(~keep, near, types, sizes, own, weights)
     # A power must not fade so fast that rows of a few removals say nothing about single ones.
     powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
-    first = rows.corrected(e, powers[0])
-    power = max((rows.corrected(e, power, first.strength) for power in powers), key=lambda fit: fit.log_probability).power
-    best = first if power == first.power else rows.corrected(e, power)
-    strength = best.strength
-    for _ in range(_ROUNDS):
-        offsets = fit_lengths(
-            atoms[near], (e - rows.correction(best))[near], longest, None if weights is None else weights[near]
-        )
-        if offsets is None:
-            break
-        lengths, best = offsets, rows.corrected(e - offsets(atoms), power, strength)
-    if lengths is not None:
-        lengths = Lengths(lengths.offsets @ basis.T if several else lengths.offsets[:, 0], lengths.slope_se)
-    offset, changes = best.offset @ basis.T, best.changes @ basis.T
-    errors = np.outer(best.errors, np.sqrt((basis**2).sum(axis=1)))
-    offset_se = None if best.offset_error is None else best.offset_error * np.sqrt((basis**2).sum(axis=1))
-    if not several:
-        offset, changes, errors = offset[0], changes[:, 0], errors[:, 0]
-        offset_se = None if offset_se is None else offset_se[0]
-    return NearFit(np.asarray(offset), changes, best.power, lengths, errors, offset_se, best.free, best.told)
+    strength = rows.strength(e, powers[0])
+    power = max(powers, key=lambda power: rows.log_probability(e, power, strength))
+    found = rows.fitted(e, power, strength)
+
+    def classes(outputs: Floats) -> Floats:
+        return outputs @ basis.T if several else outputs[..., 0]
+
+    lengths = shifts = None
+    if found.lengths is not None:
+        lengths = Lengths(classes(found.lengths))
+    if found.shifts is not None:
+        shifts = Shifts(len(types), *rows.places, classes(found.shifts))
+    errors = np.outer(found.errors, np.sqrt((basis**2).sum(axis=1)))
+    return NearFit(
+        classes(found.offset), classes(found.changes), power, lengths, shifts, errors if several else errors[:, 0],
+        found.free, found.told,
+    )  # fmt: skip
 
 
-class _Correction(NamedTuple):
-    """r_0 (K,), d (n, K) and its errors (n,) at one power.
+class _Found(NamedTuple):
+    """r_0 (K,), d (n, K), b (L + 1, K) and h (n_knots, R + 1, K) at one power, and errors, free and told of `NearFit`."""
 
-    strength is that of the ridge regression relative to the design's size, log_probability that of all rows, free the share of
-    the near rows that d leaves free, offset_error that of r_0 where it is fitted, told the share (n,) of d that the rows tell.
-    """
-
-    power: int
     offset: Floats
     changes: Floats
+    lengths: Floats | None
+    shifts: Floats | None
     errors: Floats
-    strength: float
-    log_probability: float
     free: float
-    offset_error: float | None
     told: Floats
 
 
 class _Rows:
-    """The rows: the share kept (m,), which units are gone (m, n) and which rows are near (m,); rho (n, K) of the units.
+    """The rows: which units are gone (m, n), which rows are near (m,), and rho (n, K) of the units.
 
     With weights (m,) the whole text is one of the fitted rows, and r_0 the first column of the design.
     """
 
     def __init__(
         self,
-        kept: Floats,
-        gone: Floats,
+        gone: NDArray[np.bool_],
         near: NDArray[np.bool_],
         types: NDArray[np.int64],
+        sizes: NDArray[np.int64],
         rho: Floats,
-        weights: Floats | None = None,
+        weights: Floats | None,
     ) -> None:
-        self.kept, self.gone, self.near, self.types, self.rho = kept[:, None], gone, near, types, rho
+        self.gone, self.types, self.rho, self.sizes = gone.astype(np.float64), types, rho, sizes
+        self.longest, self.weights = int(sizes.sum()), weights
+        missing = (self.gone @ sizes.astype(np.float64)).astype(np.int64)  # integers are multiplied without BLAS
+        self.kept = 1.0 - missing[:, None] / self.longest
         self.far = ~near & (np.arange(len(near)) > 0)
-        self.weights = weights
-        self.fitted = near if weights is None else near | (np.arange(len(near)) == 0)
-        self.own, self.number = (gone @ rho)[self.fitted], gone[self.fitted].sum(axis=1)
-        n_types = int(types.max()) + 1
-        self.design = gone[self.fitted] if n_types == len(types) else gone[self.fitted] @ np.eye(n_types)[types]
-        if weights is not None:
-            self.root = np.sqrt(weights[self.fitted] / weights[near].mean())[:, None]
-            self.design = np.concatenate([np.full((len(self.design), 1), _WIDE), self.design], axis=1)
+        self.rows = near if weights is None else near | (np.arange(len(near)) == 0)
+        self.missing = missing[self.rows]
+        self.own, self.number = (self.gone @ rho)[self.rows], self.gone[self.rows].sum(axis=1)
+        self.root = np.ones((1, 1)) if weights is None else np.sqrt(weights[self.rows] / weights[near].mean())[:, None]
         self.scale = _prior_scale(rho, types)
-        self.design[:, -n_types:] *= self.scale
-        self.solvers = dict[tuple[int, float], _Solver]()
+        self.design = self._designed(self.gone[self.rows], np.full((int(self.rows.sum()), 1), _WIDE))
 
-    def corrected(self, e: Floats, power: int, strength: float | None = None) -> _Correction:
-        """Return the correction of residuals (m, K) at a power; a known strength saves the search for one."""
-        fade, offset = self.kept[self.fitted] ** power, e[0]
-        if self.weights is None:
-            left = e[self.fitted] - fade * offset
-        else:
-            fade = self.root * fade
-            left = self.root * e[self.fitted]
-        target, common, variance = self._common(fade, left)
-        if strength is None:
-            design = fade * self.design
-            found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
-            line = _Line(found.slopes, found.evidence, found.prior, found.explained)
-            strength = found.noise / found.prior / (float((design**2).sum()) or 1.0)
-        else:
-            key = power, strength
-            if key not in self.solvers:
-                self.solvers[key] = _Solver(fade * self.design, strength)
-            line = self.solvers[key](target)
-        slopes, errors, offset_error, told = line.slopes, line.errors, None, np.clip(line.explained, 0.0, 1.0)
-        if self.weights is not None:
-            offset, slopes, offset_error, errors = _WIDE * slopes[0], slopes[1:], _WIDE * float(errors[0]), errors[1:]
-            told = told[1:]
-        changes = common + (slopes * self.scale[:, None])[self.types]
-        errors = np.hypot((errors * self.scale)[self.types], np.sqrt(variance))
-        free = 1.0 - min(float(line.explained.sum()) / len(target), 0.98)
-        fit = _Correction(power, offset, changes, errors, strength, line.evidence, free, offset_error, told[self.types])
+    def _designed(self, gone: Floats, whole: Floats) -> Floats:
+        """Return the features of d for rows (m, n); with weights, `whole` (m, 1) is what r_0 does to them."""
+        n_types = len(self.scale)
+        design = (gone if n_types == len(self.types) else gone @ np.eye(n_types)[self.types]) * self.scale
+        return design if self.weights is None else np.concatenate([whole, design], axis=1)
+
+    def strength(self, e: Floats, power: int) -> float:
+        """Return the strength of the ridge regression of d on residuals (m, K), relative to the size of its design."""
+        fade, target, *_ = self._left(e, power)
+        design = fade * self.design
+        found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
+        return found.noise / found.prior / (float((design**2).sum()) or 1.0)
+
+    def log_probability(self, e: Floats, power: int, strength: float) -> float:
+        """Return that of all rows with d alone, up to a constant that is the same for all powers."""
+        fade, target, common, _ = self._left(e, power)
+        design = fade * self.design
+        ratio = 1.0 / (strength * (float((design**2).sum()) or 1.0))
+        process = Process(np.sqrt(ratio) * design, target)
+        offset, changes = self._changes(e, common, np.sqrt(ratio) * process.weights)
         weights = np.ones(1) if self.weights is None else self.weights[self.far][:, None]
         noise = float((weights * e[self.far] ** 2).mean()) if self.far.any() else 0.0
-        if noise:
-            misfit = float((weights * (e - self.correction(fit))[self.far] ** 2).sum()) / noise
-            fit = fit._replace(log_probability=line.evidence - 0.5 * misfit)
-        return fit
+        if not noise:
+            return process.evidence
+        left = e[self.far] - self.kept[self.far] ** power * (offset + self.gone[self.far] @ changes)
+        return process.evidence - 0.5 * float((weights * left**2).sum()) / noise
+
+    def fitted(self, e: Floats, power: int, strength: float) -> _Found:
+        """Return the correction of residuals (m, K), with the effects of lengths and shifts that the rows tell."""
+        fade, target, common, variance = self._left(e, power)
+        unit, one = (1.0 - self.sizes / self.longest)[:, None] ** power, np.arange(len(self.types))
+        alone = _Part(fade * self.design, self._designed(unit * np.eye(len(one)), (unit - 1.0) * _WIDE))
+        parts, ratios, total, moved = [alone], [1.0 / (strength * (alone.size or 1.0))], None, None
+        levels = np.unique(np.concatenate([self.missing, self.sizes]))
+        if len(levels) <= _MOST_LEVELS and len(np.unique(self.missing)) > 2:
+            walk = _Walk(levels, _REACH * float(np.median(self.sizes)))
+            total = _Part(self.root * walk(self.missing), walk(self.sizes))
+            before, each = self._before(self.gone[self.rows]), self._before(np.eye(len(one)))
+            root = np.sqrt(self.spread / self.spread.sum())[:, None]
+            moved = _Part(self.root * (root * walk(before)).reshape(len(before), -1), (root * walk(each)).reshape(len(one), -1))
+            parts, ratios = _supported(target, alone, ratios[0], total, moved)
+        features = np.concatenate([np.sqrt(r) * part.rows for part, r in zip(parts, ratios, strict=True)], axis=1)
+        single = np.concatenate([np.sqrt(r) * part.single for part, r in zip(parts, ratios, strict=True)], axis=1)
+        process = Process(features, target)
+        weights = np.split(process.weights, np.cumsum([part.rows.shape[1] for part in parts])[:-1])
+        weights = [np.sqrt(r) * part for r, part in zip(ratios, weights, strict=True)]
+        offset, changes = self._changes(e, common, weights[0])
+        lengths = shifts = None
+        for part, found in zip(parts[1:], weights[1:], strict=True):
+            if part is total:
+                reach = min(int(levels[-1]) + walk.tail, self.longest)
+                lengths = np.zeros((self.longest + 1, e.shape[1]))
+                lengths[self.longest - np.arange(reach + 1)] = walk.extended(np.arange(reach + 1)) @ found
+            else:
+                by_knot = root[..., None] * found.reshape(len(root), -1, e.shape[1])
+                shifts = np.einsum("rq,gqk->grk", walk.extended(np.arange(int(levels[-1]) + walk.tail + 1)), by_knot)
+        prior = process.noise * (single[:, 1 if self.weights is not None else 0 :] ** 2).sum(axis=1)
+        unknown = process.variance(single)
+        told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
+        own = single if self.weights is None else np.concatenate([np.zeros((len(one), 1)), single[:, 1:]], axis=1)
+        deviation, share = np.sqrt(((own @ process.weights) ** 2).mean(axis=1)), np.minimum(1.0 - told, _MAX_SHRINKAGE)
+        errors = np.sqrt(unknown + (deviation * share / (1.0 - share)) ** 2 + unit[:, 0] ** 2 * variance)
+        free = max(process.free / len(target), 0.02)
+        return _Found(offset, changes, lengths, shifts, errors, free, told)
+
+    def _left(self, e: Floats, power: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the factors (m, 1) of the fitted rows, what r_0, mu and alpha leave of them, and the rest of `_common`."""
+        fade = self.root * self.kept[self.rows] ** power
+        left = self.root * e[self.rows]
+        return fade, *self._common(fade, left - fade * e[0] if self.weights is None else left)
+
+    def _changes(self, e: Floats, common: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Return r_0 (K,) and d (n, K) from the weights of the design."""
+        offset, slopes = (e[0], weights) if self.weights is None else (_WIDE * weights[0], weights[1:])
+        return offset, common + (slopes * self.scale[:, None])[self.types]
 
     def _common(self, fade: Floats, left: Floats) -> tuple[Floats, Floats, Floats]:
         """Return what mu + alpha rho leaves of the rows `left` (m, K), and this for each unit (n, K) with its variance (n,)."""
@@ -239,9 +283,92 @@ class _Rows:
             variance = np.maximum(variance, ((unit @ covariance) * unit).sum(axis=1))
         return target, common, variance
 
-    def correction(self, fit: _Correction) -> Floats:
-        """Return x^p (r_0 + sum d) of all rows (m, K)."""
-        return self.kept**fit.power * (fit.offset + self.gone @ fit.changes)
+    @property
+    def _edges(self) -> NDArray[np.int64]:
+        """Bounds of groups of adjacent units; in the middle of each is a knot."""
+        n = len(self.types)
+        return np.unique(np.linspace(0, n, min(_KNOTS, n) + 1).astype(np.int64))
+
+    @property
+    def spread(self) -> Floats:
+        """The variances of h at the knots, up to a factor."""
+        return np.add.reduceat(self.scale[self.types] ** 2, self._edges[:-1])
+
+    @property
+    def _middles(self) -> NDArray[np.int64]:
+        """The first unit that is not before each knot."""
+        return np.asarray((self._edges[:-1] + self._edges[1:]) // 2)
+
+    @property
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Units, knots and sizes of `Shifts`; units after the last knot have no entry."""
+        knots = np.searchsorted(self._middles, np.arange(len(self.types)), side="right")
+        units = np.flatnonzero(knots < len(self._middles))
+        return units, knots[units], self.sizes[units]
+
+    def _before(self, gone: Floats) -> NDArray[np.int64]:
+        """Return the number of missing atoms before each knot, (m, n_knots)."""
+        atoms = np.cumsum(gone * self.sizes, axis=1)
+        return np.concatenate([np.zeros((len(gone), 1)), atoms], axis=1)[:, self._middles].astype(np.int64)
+
+
+class _Part(NamedTuple):
+    """Features of one part of the correction: of the fitted rows (m, q), and of the removal of each unit (n, q)."""
+
+    rows: Floats
+    single: Floats
+
+    @property
+    def size(self) -> float:
+        """The sum of their squares."""
+        return float((self.rows**2).sum())
+
+
+def _supported(target: Floats, alone: _Part, ratio: float, total: _Part, moved: _Part) -> tuple[list[_Part], list[float]]:
+    """Return the parts that raise the evidence clearly, of d, b and h, with the ratios of their variances to the noise."""
+    some = np.sort(np.random.default_rng(0).permutation(len(target))[:_SEARCHED])
+
+    def searched(parts: list[_Part], start: list[float]) -> Ratios:
+        return search([part.rows[some] for part in parts], target[some], np.array(start))
+
+    parts = [alone]
+    best = searched(parts, [ratio])
+    for part in (total, moved):
+        trial = searched([*parts, part], [*best.ratios, _START])
+        if trial.evidence > best.evidence + _MARGIN:
+            parts, best = [*parts, part], trial
+    return parts, best.ratios.tolist()
+
+
+class _Walk:
+    """A process that begins at 0 and forgets where it was: k(r, r') = exp(-|r - r'| / reach) - exp(-(r + r') / reach).
+
+    Args:
+        levels: The numbers r at which it is needed, in ascending order.
+        reach: In atoms.
+
+    Attributes:
+        tail: Atoms beyond the last level after which it is back at 0, to 5%.
+    """
+
+    def __init__(self, levels: NDArray[np.int64], reach: float) -> None:
+        self.levels, self.reach, self.tail = levels, reach, int(np.ceil(3.0 * reach))
+        values, basis = np.linalg.eigh(self._kernel(levels, levels))
+        keep = values > 1e-10 * values[-1]
+        self.basis, self.root = basis[:, keep], np.sqrt(values[keep])
+
+    def _kernel(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:
+        a, b = first[:, None] / self.reach, second / self.reach
+        return np.asarray(np.exp(-np.abs(a - b)) - np.exp(-(a + b)))
+
+    def __call__(self, missing: NDArray[np.int64]) -> Floats:
+        """Return features (..., q) of numbers of missing atoms, which are among the levels or 0."""
+        features = np.concatenate([np.zeros((1, len(self.root))), self.basis * self.root])
+        return features[np.where(missing > 0, np.searchsorted(self.levels, missing) + 1, 0)]
+
+    def extended(self, missing: NDArray[np.int64]) -> Floats:
+        """Return the features of any numbers of missing atoms (k, q): the mean given the process at the levels."""
+        return np.asarray(self._kernel(missing, self.levels) @ (self.basis / self.root))
 
 
 def _least_squares(x: Floats, y: Floats, beside: Floats | None) -> tuple[Floats, Floats]:
@@ -270,53 +397,3 @@ def _prior_scale(rho: Floats, types: NDArray[np.int64]) -> Floats:
     size = np.bincount(types, np.sqrt((rho**2).sum(axis=1))) / np.bincount(types)
     mean = float(size.mean())
     return np.sqrt(0.5 + 0.5 * size / mean) if mean > 0.0 else np.ones_like(size)
-
-
-class _Line(NamedTuple):
-    """Slopes (n, K) of a ridge regression, its log evidence, and the errors' ingredients as in `Ridge`."""
-
-    slopes: Floats
-    evidence: float
-    prior: float
-    explained: Floats
-
-    @property
-    def errors(self) -> Floats:
-        """Standard errors (n,) that allow for the shrinkage by the prior, as in `_evidence.errors`."""
-        unknown = np.clip(1.0 - self.explained, 0.0, 1.0)
-        share = np.minimum(unknown, _MAX_SHRINKAGE)
-        deviation = np.sqrt((self.slopes**2).mean(axis=1))
-        return np.asarray(np.hypot(np.sqrt(self.prior * unknown), deviation * share / (1.0 - share)))
-
-
-class _Solver:
-    """Ridge regression through the origin, of a strength relative to the size of the design X (m, n).
-
-    With fewer rows than units it works in the space of the rows: X'(XX' + strength)^-1 = (X'X + strength)^-1 X'.
-    """
-
-    def __init__(self, design: Floats, strength: float) -> None:
-        m, n = design.shape
-        self.design, self.by_rows = design, m < n
-        gram = design @ design.T if self.by_rows else design.T @ design
-        self.strength = strength * (float(np.trace(gram)) or 1.0)
-        gram.flat[:: len(gram) + 1] += self.strength
-        self.lower, failed = NumpyBackend().inverse_cholesky(gram)
-        if failed:
-            raise ArithmeticError("the normal equations near the text have no solution")
-        self.log_det = -2.0 * float(np.log(np.diag(self.lower)).sum()) - len(gram) * np.log(self.strength)
-        if self.by_rows:
-            self.explained = ((self.lower @ design) ** 2).sum(axis=0)
-        else:
-            self.explained = 1.0 - self.strength * (self.lower**2).sum(axis=0)
-
-    def __call__(self, target: Floats) -> _Line:
-        """Return the regression of targets (m, K)."""
-        power = float((target**2).sum())
-        half = self.lower @ (target if self.by_rows else self.design.T @ target)
-        left = self.strength * float((half**2).sum()) if self.by_rows else power - float((half**2).sum())
-        misfit = max(left, 1e-24 * power + 1e-300)
-        slopes = self.lower.T @ half
-        evidence = -0.5 * (target.shape[1] * self.log_det + target.size * np.log(misfit))
-        slopes = self.design.T @ slopes if self.by_rows else slopes
-        return _Line(slopes, evidence, misfit / target.size / self.strength, self.explained)

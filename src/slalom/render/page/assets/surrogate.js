@@ -1,6 +1,6 @@
 // Explanation.predict in the page: a softmax-weighted average of the values of the units that are kept, background included,
-// then the link; or, with a base, a plain sum. Then the correction near the text and pairs of units (a two-scale surrogate), and
-// the effect of the length. Scores are arrays: one log odds, or one centred logit per class.
+// then the link; or, with a base, a plain sum. Then the correction near the text, pairs of units and the effect of their places
+// (a two-scale surrogate), and the effect of the length. Scores are arrays: one log odds, or one centred logit per class.
 
 const asRow = (part) => (Array.isArray(part) ? part : [part]);
 
@@ -16,14 +16,31 @@ function predict(model, counts) {
   return scores.map((s, c) => s + offsets[c]);
 }
 
-// Add x^p (A - sum d c), x = sum t c, and sum g c c of the pairs.
-function corrected({ near, pairs, pair_effects: effects }, counts, scores) {
+// Add x^p (A - sum d c), x = sum t c, sum g c c of the pairs, and h of the shifts.
+function corrected({ near, pairs, pair_effects: effects, shifts }, counts, scores) {
   const { level, changes, shares, power } = near;
   const fade = counts.reduce((sum, k, i) => sum + k * shares[i], 0) ** power;
+  const moved = shifts ? shifted(shifts, counts, scores.length) : scores.map(() => 0);
   return scores.map((s, c) => {
     const left = counts.reduce((sum, k, i) => sum - k * asRow(changes[i])[c], asRow(level)[c]);
-    return pairs.reduce((sum, [i, j], k) => sum + asRow(effects[k])[c] * counts[i] * counts[j], s + fade * left);
+    return pairs.reduce((sum, [i, j], k) => sum + asRow(effects[k])[c] * counts[i] * counts[j], s + fade * left + moved[c]);
   });
+}
+
+// Return the sum of h over the knots: each has a table of offsets by the number of atoms that are missing before it.
+function shifted({ units, knots, sizes, offsets }, counts, n) {
+  const missing = new Array(offsets.length).fill(0);
+  units.forEach((unit, entry) => { missing[knots[entry]] += sizes[entry] * (1 - counts[unit]); });
+  const scores = new Array(n).fill(0);
+  let gone = 0;
+  offsets.forEach((table, knot) => {
+    gone += missing[knot];
+    const at = Math.min(Math.max(gone, 0), table.length);
+    const low = Math.min(Math.floor(at), table.length - 1);
+    const [here, next] = [asRow(table[low]), low + 1 < table.length ? asRow(table[low + 1]) : new Array(n).fill(0)];
+    for (let c = 0; c < n; c++) scores[c] += here[c] + (at - low) * (next[c] - here[c]);
+  });
+  return scores;
 }
 
 function summed({ values, base }, counts) {

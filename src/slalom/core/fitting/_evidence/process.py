@@ -1,0 +1,141 @@
+"""A Gaussian process as a sum of parts with variances of their own, chosen by the evidence.
+
+    y = sum_j Phi_j w_j + noise,    w_j ~ N(0, ratio_j noise),    K = I + sum_j ratio_j Phi_j Phi_j'
+
+The log evidence is -1/2 (log det K + m log y'K^-1 y) for each output, the noise at its maximum. The ratios come from Newton
+steps with the average information in place of the Hessian, as in restricted maximum likelihood: it needs no more than K^-1, and
+a handful of steps.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+
+from slalom.core.checks import Floats
+from slalom.core.fitting._arrays.backend import NumpyBackend
+
+_STEPS = 12
+_LONGEST = 2.0  # of a step, in the log of a ratio
+_RANGE = (-14.0, 14.0)
+_GAIN = 0.01  # nats of a step with which the search ends
+
+
+class Ratios(NamedTuple):
+    """Ratios of the variances to the noise, one for each part, and their log evidence."""
+
+    ratios: Floats
+    evidence: float
+
+
+def search(parts: Sequence[Floats], y: Floats, start: Floats) -> Ratios:
+    """Return the ratios with the highest evidence.
+
+    Args:
+        parts: The features Phi (m, q) of each part.
+        y: The data (m, K).
+        start: Ratios to begin with.
+    """
+    grams = [part @ part.T for part in parts]
+    logs = np.clip(np.log(start), *_RANGE)
+    at = _information(grams, y, logs)
+    for _ in range(_STEPS):
+        if at is None:
+            raise ArithmeticError("the covariance of the rows near the text has no factors")
+        step = np.clip(np.linalg.solve(at.curvature, at.slope), -_LONGEST, _LONGEST)
+        gain = -np.inf
+        for _ in range(3):  # shorter steps
+            trial = np.clip(logs + step, *_RANGE)
+            ahead = _information(grams, y, trial)
+            gain = -np.inf if ahead is None else ahead.evidence - at.evidence
+            if gain >= 0.0:
+                break
+            step = step / 4.0
+        if not gain >= 0.0:
+            break
+        logs, at = trial, ahead
+        if gain < _GAIN:
+            break
+    assert at is not None
+    return Ratios(np.exp(logs), at.evidence)
+
+
+class _At(NamedTuple):
+    """The log evidence at a point, its slope by the logs of the ratios, and the average information."""
+
+    evidence: float
+    slope: Floats
+    curvature: Floats
+
+
+def _information(grams: list[Floats], y: Floats, logs: Floats) -> _At | None:
+    m, outputs = y.shape
+    scaled = [np.exp(log) * gram for log, gram in zip(logs, grams, strict=True)]
+    covariance = np.eye(m)
+    for part in scaled:
+        covariance += part
+    lower, failed = NumpyBackend().inverse_cholesky(covariance)
+    if failed:
+        return None
+    half = lower @ y
+    power = float((half**2).sum())
+    if not power > 0.0:
+        return None
+    noise, solved = power / y.size, lower.T @ half
+    inverse = lower.T @ lower
+    pulled = [part @ solved for part in scaled]
+    slope = np.array(
+        [
+            0.5 * (float((solved * pull).sum()) / noise - outputs * float((inverse * part).sum()))
+            for part, pull in zip(scaled, pulled, strict=True)
+        ]
+    )
+    along = np.stack([(lower @ pull).ravel() for pull in pulled], axis=1)
+    curvature = 0.5 * along.T @ along / noise
+    curvature.flat[:: len(logs) + 1] += 1e-6 * max(float(np.trace(curvature)), 1.0) + 0.05
+    evidence = outputs * float(np.log(np.diag(lower)).sum()) - 0.5 * y.size * np.log(power)
+    return _At(evidence, slope, curvature)
+
+
+@final
+class Process:
+    """The posterior of a Gaussian process with known ratios.
+
+    Works in the space of the rows or of the features, whichever is smaller.
+
+    Args:
+        features: Phi (m, q), each part times the root of its ratio.
+        y: The data (m, K).
+
+    Attributes:
+        weights: The posterior mean of the features' weights (q, K).
+        noise: The noise variance.
+        evidence: The log evidence, up to a constant of the number of rows.
+        free: The number of rows that the features leave free.
+    """
+
+    def __init__(self, features: Floats, y: Floats) -> None:
+        m, q = features.shape
+        self._by_rows, self._features = m < q, features
+        gram = features @ features.T if self._by_rows else features.T @ features
+        gram.flat[:: len(gram) + 1] += 1.0
+        self._lower, failed = NumpyBackend().inverse_cholesky(gram)
+        if failed:
+            raise ArithmeticError("the covariance of the rows near the text has no factors")
+        half = self._lower @ (y if self._by_rows else features.T @ y)
+        solved = self._lower.T @ half
+        self.weights = features.T @ solved if self._by_rows else solved
+        left = float((half**2).sum()) if self._by_rows else float((y**2).sum()) - float((half**2).sum())
+        self.noise = max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size
+        log_det = -2.0 * float(np.log(np.diag(self._lower)).sum())
+        self.evidence = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
+        self.free = float((self._lower**2).sum()) + (0.0 if self._by_rows else m - q)
+
+    def variance(self, features: Floats) -> Floats:
+        """Return the posterior variance (k,) of further rows (k, q), without their noise."""
+        if self._by_rows:
+            known = self._lower @ (self._features @ features.T)
+            unknown = (features**2).sum(axis=1) - (known**2).sum(axis=0)
+        else:
+            unknown = ((self._lower @ features.T) ** 2).sum(axis=0)
+        return np.asarray(self.noise * np.maximum(unknown, 0.0))

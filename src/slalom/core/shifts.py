@@ -1,0 +1,263 @@
+"""The effect of the places of units: how many atoms are missing before them.
+
+    F(c) = ... + sum_g h_g(r_g),        r_g = sum of size_i (1 - c_i) over the units i before knot g
+
+A transformer with positions reads a word at another place when something before it is removed, and scores it differently: not
+because of what was removed, but because of how much. A knot is a place in the text, and h_g(r) is what it does to the score
+that r atoms before it are missing; h_g(0) = 0, and h_g(r) = 0 beyond the last r of the table. `Lengths` is the same for the
+end of the text, known for every length.
+
+Semivalues are exact: h_g depends on the atoms missing before the knot alone, so the sets of other units are counted by how many
+units and how many atoms they remove.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slalom.core.checks import Floats, centred, freeze, read_only, real_array
+from slalom.core.measures import Measure
+from slalom.errors import InputError
+
+Index = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """Offsets of the score by the number of atoms that are missing before knots of the text.
+
+    Args:
+        n_units: Number of units.
+        units: Unit of each entry (a,); a unit may have several.
+        knots: The first knot after the entry (a,); it is before all later ones, too.
+        sizes: Number of atoms of the entry (a,), at least 1.
+        offsets: h (n_knots, R + 1) or (n_knots, R + 1, n_classes), for 0, 1, ..., R missing atoms; the first is 0. With
+            several classes they are centred. Between two numbers of atoms the offset is linear.
+
+    Raises:
+        InputError: A part is not finite, out of range, or its shape does not fit.
+
+    Example:
+        >>> shifts = Shifts(3, [0, 1], [0, 1], [1, 2], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.5]])
+        >>> shifts(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])).tolist()
+        [0.0, 1.0, 0.5]
+    """
+
+    n_units: int
+    units: Index
+    knots: Index
+    sizes: Index
+    offsets: Floats
+
+    def __init__(self, n_units: int, units: ArrayLike, knots: ArrayLike, sizes: ArrayLike, offsets: ArrayLike) -> None:
+        u, k, s = (np.array(part, dtype=np.int64).reshape(-1) for part in (units, knots, sizes))
+        h = real_array("offsets", offsets, (2, 3))
+        if not len(u) == len(k) == len(s) or ((u < 0) | (u >= n_units) | (k < 0) | (k >= len(h)) | (s < 1)).any():
+            raise InputError(
+                f"shifts need one unit below {n_units}, one knot below {len(h)} and a size of at least 1 for each entry"
+            )
+        if h.shape[1] < 2 or np.any(h[:, 0]):
+            raise InputError("offsets of shifts must begin with 0, for no missing atom, and have one for each further number")
+        h = centred(h) if h.ndim == 3 else h.copy()
+        object.__setattr__(self, "n_units", int(n_units))
+        for name, part in (("units", u), ("knots", k), ("sizes", s), ("offsets", h)):
+            object.__setattr__(self, name, read_only(part))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle or a copy with read-only arrays."""
+        vars(self).update(state)
+        freeze(self)
+
+    @cached_property
+    def _before(self) -> Floats:
+        """Atoms of each unit before each knot (n_knots, n_units)."""
+        before = np.zeros((len(self.offsets), self.n_units))
+        np.add.at(before, (self.knots, self.units), self.sizes)
+        return before.cumsum(axis=0)
+
+    @property
+    def places(self) -> Index:
+        """Atoms of the whole text before each knot (n_knots,)."""
+        return np.asarray(np.rint(self._before.sum(axis=1)).astype(np.int64))
+
+    @cached_property
+    def _table(self) -> Floats:
+        """h with a last column of zeros, for more missing atoms than it has numbers."""
+        return np.concatenate([self.offsets, np.zeros_like(self.offsets[:, :1])], axis=1)
+
+    def _looked_up(self, missing: Floats) -> Floats:
+        """Return h (..., n_knots) or (..., n_knots, n_classes) of missing atoms (..., n_knots)."""
+        table = self._table
+        missing = np.clip(missing, 0.0, table.shape[1] - 1)
+        low = np.minimum(missing.astype(np.int64), table.shape[1] - 2)
+        part, knot = missing - low, np.arange(len(table))
+        step = table[knot, low + 1] - table[knot, low]
+        return np.asarray(table[knot, low] + (step.T * part.T).T)
+
+    def __call__(self, counts: Floats) -> Floats:
+        """Return the offsets of counts (m, n_units): (m,) or (m, n_classes).
+
+        Args:
+            counts: How often each unit is there.
+        """
+        return np.asarray(self._looked_up((1.0 - counts) @ self._before.T).sum(axis=1))
+
+    def gradient(self, c: Floats) -> Floats:
+        """Return the derivatives by the counts at an input (n_units,), from the side of fewer atoms.
+
+        Args:
+            c: The input.
+        """
+        missing = self._before @ (1.0 - c)
+        steps = self._looked_up(np.floor(missing) + 1.0) - self._looked_up(np.floor(missing))
+        return np.asarray(-np.tensordot(self._before.T, steps, axes=1))
+
+    def removal(self, c: Floats) -> Floats:
+        """Return the decrease without each unit, of an input (n_units,).
+
+        Args:
+            c: The input.
+        """
+        missing = self._before @ (1.0 - c)
+        without = self._looked_up(missing + (self._before * c).T)
+        return np.asarray((self._looked_up(missing) - without).sum(axis=1))
+
+    def semivalue(self, measure: Measure, c: Floats) -> Floats:
+        """Return the semivalues at an input (n_units,).
+
+        Args:
+            measure: Probabilities that the other units are present.
+            c: The input, of whole numbers.
+        """
+        result = np.zeros((self.n_units, *self.offsets.shape[2:]))
+        for knot in self._knots(c):
+            q, mass = measure.rule(knot.n)
+            chances = np.array([(mass * q ** (knot.n - 1 - k) * (1.0 - q) ** k).sum() for k in range(knot.reach + 1)])
+            for size in knot.number:
+                weight = chances @ knot.others(size)
+                result[knot.units[knot.sizes == size]] += weight @ (knot.score(0) - knot.score(size))
+        return result
+
+    def interactions(self, c: Floats) -> Floats:
+        """Return the pairwise Shapley interactions at an input (n_units,).
+
+        Args:
+            c: The input, of whole numbers.
+        """
+        n = self.n_units
+        result = np.zeros((n, n, *self.offsets.shape[2:]))
+        for knot in self._knots(c):
+            if knot.n < 2:
+                continue
+            ways = [(knot.n - 1) * comb(knot.n - 2, k) for k in range(min(knot.reach, knot.n - 2) + 1)]
+            chances = np.zeros(knot.reach + 1)
+            chances[: len(ways)] = [1.0 / number for number in ways]
+            for first in knot.number:
+                for second in knot.number:
+                    if first == second and knot.number[first] < 2:
+                        continue
+                    both = knot.score(0) - knot.score(first) - knot.score(second) + knot.score(first + second)
+                    rows, columns = (knot.units[knot.sizes == size] for size in (first, second))
+                    result[rows[:, None], columns] += chances @ knot.others(first, second) @ both
+        result[np.arange(n), np.arange(n)] = 0.0
+        return result
+
+    def _knots(self, c: Floats) -> "list[_Knot]":
+        """Return the knots as games of the units that are in an input (n_units,)."""
+        if (c != np.rint(c)).any():
+            raise InputError("semivalues of a surrogate with shifts need whole counts of the units; got fractions")
+        knots = []
+        for before, table in zip(np.rint(self._before).astype(np.int64), self._table, strict=True):
+            weights = before * c.astype(np.int64)
+            units = np.flatnonzero(weights)
+            first = int(before.sum() - weights.sum())
+            if len(units) and first < len(table):
+                knots.append(_Knot(units, weights[units], table, first))
+        return knots
+
+    def merged(self, groups: Index) -> Self:
+        """Return the shifts of groups of units that are present together.
+
+        Args:
+            groups: Group of each unit (n_units,).
+        """
+        n = int(groups.max()) + 1
+        places, entry = np.unique(groups[self.units] * len(self.offsets) + self.knots, return_inverse=True)
+        sizes = np.bincount(entry, self.sizes, minlength=len(places)).astype(np.int64)
+        units, knots = np.divmod(places, len(self.offsets))
+        return type(self)(n, units, knots, sizes, self.offsets)
+
+    def repeated(self, units: Index) -> Self:
+        """Return shifts with the entries of these units.
+
+        Args:
+            units: Index of a unit for each new one.
+        """
+        new, entries = np.nonzero(self.units == units[:, None])
+        return type(self)(len(units), new, self.knots[entries], self.sizes[entries], self.offsets)
+
+    def with_offsets(self, offsets: Floats) -> Self:
+        """Return shifts of the same knots with other offsets.
+
+        Args:
+            offsets: h.
+        """
+        return type(self)(self.n_units, self.units, self.knots, self.sizes, offsets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries and the offsets as plain lists."""
+        return {name: getattr(self, name).tolist() for name in ("units", "knots", "sizes", "offsets")}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any], n_units: int) -> Self:
+        """Read what `to_dict` has made.
+
+        Args:
+            saved: The lists.
+            n_units: Number of units.
+        """
+        return cls(n_units, saved["units"], saved["knots"], saved["sizes"], saved["offsets"])
+
+
+@final
+class _Knot:
+    """A knot as a game: the score h(first + atoms of the units that are removed).
+
+    Args:
+        units: The units before the knot that are in the input.
+        sizes: Their atoms, times how often they are there.
+        table: h, with a last 0.
+        first: Atoms that the input itself lacks; negative where it has more than the text.
+    """
+
+    def __init__(self, units: Index, sizes: Index, table: Floats, first: int) -> None:
+        self.units, self.sizes, self.table, self.first, self.n = units, sizes, table, first, len(units)
+        self.reach = len(table) - 2 - first  # more removed atoms than this have no effect
+        distinct, number = np.unique(sizes, return_counts=True)
+        self.number = dict(zip(distinct.tolist(), number.tolist(), strict=True))
+
+    def score(self, more: int) -> Floats:
+        """Return h without `more` atoms and 0, 1, ..., reach further ones."""
+        return self.table[np.clip(self.first + more + np.arange(self.reach + 1), 0, len(self.table) - 1)]
+
+    def others(self, *without: int) -> Floats:
+        """Return how many sets of the other units have k units and r atoms, (k, r) up to the reach.
+
+        Args:
+            without: The sizes of the units that are left out.
+        """
+        sets = np.zeros((self.reach + 1, self.reach + 1))
+        sets[0, 0] = 1.0
+        for size, number in self.number.items():
+            most = number - without.count(size)
+            longer = sets.copy()
+            for j in range(1, min(most, self.reach // size) + 1):
+                longer[j:, j * size :] += comb(most, j) * sets[: self.reach + 1 - j, : self.reach + 1 - j * size]
+            sets = longer
+        return sets
