@@ -380,9 +380,9 @@ def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs:
     """Return a Slalom with a correction near the text and pairs."""
     changes = np.zeros_like(model.values) if near is None else near.changes
     level = changes.sum(axis=0) if near is None else near.offset + changes.sum(axis=0)
-    together = ((), ()) if pairs is None else (pairs.units, pairs.effects)
+    both, effects = ((), ()) if pairs is None else (pairs.units, pairs.effects)
     power, shifts = (1, None) if near is None else (near.power, near.shifts)
-    return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), power, *together, shifts)
+    return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), power, both, effects, shifts)
 
 
 def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResult:

@@ -43,7 +43,7 @@ _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prio
 _KNOTS = 32
 _REACH = 3.0  # atoms after which b and h have forgotten most of what they were, in units of the usual size of a unit
 _MOST_LEVELS = 64  # numbers of missing atoms: where there are more, units are long, and shifts hide behind them
-_SEARCHED = 192  # rows from which the variances are chosen
+_SEARCHED = 160  # rows from which the variances are chosen
 _START = 0.3  # variance of b and h in units of the noise, where the search begins
 _MARGIN = 3.0  # nats of evidence that b, and h, must add
 

@@ -18,7 +18,7 @@ from slalom.core.fitting._arrays.backend import NumpyBackend
 _STEPS = 12
 _LONGEST = 2.0  # of a step, in the log of a ratio
 _RANGE = (-14.0, 14.0)
-_GAIN = 0.01  # nats of a step with which the search ends
+_GAIN = 0.1  # nats of a step with which the search ends
 
 
 class Ratios(NamedTuple):
@@ -128,7 +128,7 @@ class Process:
         left = float((half**2).sum()) if self._by_rows else float((y**2).sum()) - float((half**2).sum())
         self.noise = max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size
         log_det = -2.0 * float(np.log(np.diag(self._lower)).sum())
-        self.evidence = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
+        self.evidence: float = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
         self.free = float((self._lower**2).sum()) + (0.0 if self._by_rows else m - q)
 
     def variance(self, features: Floats) -> Floats:
