@@ -196,7 +196,8 @@ def corrected(case, guess):
     )
     parts = {"pairs": pairs.effects, "pairs_se": pairs.errors}
     if near is not None:
-        parts |= {"near offset": near.offset, "near changes": near.changes, "near errors": near.changes_se}
+        parts |= {"near offset": near.offset, "near changes": near.changes, "near errors": near.removal_se}
+        parts |= {} if near.shifts is None else {"near shifts": near.shifts.offsets}
     wrong = [name for name, given in parts.items() if not np.isfinite(given).all()]
     return wrong + (["sequential design"] if n < 40 and not extends(keep, scores) else [])
 
