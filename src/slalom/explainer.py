@@ -15,7 +15,7 @@ from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
 from slalom.models.costs import Spending, check_max_cost
-from slalom.pipeline import CELLS, Options, Pipeline, Step
+from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import as_texts
@@ -255,7 +255,7 @@ class Explainer:
         whole_number("first", first, 2)
         chosen = self._configured(**options)
         self._check([text], chosen)
-        yield from self.pipeline.refine(text, chosen, first, seconds)
+        yield from refine(self.pipeline, text, chosen, first, seconds)
 
     def _check(self, texts: Sequence[Any], options: Options) -> None:
         """Fail before any query where the target is not a class or the texts cost too much."""
