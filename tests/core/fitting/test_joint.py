@@ -10,23 +10,10 @@ from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._arrays.backend import TorchBackend
 from slalom.errors import InputError
-from tests.factories import planted
+from tests.factories import benchmark, planted
 
-DESIGNS = ("half", "sizes", "deletions", "pairs")
-
-
-def design(kind, n, m, rng):
-    if kind == "half":
-        counts = (rng.random((m, n)) < 0.5).astype(float)
-        counts[~counts.any(axis=1), 0] = 1.0
-        return counts
-    sizes = {
-        "sizes": rng.integers(1, n + 1, m),
-        "deletions": n - rng.integers(1, 6, m),
-        "pairs": np.full(m, 2),
-    }[kind]
-    ranks = rng.random((m, n)).argsort(axis=1).argsort(axis=1)
-    return (ranks < sizes[:, None]).astype(float)
+planted_data = benchmark("planted")
+DESIGNS, design = planted_data.DESIGNS, planted_data.design
 
 
 @pytest.mark.parametrize("kind", DESIGNS)
