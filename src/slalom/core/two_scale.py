@@ -302,13 +302,19 @@ class TwoScale(Surrogate):
         return result
 
     def merged(self, groups: ArrayLike) -> "TwoScale":
-        """Merge the Slalom, and add up changes and shares of each group; a pair within a group becomes one with itself."""
+        """Merge the Slalom, and add up changes and shares of each group, and what pairs of the same two groups do.
+
+        A pair within a group becomes one with itself.
+        """
         g = checked_groups(groups, self.n_units)
         near = self.near
+        pairs, which = np.unique(np.sort(g[self.pairs], axis=1), axis=0, return_inverse=True)
+        effects = np.zeros((len(pairs), *self.effects.shape[1:]))
+        np.add.at(effects, which.ravel(), self.effects)
         changes, shares = np.zeros((int(g.max()) + 1, *near.changes.shape[1:])), np.zeros(int(g.max()) + 1)
         np.add.at(changes, g, near.changes)
         np.add.at(shares, g, near.shares)
-        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, g[self.pairs], self.effects)
+        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, pairs, effects)
 
     def repeated(self, units: NDArray[np.int64]) -> "TwoScale":
         """Take the parameters of these units; a pair of types becomes one of each of their occurrences."""
