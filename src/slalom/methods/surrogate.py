@@ -321,7 +321,7 @@ class _Uncertain:
         rows |= not (self.weights * self.all.weights).any()  # nothing is known: any number will do
         keep, variance, design = self.all.keep[rows], self.variance[rows], self.all.weights[rows]
         told, (far, near) = np.maximum(self.weights[rows], _UNKNOWN), self.misfit
-        fitted = np.where(design > 0, told * far / (far / np.maximum(design, 1e-300) + variance), 0.0)
+        fitted = np.where(design > 0, told * far / (far / np.where(design > 0, design, 1.0) + variance), 0.0)
         close, whole = told * near / (near + variance), keep.all(axis=1)
         close[whole] = told[whole] * near / (_KNOWN * near + variance[whole])
         self.plan, self.scores = QueryPlan(keep, fitted), self.numbers[rows]
