@@ -214,7 +214,7 @@ class SurrogateMethod(Method):
             told = (np.abs(found.effects) > NORMAL_QUANTILE * found.errors).reshape(len(found.units), -1).any(axis=1)
             if told.all() and (np.abs(found.effects - before.effects) <= found.errors).all():
                 break
-            found = FoundPairs(*(part[told] for part in found))
+            found = FoundPairs(found.units[told], found.effects[told], found.errors[told])
             fitted, length = self._fitted(scores - found.predict(keep), *rows)
             if not len(found.units):
                 break
