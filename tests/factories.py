@@ -5,6 +5,8 @@ import sys
 import textwrap
 from dataclasses import replace
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 
@@ -214,6 +216,23 @@ def full_of_markup():
 ODD_WORDS = [
     *("$5_{x}$", "a_b", "C:\\temp\\x", "שלום", "مرحبا", "👍🏽", "映画", "<b>", "$", "\x00bad", "\ud83d", "very " * 30, "naïve"),
 ]
+
+
+def benchmark(name):
+    """A module of benchmarks/, by its path: other packages install a module called benchmarks."""
+    spec = spec_from_file_location(name, Path(__file__).parents[1] / "benchmarks" / f"{name}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def install(folder, name, code, group, entries):
+    """Install a package of one module into a folder, by its own metadata; `entries` are its entry points in a group."""
+    (folder / f"{name}.py").write_text(code)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
 
 
 def python(folder, code):

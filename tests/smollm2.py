@@ -8,6 +8,7 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from filelock import FileLock
@@ -26,20 +27,29 @@ def gguf() -> Path:
 def folder() -> Path:
     """Return the folder of the model for transformers, or skip the test."""
     file = gguf()
-    pytest.importorskip("gguf")
+    gguf_package = pytest.importorskip("gguf")
     _CONVERTED.parent.mkdir(exist_ok=True)
     with FileLock(_CONVERTED.with_suffix(".lock")):
         if not (_CONVERTED / "done").exists():
-            from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
-
-            AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(_CONVERTED)
-            quantised = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
-            del quantised.config.quantization_config
-            plain = AutoModelForCausalLM.from_config(quantised.config)
-            plain.load_state_dict(quantised.state_dict())
-            plain.save_pretrained(_CONVERTED)
+            with patch.object(gguf_package, "GGUFReader", cache(gguf_package.GGUFReader)):  # reading the file takes seconds
+                _convert(file)
             (_CONVERTED / "done").touch()
     return _CONVERTED
+
+
+def _convert(file: Path) -> None:
+    """Save tokenizer and weights of a GGUF file as transformers does, without quantisation."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+
+    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(_CONVERTED)
+    quantised = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
+    del quantised.config.quantization_config
+    with torch.device("meta"):  # random weights take seconds, too
+        plain = AutoModelForCausalLM.from_config(quantised.config)
+    plain.load_state_dict(quantised.state_dict(), assign=True)
+    plain.tie_weights()
+    plain.save_pretrained(_CONVERTED)
 
 
 @cache

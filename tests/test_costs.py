@@ -169,6 +169,25 @@ def test_dry_run_prints_the_estimate_and_asks_nothing():
     assert Estimate(**json.loads(result.output)) == estimate._replace(cost=None)
 
 
+def test_a_dry_run_of_several_texts_leaves_out_what_the_run_leaves_out(tmp_path):
+    rows, run = tmp_path / "rows.jsonl", CliRunner().invoke
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a good film", " ", "a bad film")))
+    estimate = Explainer(prices=PRICES, progress=False).estimate(["a good film", "a bad film"])
+    command = ["explain", "--file", str(rows), "--prices", "0.15,0.60"]
+    assert run(app, [*command, "--dry-run"]).output == f"{estimate}; nothing was asked\n"
+    limited = run(app, [*command, "--max-cost", str(2 * estimate.cost), "--json"])
+    assert limited.exit_code == 1
+    assert "text 2 of 3 failed: a text must have at least one token" in limited.stderr
+    assert [json.loads(line)["text"] for line in limited.stdout.splitlines()] == ["a good film", "a bad film"]
+
+
+def test_a_dry_run_knows_the_classes():
+    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--target", "nope"])
+    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError, match="target 'nope' is not a class"):
+        Explainer(progress=False).estimate("a good film", target="nope")
+
+
 # --- a paid model: requests are counted by the server
 
 

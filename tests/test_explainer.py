@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom import Explainer, Explanations, SurrogateMethod, pipeline
+from slalom import Explainer, Explanations, SurrogateMethod
 from slalom.core import Joint, Sgd
 from slalom.errors import InputError
 from slalom.methods import WhiteBoxMethod
@@ -343,10 +343,10 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
 def test_a_fit_that_takes_minutes_is_announced(monkeypatch):
     explain = Explainer(lambda texts: [float(len(text)) for text in texts], output="scores", queries=20)
     text = " ".join(f"w{i}" for i in range(30))
-    monkeypatch.setattr(pipeline, "_LONG", 0.0)
+    monkeypatch.setattr("slalom.pipeline.planning._LONG", 0.0)
     with pytest.warns(
         UserWarning, match=r"a fit of 30 tokens takes about .* on one core; unit=\"sentence\" or method=\"ridge\""
     ):
         explain(text)
-    monkeypatch.setattr(pipeline, "_LONG", 60.0)
+    monkeypatch.setattr("slalom.pipeline.planning._LONG", 60.0)
     explain(text)  # warnings are errors in these tests

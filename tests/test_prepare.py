@@ -6,7 +6,7 @@ from time import perf_counter, sleep
 import numpy as np
 import pytest
 
-from slalom import Explainer, corpus, pipeline
+from slalom import Explainer, corpus
 from slalom.core import Additive, Sgd
 from slalom.errors import ModelError
 from slalom.methods import BlackBoxMethod, SurrogateMethod
@@ -54,7 +54,7 @@ def alone(explainer):
 
 @pytest.mark.parametrize("lot", [64, 7])
 def test_texts_have_the_explanations_that_they_have_alone(explainer, alone, lot, monkeypatch):
-    monkeypatch.setattr(pipeline, "_TOGETHER", lot)
+    monkeypatch.setattr("slalom.pipeline.pipeline._TOGETHER", lot)
     together = explainer(texts(12))
     assert [e.text for e in together] == texts(12)
     assert all(map(same, together, alone))
@@ -78,7 +78,7 @@ def test_fits_are_made_together(explainer, alone, monkeypatch):
 
 
 def test_results_come_before_the_next_lot_is_fitted(explainer, monkeypatch):
-    monkeypatch.setattr(pipeline, "_TOGETHER", 4)
+    monkeypatch.setattr("slalom.pipeline.pipeline._TOGETHER", 4)
     lots = []
     prepare = SurrogateMethod.prepare
     monkeypatch.setattr(

@@ -8,7 +8,7 @@ import pytest
 from slalom import Explainer, SurrogateMethod
 from slalom.core import Joint
 from slalom.errors import InputError, ModelError
-from slalom.pipeline import _order, _sizes
+from slalom.pipeline.refining import _order, _sizes
 from slalom.text import Adaptive, TwoScales
 from slalom.theory.oracle import Oracle
 

@@ -15,7 +15,7 @@ from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
 from slalom.models.costs import Spending, check_max_cost
-from slalom.pipeline import CELLS, Options, Pipeline, Step
+from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import as_texts
@@ -255,22 +255,33 @@ class Explainer:
         whole_number("first", first, 2)
         chosen = self._configured(**options)
         self._check([text], chosen)
-        yield from self.pipeline.refine(text, chosen, first, seconds)
+        yield from refine(self.pipeline, text, chosen, first, seconds)
 
     def _check(self, texts: Sequence[Any], options: Options) -> None:
         """Fail before any query where the target is not a class or the texts cost too much."""
-        self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))
+        self._check_target(options)
         if self.engine.spending.max_cost is not None:
             estimate = self._estimated(texts, options)
             self.engine.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
 
-    def estimate(self, text: str | Iterable[str], /, **options: Unpack[CallOptions]) -> Estimate:
+    def _check_target(self, options: Options) -> None:
+        self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))
+
+    def estimate(
+        self,
+        text: str | Iterable[str],
+        /,
+        *,
+        errors: Literal["raise", "keep"] = "raise",
+        **options: Unpack[CallOptions],
+    ) -> Estimate:
         """Return what explaining texts will ask and cost; the model is asked nothing.
 
         Equal queries count once, and those in the cache are free. For a budget that grows it is the first round.
 
         Args:
             text: A string, or several, as in a call.
+            errors: As in a call; with "keep" a text that cannot be explained costs nothing.
             **options: As in a call.
 
         Raises:
@@ -281,7 +292,9 @@ class Explainer:
             >>> print(explainer.estimate("one two"))
             4 queries, about 4 tokens: $0.0000006
         """
-        return self._estimated([text] if isinstance(text, str) else as_texts(text), self._configured(**options))
+        chosen = self._configured(errors=errors, **options)
+        self._check_target(chosen)
+        return self._estimated([text] if isinstance(text, str) else as_texts(text), chosen)
 
     def _estimated(self, texts: Sequence[Any], options: Options) -> Estimate:
         with warnings.catch_warnings():  # the call itself warns

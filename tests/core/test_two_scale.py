@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from slalom.core import Beta, Slalom, TwoScale
+from slalom.core import Beta, Slalom, TwoScale, two_scale
 from slalom.core.measures import Point
 from slalom.errors import InputError
 
@@ -87,3 +87,31 @@ def test_wrong_parameters_are_refused(change, message):
     arguments = {"level": 0.0, "changes": [0.0, 0.0], "shares": [0.5, 0.5], "power": 2} | change
     with pytest.raises(InputError, match=message):
         TwoScale(Slalom([1.0, 2.0], [0.0, 0.0]), **arguments)
+
+
+def test_many_classes_are_taken_in_parts_that_fit_into_memory(monkeypatch):
+    rng = np.random.default_rng(5)
+    n, classes = 6, 7
+    far = Slalom(rng.normal(size=(n, classes)), rng.normal(size=n), (np.zeros(classes), 0.0))
+    surrogate = TwoScale(far, rng.normal(size=classes), rng.normal(size=(n, classes)), rng.dirichlet(np.ones(n)), 4)
+    whole, both = surrogate.shapley(), surrogate.interactions()
+    largest, terms = [], two_scale.Near._terms
+    monkeypatch.setattr(two_scale, "_TERMS", 1000)
+    monkeypatch.setattr(two_scale.Near, "_terms", lambda *args: (found := terms(*args), largest.append(found.pull.size))[0])
+    np.testing.assert_allclose(surrogate.shapley(), whole, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(surrogate.interactions(), both, rtol=0, atol=1e-13)
+    assert len(largest) > 2
+    assert max(largest) <= 1000
+
+
+def test_merged_units_are_one_pair_however_many_of_their_parts_are():
+    rng = np.random.default_rng(4)
+    surrogate = model(5, 3, rng, pairs=[(0, 3), (1, 4), (0, 1), (2, 3)])
+    merged = surrogate.merged([0, 0, 1, 2, 2])  # the first two pairs are of the first group and the last
+    first, second, within, third = surrogate.effects
+    assert dict(zip(map(tuple, merged.pairs.tolist()), merged.effects, strict=True)) == {
+        (0, 2): first + second, (0, 0): within, (1, 2): third
+    }  # fmt: skip
+    for counts in ([1, 1, 1], [1, 0, 1], [0, 1, 1]):
+        parts = np.array(counts)[[0, 0, 1, 2, 2]]
+        np.testing.assert_allclose(merged(np.array([counts])), surrogate(parts[None]), atol=1e-12)

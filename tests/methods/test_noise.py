@@ -50,6 +50,16 @@ def sampled(rng, scores, draws=16):
     return np.log((hits + 0.5) / (draws - hits + 0.5)), 1.0 / (hits + 0.5) + 1.0 / (draws - hits + 0.5)
 
 
+def test_bounds_of_huge_scores_overflow_nowhere():
+    plan = planned("joint", queries=60)
+    assert (plan.weights == 0).any(), "rows near the text have no weight in the first part"
+    scores = 1e100 * planted(0)(plan.keep)
+    between = np.arange(len(scores)) % 3 == 1
+    observed = Observed(scores, None, np.where(between, scores - 1e100, scores), np.where(between, scores + 1e100, scores))
+    with np.errstate(over="raise"):
+        assert np.isfinite(explained("joint", plan, scores, observed).removal(text_of())).all()
+
+
 # --- the parts
 
 

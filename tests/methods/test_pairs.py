@@ -1,10 +1,12 @@
 """Pairs of an explanation: planted ones are found, and are part of every score, of files and of merged units."""
 
+import zlib
+
 import numpy as np
 import pytest
 
 import slalom
-from slalom.core import TwoScale
+from slalom.core import Slalom, TwoScale
 
 WORDS = ("this", "film", "was", "not", "a", "very", "good", "one", "and", "its", "end", "is", "dull", "but", "fun")
 TEXT = " ".join(WORDS)
@@ -65,3 +67,23 @@ def test_pairs_are_saved_and_merged(e):
 
 def test_two_scale_surrogates_meet_the_text_exactly(e):
     assert float(e.predict(np.ones(len(e)))) == pytest.approx(e.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [10, 18])
+def test_pairs_that_only_look_like_ones_are_dropped(seed):
+    """A fit that has taken over a strong pair leaves residuals that look like pairs of its units with others."""
+    n, rng = 30, np.random.default_rng(seed)
+    planted = Slalom(2.0 * rng.normal(size=n), rng.normal(size=n), (0.0, 2.0))
+    words = [f"w{i}" for i in range(n)]
+
+    def noisy(texts):
+        keep = np.array([[word in text.split() for word in words] for text in texts], dtype=float)
+        noise = [np.random.default_rng(zlib.crc32(text.encode())).normal() for text in texts]
+        return planted(keep) + 2.0 * keep[:, 3] * keep[:, 7] + 0.15 * np.array(noise)
+
+    explainer = slalom.Explainer(noisy, output="log_odds", queries=600)
+    e, without = explainer(" ".join(words)), explainer(" ".join(words), pairs=False)
+    assert {pair.units for pair in e.pairs} <= {(3, 7)}
+    assert all(abs(pair.effect) > 1.96 * pair.se for pair in e.pairs)
+    for place in ("near", "far"):
+        assert getattr(e.fidelity, place).mse <= getattr(without.fidelity, place).mse

@@ -8,7 +8,7 @@ from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.methods import BlackBoxMethod, Method, WhiteBoxMethod, method, methods
-from tests.factories import python
+from tests.factories import install, python
 
 TEXT = "a good film with a very bad end"
 
@@ -113,12 +113,7 @@ WRONG = 7
 
 
 def plugin(folder, entries):
-    """Install a package with entry points into a folder, by its own metadata."""
-    (folder / "half_plugin.py").write_text(PLUGIN)
-    info = folder / "half_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[slalom.methods]\n{entries}\n")
+    install(folder, "half_plugin", PLUGIN, "slalom.methods", entries)
 
 
 def test_a_plugin_is_a_method_like_any_other(tmp_path):

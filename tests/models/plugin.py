@@ -1,5 +1,7 @@
 """A plugin package with an adapter, written into a folder with metadata of its own."""
 
+from tests import factories
+
 MODULE = '''
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -94,8 +96,4 @@ WRONG = 7
 
 def install(folder, entries="lexicon = lexicon_plugin:LexiconAdapter"):
     """Install the package into a folder; `entries` are its entry points."""
-    (folder / "lexicon_plugin.py").write_text(MODULE)
-    info = folder / "lexicon_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lexicon-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[slalom.models]\n{entries}\n")
+    factories.install(folder, "lexicon_plugin", MODULE, "slalom.models", entries)

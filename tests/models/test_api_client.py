@@ -17,8 +17,8 @@ from slalom import Explainer
 from slalom.errors import InputError, MissingExtra, ModelError
 from slalom.models import Api, Engine, Queries
 from slalom.models.api import Client, Refused
-from slalom.models.api.client import _seconds, _wait
 from slalom.models.api.probe import TEXT
+from slalom.models.api.waiting import asked_wait, seconds_of
 from tests.servers import Served
 
 TEMPLATE, LABELS = "{text} ->", ["bad", "good"]
@@ -232,10 +232,10 @@ def test_an_announced_limit_is_waited_for():
 
 def test_durations_and_dates():
     said = ["20", "1.5s", "6m0s", "20ms", "1h2m", "", "soon", "nan", "-1", "1e99"]
-    assert [_seconds(part) for part in said] == [20.0, 1.5, 360.0, 0.02, 3720.0, None, None, None, None, None]
-    assert _wait({"retry-after": formatdate(time.time() - 9, usegmt=True)}, True) == 0.0
-    assert _wait({"x-ratelimit-reset": str(time.time() + 7)}, True) == pytest.approx(7.0, abs=0.5)
-    assert _wait({"retry-after": "tomorrow"}, True) is None
+    assert [seconds_of(part) for part in said] == [20.0, 1.5, 360.0, 0.02, 3720.0, None, None, None, None, None]
+    assert asked_wait({"retry-after": formatdate(time.time() - 9, usegmt=True)}, True) == 0.0
+    assert asked_wait({"x-ratelimit-reset": str(time.time() + 7)}, True) == pytest.approx(7.0, abs=0.5)
+    assert asked_wait({"retry-after": "tomorrow"}, True) is None
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from slalom import Explainer
 from slalom.models import EMBEDDED, Engine, Queries, adapters, model_of
-from slalom.pipeline import Pipeline
+from slalom.pipeline import planning
 from tests.models.plugin import install
 from tests.models.tiny import classifier
 
@@ -113,7 +113,7 @@ def case(request, plugin):
 
 
 def read(model, text=TEXT):
-    return Pipeline(model, None).read(text, "token", "cut")[0]
+    return planning.read(model, text, "token", "cut")[0]
 
 
 def subsets(reading, m=40, seed=0):

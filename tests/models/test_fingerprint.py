@@ -87,11 +87,11 @@ def test_every_change_of_every_kind_of_tensor_is_seen(dtype, device):
     assert fingerprints([base.cpu()]) == seen[0]
     for a, b in ([0, 1], [0, 29], [3, 20]):
         swapped = base.clone()
-        swapped[[a, b]] = base[[b, a]]
+        swapped[a], swapped[b] = base[b], base[a]
         if dtype is not torch.bool or (swapped != base).any():
             seen.append(fingerprints([swapped]))
     columns = base.clone()
-    columns[:, [0, 1]] = base[:, [1, 0]]
+    columns[:, 0], columns[:, 1] = base[:, 1], base[:, 0]
     zeros = base.clone()
     zeros[7] = 0
     seen += [fingerprints([columns]), fingerprints([zeros]), fingerprints([base, base])]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from slalom.models import Engine, Queries
-from slalom.models.engine import length_ranges
 from slalom.models.huggingface.model import HuggingFace
+from slalom.models.packing import length_ranges
 from tests.models.tiny import classifier
 
 CAUSAL = ["gpt2", "llama", "bloom", "qwen2"]

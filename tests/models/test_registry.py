@@ -93,7 +93,7 @@ def test_plugins_are_not_loaded_for_what_the_package_adapts_itself(tmp_path):
     install(tmp_path)
     code = """
     import slalom
-    slalom.models.model_of(None, device="cpu")
+    slalom.models.model_of(None)  # the bundled classifier, which needs no torch
     assert "lexicon_plugin" not in sys.modules
     slalom.models.model_of(lambda texts: [0.0] * len(texts), output="log_odds")
     assert "lexicon_plugin" in sys.modules  # it may want some callables for itself

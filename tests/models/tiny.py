@@ -135,11 +135,16 @@ def classifier(name, n=2, **more):
             )
         ),
     }[name]()  # fmt: skip
+    return decided(made), words
+
+
+def decided(network):
+    """Give a network random weights with which its answers differ: the usual deviation of 0.02 makes it nearly constant."""
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in network.parameters():
             if parameter.ndim > 1:
-                parameter.normal_(0, 0.3)  # the usual 0.02 makes a nearly constant model
-    return made, words
+                parameter.normal_(0, 0.3)
+    return network
 
 
 def adapted(model, **settings):

@@ -6,7 +6,7 @@ import torch
 import transformers as hf
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from tests.models.tiny import CORPUS
+from tests.models.tiny import CORPUS, decided
 
 PROMPTS = ["Review: a good film.\nSentiment: positive", "Review: the plot was thin.\nSentiment: negative"] * 3
 CHAT = (
@@ -71,11 +71,7 @@ def language_model(name, size, **more):
             hf.MambaConfig(vocab_size=size, hidden_size=32, num_hidden_layers=2, state_size=8, **more)
         ),
     }[name]()
-    with torch.no_grad():
-        for parameter in made.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(0, 0.3)  # the usual 0.02 makes a nearly constant model
-    return made.eval()
+    return decided(made).eval()
 
 
 LANGUAGE_MODELS = ("llama", "qwen2", "gemma", "gemma2", "mistral", "gpt2", "bloom")

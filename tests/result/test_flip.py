@@ -247,6 +247,15 @@ def test_the_empty_text_is_asked_only_where_the_model_reads_it():
     assert model.flip(only) is None
 
 
+@pytest.mark.parametrize("method", ["eff", "fidel"])
+def test_all_units_may_be_needed_where_the_surrogate_has_no_background(method):
+    made = explainer(lambda texts: [1.0 if text.strip() else -1.0 for text in texts], method=method)
+    for text in ("one", "one two three"):
+        e = made(text)
+        flip = made.flip(e)
+        assert (len(flip.units), flip.asked, flip.confirmed, flip.predicted) == (len(e), -1.0, True, e.base)
+
+
 def test_the_budget_is_kept():
     praise = [f"good{i}" for i in range(40)]
     calls = []

@@ -1,5 +1,6 @@
 """Every route over real HTTP: what it answers, and that it is what the library says."""
 
+import dataclasses
 import io
 import json
 
@@ -11,6 +12,8 @@ from slalom import Explainer
 from slalom.core import Joint
 from slalom.render.page.content import content
 from slalom.result import Explanation
+from slalom.web.limits import Limits
+from slalom.web.served import Served
 from tests.web.serving import TEXT, answers, explainer, score, serving
 
 SUBJECT = {"text": TEXT, "queries": 120}
@@ -174,6 +177,26 @@ def test_a_flip_is_confirmed_by_the_model(client):
     assert flip["score_before"] == score(TEXT)
     left = " ".join(word for i, word in enumerate(TEXT.split()) if i not in flip["units"])
     assert flip["score_after"] == score(left) < 0
+
+
+def test_scores_before_and_after_a_flip_are_of_one_class():
+    """The label of a model need not be the class of the highest score, which is the one that a flip is about."""
+    three = Explainer(
+        lambda texts: [[2.0 * text.count("good"), text.count("bad"), 0.5] for text in texts],
+        output="logits", labels=["a", "b", "c"], progress=False, target="all",
+    )  # fmt: skip
+    served = Served("m", three, Limits())
+    e = dataclasses.replace(three("a good and bad film"), label="b")
+    flip = served._flip(e)["flip"]
+    without = three.ask(e, [i not in flip["units"] for i in range(len(e))])
+    assert (flip["score_before"], flip["score_after"]) == (e.score[0], without[0])
+    served.queue.stop()
+
+
+def test_a_row_of_keep_that_is_too_long_is_named(client):
+    answer = client.post("/api/ask", SUBJECT | {"keep": [[1] * len(TEXT.split()), [1] * 30]})
+    assert answer.status == 400
+    assert answer.json["error"] == f"every row of keep must have {len(TEXT.split())} numbers, one per token; got 30"
 
 
 def test_no_flip_is_null(client):

@@ -50,6 +50,20 @@ def request(port, path, body=None, **headers):
             yield response
 
 
+def ready(monkeypatch, *options):
+    """The model that the command is about to serve, in this process."""
+    started = []
+    monkeypatch.setattr("slalom.cli.serve._run", lambda server, _: started.append(server))
+    monkeypatch.setattr(sys, "argv", ["slalom", "serve", "--port", "0", *options])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    (served,) = started[0].models
+    served.queue.stop()
+    return served
+
+
 def status(port, path, **headers):
     with request(port, path, **headers) as response:
         return response.status
@@ -82,7 +96,7 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
     assert out == ""
 
 
-def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path):
+def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, capsys):
     source, out = tmp_path / "texts.txt", tmp_path / "out"
     source.write_text("A dull film.\nA superb film.\n")
     run = [sys.executable, "-m", "slalom", "corpus", "run", str(source), str(out), "--queries", "50", "--method", "eff"]
@@ -105,15 +119,11 @@ def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path):
     finally:
         ended(process)
     (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": "no/such/model"}}))
-    process = start("--corpus", str(out))
-    try:
-        address(process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-    finally:
-        ended(process)
+    bundled = ready(monkeypatch, "--corpus", str(out))
+    err = capsys.readouterr().err
     assert "could not be loaded" in err
     assert "the bundled one is served" in err
+    assert bundled.explainer.model.name == "slalom-sentiment"
 
 
 def test_a_model_behind_an_api_is_said_to_be_elsewhere():
@@ -130,14 +140,7 @@ def test_a_model_behind_an_api_is_said_to_be_elsewhere():
 def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypatch, host, shown):
     folder = tmp_path / "secret-project" / "classifier"
     shutil.copytree(EMBEDDED, folder)
-    started = []
-    monkeypatch.setattr("slalom.cli.serve._run", lambda server, _: started.append(server))
-    monkeypatch.setattr(sys, "argv", ["slalom", "serve", "--port", "0", "--model", str(folder), "--host", host])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert not stop.value.code
-    (served,) = started[0].models
-    served.queue.stop()
+    served = ready(monkeypatch, "--model", str(folder), "--host", host)
     assert served.code == f"explainer = slalom.Explainer({str(folder) if shown else 'classifier'!r})"
     assert (served.id, served.explainer.model.name) == ("classifier", "classifier")
 

@@ -532,6 +532,29 @@ def test_the_history_of_the_visit_leads_back(live):
     assert not live.one("#visits").is_displayed()
 
 
+def test_the_history_leads_back_to_the_class_that_was_explained(live):
+    live.explain("well! well!", "slow", queries=60)
+    live.explain("good ball", "topics", target="", queries=60)
+    live.explain(SENTENCE, target="negative", queries=60)
+    for text, target in (("well! well!", None), ("good ball", None), (SENTENCE, "negative"), ("well! well!", None)):
+        live.one("#visits summary").click()
+        next(entry for entry in live.all("#visits-list button") if text[:12] in " ".join(entry.text.split())).click()
+        live.until("return document.getElementById('text').textContent === arguments[0]", text)
+        live.state("done")
+        assert live.js("return slalom.panes[0].asked.target") == target
+
+
+def test_a_link_that_names_no_class_and_no_score_is_of_the_first_ones(live):
+    live.explain(SENTENCE, target="negative", queries=60, score="shapley")
+    assert live.js("return slalom.panes[0].viewer.state.score") == "shapley"
+    live.js("location.hash = '#text=A+good+film&queries=60'")
+    live.until("return document.getElementById('text').textContent === 'A good film'")
+    live.state("done")
+    assert live.js("return slalom.panes[0].asked.target") is None
+    assert live.js("const { state } = slalom.panes[0].viewer; return state.score === state.text.initial_score")
+    assert "target" not in live.js("return location.hash")
+
+
 def test_a_link_holds_everything(live):
     live.explain(SENTENCE, target="negative", queries=100, seed=7)
     live.one('input[value="shapley"]').click()

@@ -129,9 +129,9 @@ def explain(
     names = explainer.model.head.labels
     if flip and not explainer.options.method.signed:
         raise InputError(f"--flip needs scores with a sign, which {method} does not give; use a method such as joint")
-    if _is_dry(explainer, texts[len(done) :], dry_run, as_json, max_cost):
-        return
     chosen = int(target) if target is not None and target.isdecimal() and target not in names else target
+    if _is_dry(explainer, texts, len(done), chosen, dry_run, as_json, max_cost):
+        return
     screen = console()
     explanations: list[Explanation] = []
     failures: list[Failure] = []
@@ -173,11 +173,22 @@ def _kept(out: Path | None, cache: Path | None) -> str:
     return f"{' and '.join(files)} so far; run the same command to continue"
 
 
-def _is_dry(explainer: Any, texts: Sequence[str], dry_run: bool, as_json: bool, max_cost: float | None) -> bool:
-    """Print what texts will cost where that is all; where there is a limit, fail before the first batch of texts."""
+def _is_dry(
+    explainer: Any,
+    texts: Sequence[str],
+    done: int,
+    target: str | int | None,
+    dry_run: bool,
+    as_json: bool,
+    max_cost: float | None,
+) -> bool:
+    """Print what texts will cost where that is all; where there is a limit, fail before the first batch of texts.
+
+    Of several texts, those that cannot be explained cost nothing: the run names them.
+    """
     if not dry_run and max_cost is None:
         return False
-    estimate = explainer.estimate(texts)
+    estimate = explainer.estimate(texts[done:], target=target, errors="raise" if len(texts) == 1 else "keep")
     if dry_run:
         sys.stdout.write(json.dumps(estimate._asdict()) + "\n" if as_json else f"{estimate}; nothing was asked\n")
     else:

@@ -43,6 +43,7 @@ from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 MAX_POWER = 64
+_TERMS = 2**21  # of all nodes, units and classes at once: complex numbers of 32 MB
 _MORE_NODES = 40  # on the circle, beyond the power: the error of the trapezoidal rule is then below rounding
 
 
@@ -92,6 +93,8 @@ class Near:
 
     def semivalue(self, measure: Measure, c: Floats) -> Floats:
         """Return the semivalues at an input (n_units,)."""
+        if len(parts := self._by_classes(c)) > 1:
+            return np.concatenate([part.semivalue(measure, c) for part in parts], axis=-1)
         players = np.flatnonzero(c)
         result = np.zeros_like(self.changes)
         if len(players):
@@ -105,6 +108,8 @@ class Near:
 
     def interactions(self, c: Floats) -> Floats:
         """Return the pairwise Shapley interactions at an input (n_units,)."""
+        if len(parts := self._by_classes(c)) > 1:
+            return np.concatenate([part.interactions(c) for part in parts], axis=-1)
         n, players = len(c), np.flatnonzero(c)
         result = np.zeros((n, n, *self.changes.shape[1:]))
         if len(players) > 1:
@@ -118,6 +123,17 @@ class Near:
                 part.flat[:: len(players) + 1] = 0.0
                 result.reshape(n, n, -1)[players[:, None], players, k] = part.real
         return result
+
+    def _by_classes(self, c: Floats) -> "list[Near]":
+        """Return corrections of some classes each, whose terms fit into memory; the correction itself where they do so."""
+        if self.changes.ndim == 1:
+            return [self]
+        nodes = (min(len(c), self.power + 2) // 2 + 1) * (self.power + _MORE_NODES) // 2
+        most, level = max(1, _TERMS // (nodes * max(len(c), 1))), np.asarray(self.level)
+        if most >= len(level):
+            return [self]
+        chosen = [slice(k, k + most) for k in range(0, len(level), most)]
+        return [Near(level[part], self.changes[:, part], self.shares, self.power) for part in chosen]
 
     def _terms(self, measure: Measure, c: Floats, players: NDArray[np.intp]) -> "_Terms":
         """Return what semivalues and interactions are made of, at nodes q of the measure and z of the circle.
@@ -318,14 +334,20 @@ class TwoScale(Surrogate):
         return result if self.shifts is None else result + self.shifts.interactions(c)
 
     def merged(self, groups: ArrayLike) -> "TwoScale":
-        """Merge the Slalom, add up changes, shares and atoms of each group; a pair within a group becomes one with itself."""
+        """Merge the Slalom, and add up changes, shares and atoms of each group, and what pairs of the same two groups do.
+
+        A pair within a group becomes one with itself.
+        """
         g = checked_groups(groups, self.n_units)
         near = self.near
+        pairs, which = np.unique(np.sort(g[self.pairs], axis=1), axis=0, return_inverse=True)
+        effects = np.zeros((len(pairs), *self.effects.shape[1:]))
+        np.add.at(effects, which.ravel(), self.effects)
         changes, shares = np.zeros((int(g.max()) + 1, *near.changes.shape[1:])), np.zeros(int(g.max()) + 1)
         np.add.at(changes, g, near.changes)
         np.add.at(shares, g, near.shares)
         shifts = None if self.shifts is None else self.shifts.merged(g)
-        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, g[self.pairs], self.effects, shifts)
+        return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, pairs, effects, shifts)
 
     def repeated(self, units: NDArray[np.int64]) -> "TwoScale":
         """Take the parameters of these units; a pair of types becomes one of each of their occurrences."""

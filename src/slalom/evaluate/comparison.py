@@ -7,11 +7,9 @@ the queries that measure it are the same for all methods of a text and are sent 
 are made, so that an interrupted comparison can be continued.
 """
 
-import json
-import logging
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,32 +20,23 @@ from tqdm.auto import tqdm
 
 from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
-from slalom.errors import CostLimit, InputError, ModelError, SlalomError, one_line
-from slalom.evaluate.aopc import ERASER, deletion_masks, fractions_of, insertion_masks, perturbation
-from slalom.evaluate.checks import ranking_score
+from slalom.errors import CostLimit, InputError, ModelError, SlalomError
 from slalom.evaluate.compared import MEASURES, Compared
-from slalom.evaluate.fidelity import fidelity, masks
-from slalom.evaluate.human import consensus, human_attention, unit_marks
+from slalom.evaluate.human import consensus, unit_marks
+from slalom.evaluate.measuring import Annotations, Budget, Evaluator, total_of
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
-from slalom.evaluate.naive_bayes import naive_bayes_correlation
-from slalom.evaluate.stability import seed_instability
+from slalom.evaluate.records import Records
 from slalom.explainer import Explainer, ModelKeywords
-from slalom.files import drop_partial_line, read_complete_lines, write_text
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
-from slalom.models import Estimate, Queries, Target
-from slalom.result import Explanation
+from slalom.models import Estimate, Target
 from slalom.text import as_texts
 
-_LOG = logging.getLogger("slalom")
 DEFAULT_METHODS = (
     "joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random",
 )  # fmt: skip
 _BATCH = 8  # texts explained together
-_KEYS = {"text", "method", "budget"}  # what a record is found by
 _COSTS = ("queries", "tokens", "seconds")
-_Budget = int | Literal["auto"] | None
-_Annotations = Sequence[tuple[Sequence[str], Any]]
 
 
 def compare(
@@ -59,7 +48,7 @@ def compare(
     queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
     measures: Sequence[str] | None = None,
     corpus: tuple[Sequence[str], Sequence[int]] | None = None,
-    human: _Annotations | None = None,
+    human: Annotations | None = None,
     target: Target = None,
     unit: str | None = "token",
     seed: int | None = 0,
@@ -211,7 +200,7 @@ def _prepared(
         "target": plain(target),
     }
     runs = [(method, budget) for method in chosen for budget in (budgets if method.takes_budget else (None,))]
-    return _Comparison(texts, runs, _Evaluator(explainer, ratios, human, seed, names), path, about, names)
+    return _Comparison(texts, runs, Evaluator(explainer, ratios, human, seed, names), path, about, names)
 
 
 @final
@@ -220,15 +209,15 @@ class _Comparison:
     """A comparison whose arguments are checked."""
 
     texts: list[str]
-    runs: list[tuple[Method, _Budget]]
-    evaluator: "_Evaluator"
+    runs: list[tuple[Method, Budget]]
+    evaluator: Evaluator
     path: Path | None
     about: dict[str, Any]
     names: tuple[str, ...]
 
     def compared(self, progress: bool | None) -> Compared:
         """Run it."""
-        texts, records = self.texts, _Records(self.path, self.about, self.names)
+        texts, records = self.texts, Records(self.path, self.about, self.names)
         _run(self.runs, texts, self.evaluator, records, progress)
         rows = records.sorted([(method.name, budget) for method, budget in self.runs])
         if not rows:
@@ -248,27 +237,15 @@ class _Comparison:
             *((self.texts, method, budget) for method, budget in self.runs),
         ):
             with suppress(SlalomError):
-                total = _sum(total, self.evaluator.estimate(texts, method, budget))
+                total = total_of(total, self.evaluator.estimate(texts, method, budget))
         return total
 
 
-def _sum(one: Estimate, other: Estimate) -> Estimate:
-    """Return what two estimates cost together."""
-    return one._replace(
-        queries=one.queries + other.queries,
-        tokens=one.tokens + other.tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
-        cached=one.cached + other.cached,
-        at_least=one.at_least or other.at_least,
-    )
-
-
 def _run(
-    runs: Sequence[tuple[Method, _Budget]],
+    runs: Sequence[tuple[Method, Budget]],
     texts: list[str],
-    evaluate: "_Evaluator",
-    records: "_Records",
+    evaluate: Evaluator,
+    records: Records,
     progress: bool | None,
 ) -> None:
     """Make the records that are missing, batch by batch. A method that fails is skipped; where the model fails, all stops."""
@@ -351,7 +328,7 @@ def _labelled(corpus: Any) -> tuple[list[str], list[Any]]:
         raise InputError(f"corpus must be a pair: labelled texts, and their labels 0 or 1; got {corpus!r:.80}") from error
 
 
-def _annotations(human: Any, texts: list[str]) -> _Annotations | None:
+def _annotations(human: Any, texts: list[str]) -> Annotations | None:
     """Return the words and maps of each text."""
     if human is None:
         return None
@@ -384,145 +361,3 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
         if not available:
             raise InputError(f"the measure {name!r} needs {requirement}")
     return tuple(name for name in MEASURES if name in requested or name in _COSTS)
-
-
-@final
-class _Evaluator:
-    """Explains a batch of texts by one method and measures the explanations."""
-
-    def __init__(
-        self,
-        explainer: Explainer,
-        ratios: LogRatios | None,
-        human: _Annotations | None,
-        seed: int,
-        measures: Sequence[str],
-    ) -> None:
-        self.explainer, self.ratios, self.human, self.seed, self.measures = explainer, ratios, human, seed, set(measures)
-
-    def explained(self, texts: list[str], method: Method, budget: _Budget, seed: int) -> list[Explanation]:
-        """Explain texts without a warning for each one that is cut; `compare` counts them."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
-            check = None if budget == AUTO else 0  # "auto" needs held-out queries
-            return list(self.explainer(texts, method=method, queries=budget, check=check, seed=seed))
-
-    def estimate(self, texts: list[str], method: Method, budget: _Budget) -> Estimate:
-        """Return what `explained` asks about texts, once or twice."""
-        check = None if budget == AUTO else 0
-        found = self.explainer.estimate(texts, method=method, queries=budget, check=check, seed=self.seed)
-        return _sum(found, found) if "instability" in self.measures else found
-
-    def estimate_of_tests(self, texts: list[str], runs: int) -> Estimate:
-        """Return what measuring the explanations of texts by so many methods and budgets asks."""
-        options, queries = self.explainer.options, list[Queries]()
-        for text in texts:
-            reading, units = self.explainer.pipeline.read(text, options.unit_kind, options.long)
-            n, rows = len(units), [np.zeros((0, len(units)), dtype=bool)]
-            if self.measures & {"near", "far"}:
-                rows += masks(text, n, seed=self.seed)
-            if self.measures & {"deletion", "insertion"} and n > 1:
-                numbers = fractions_of(n, ERASER)
-                for order in (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(runs)):
-                    rows += [deletion_masks(order, numbers), insertion_masks(order, numbers)]
-            queries.append(Queries(reading, units.atoms(np.concatenate(rows))))
-        return self.explainer.engine.estimate(queries)
-
-    def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: _Budget) -> list[dict[str, Any]]:
-        """Return one record per text."""
-        repeat = "instability" in self.measures
-        with self.explainer.engine.fresh():
-            explanations = self.explained(texts, method, budget, self.seed)
-            repeated = self.explained(texts, method, budget, self.seed + 1) if repeat else []
-        undefined = [None] * len(explanations)
-        strict = fidelity(explanations, self.explainer, seed=self.seed) if self.measures & {"near", "far"} else undefined
-        areas = perturbation(explanations, self.explainer) if self.measures & {"deletion", "insertion"} else undefined
-        records = []
-        for i, (e, errors, area) in enumerate(zip(explanations, strict, areas, strict=True)):
-            record: dict[str, Any] = {
-                "text": numbers[i],
-                "method": method.name,
-                "budget": budget,
-                "near": None if errors is None else errors.near,
-                "far": None if errors is None else errors.far,
-                "profile": None if errors is None else {str(k): v for k, v in errors.profile.items()},
-                "deletion": None if area is None else area.deletion,
-                "insertion": None if area is None else area.insertion,
-                "cut": e.cut,
-                "queries": e.queries,
-                "tokens": e.tokens if self.explainer.model.tokenized else None,  # strings are counted as queries alone
-                "seconds": e.seconds,
-            }
-            if self.ratios is not None and "naive_bayes" in self.measures:
-                record["naive_bayes"] = self._naive_bayes(e, self.ratios)
-            if self.human is not None and "human" in self.measures:
-                words, maps = self.human[numbers[i]]
-                record["human"] = human_attention(e, words, maps, score=ranking_score(e))
-            if repeat:
-                record["instability"] = seed_instability([e, repeated[i]], score=ranking_score(e)).rank
-            records.append(record)
-        return records
-
-    def _naive_bayes(self, e: Explanation, ratios: LogRatios) -> float | None:
-        if len(e.labels) != 2 or e.values.ndim != 1:
-            return None
-        return naive_bayes_correlation(e, ratios, score=ranking_score(e), tokens=self.explainer.tokens(e.text))
-
-
-@final
-class _Records:
-    """The records, in memory and in a file whose first line says what they are about."""
-
-    def __init__(self, path: Path | None, about: Mapping[str, Any], measures: Sequence[str]) -> None:
-        self.path, self.records, self.skipped = path, list[dict[str, Any]](), dict[str, str]()
-        if path is not None:
-            self._resume(path, {"format": "slalom comparison records", **about, "measures": list(measures)})
-
-    def _resume(self, path: Path, header: dict[str, Any]) -> None:
-        """Read the records of an interrupted comparison with this header, or start a new file."""
-        lines, partial = read_complete_lines(path)
-        if not lines and not partial:
-            write_text(path, json.dumps(header, ensure_ascii=False) + "\n", append=True)
-            return
-        foreign = InputError(f"{str(path)!r} holds something else; name another file, or delete it")
-        try:
-            records = [json.loads(line) for line in lines]
-        except ValueError as error:
-            raise foreign from error
-        if not records or not all(isinstance(record, dict) for record in records):
-            raise foreign
-        if records[0].get("format") != header["format"] or any(not record.keys() >= _KEYS for record in records[1:]):
-            raise foreign
-        expected = json.loads(json.dumps(header))
-        different = [name for name in expected if records[0].get(name) != expected[name]]
-        if different:
-            raise InputError(
-                f"{str(path)!r} is of another comparison ({', '.join(different)} differ); name another file, or delete it"
-            )
-        drop_partial_line(path, partial)
-        self.records = records[1:]
-
-    def has(self, numbers: Iterable[int], method: str, budget: _Budget) -> bool:
-        """Return whether all these texts have a record."""
-        done = {r["text"] for r in self.records if r["method"] == method and r["budget"] == budget}
-        return done.issuperset(numbers)
-
-    def add(self, records: list[dict[str, Any]]) -> None:
-        """Add records, to the file too."""
-        self.records += records
-        if self.path is not None:
-            write_text(self.path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), append=True)
-
-    def skip(self, method: str, error: Exception) -> None:
-        """Leave a method out; an unexpected error is logged with its traceback."""
-        expected = isinstance(error, SlalomError)
-        self.skipped[method] = str(error) if expected else f"{type(error).__name__}: {one_line(error)}"
-        if not expected:
-            _LOG.debug("method %s failed", method, exc_info=error)
-        self.records = [record for record in self.records if record["method"] != method]
-
-    def sorted(self, rows: Sequence[tuple[str, _Budget]]) -> list[dict[str, Any]]:
-        """Return the records of these methods and budgets, in this order, then in that of the texts."""
-        order = {row: i for i, row in enumerate(rows)}
-        requested = [r for r in self.records if (r["method"], r["budget"]) in order and r["method"] not in self.skipped]
-        return sorted(requested, key=lambda r: (order[r["method"], r["budget"]], r["text"]))

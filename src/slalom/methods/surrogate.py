@@ -21,13 +21,15 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance, working
 from slalom.core.fitting.pairs import FoundPairs, find_pairs
+from slalom.core.fitting.posterior import NORMAL_QUANTILE
 from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.models import Observed
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
-_PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one is enough
+_PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one or two are enough
+_SEARCHES = 3  # for pairs, at most
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
 _SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of a row between bounds that ends the rounds
@@ -174,20 +176,47 @@ class SurrogateMethod(Method):
         seed: int,
         certainty: Floats | None,
     ) -> tuple[FoundPairs | None, Fit, Lengths | None]:
-        """Find pairs in the residuals of a fit, and fit again without what they do; None where there are none."""
+        """Find pairs in the residuals of a fit, and fit again without what they do; None where there are none.
 
-        def residual(scores: Floats) -> Floats:
-            left = scores - fitted.model(units.counts(keep))
-            return left if length is None else left - length(units.lengths(keep))
+        Then pairs are looked for once more: a fit that had to do without a strong pair has residuals that look like others.
+        """
+        rows = units, keep, weights, seed, certainty
+        first, least = (fitted, length), _LEAST_PAIR * _deviation(scores, certainty)
+        found = find_pairs(keep, _left(scores, fitted, length, units, keep), least, certainty)
+        for left in reversed(range(_SEARCHES)):
+            if len(found.units):
+                found, fitted, length = self._settled(found, scores, *rows)
+            if not len(found.units):
+                return None, *first
+            alone = _left(scores - found.predict(keep), fitted, length, units, keep)
+            again = find_pairs(keep, alone + _beyond_sum(found, keep), least, certainty) if left else found
+            if not len(again.units) or {*map(tuple, again.units.tolist())} == {*map(tuple, found.units.tolist())}:
+                break
+            found = again
+        return found, fitted, length
 
-        found = find_pairs(keep, residual(scores), _LEAST_PAIR * _deviation(scores, certainty), certainty)
-        if not len(found.units):
-            return None, fitted, length
+    def _settled(
+        self,
+        found: FoundPairs,
+        scores: Floats,
+        units: Units,
+        keep: NDArray[np.bool_],
+        weights: Floats,
+        seed: int,
+        certainty: Floats | None,
+    ) -> tuple[FoundPairs, Fit, Lengths | None]:
+        """Fit the surrogate and the effects of pairs in alternation; pairs that are not told from zero are dropped."""
+        rows = units, keep, weights, seed, certainty
+        fitted, length = self._fitted(scores - found.predict(keep), *rows)
         for _ in range(_PAIR_ROUNDS):
-            alone = scores - found.predict(keep)
-            fitted, length = self._fitted(alone, units, keep, weights, seed, certainty)
-            before, found = found, found.updated(keep, residual(alone), certainty)
-            if (np.abs(found.effects - before.effects) <= found.errors).all():
+            alone = _left(scores - found.predict(keep), fitted, length, units, keep)
+            before, found = found, found.updated(keep, alone, certainty)
+            told = (np.abs(found.effects) > NORMAL_QUANTILE * found.errors).reshape(len(found.units), -1).any(axis=1)
+            if told.all() and (np.abs(found.effects - before.effects) <= found.errors).all():
+                break
+            found = FoundPairs(found.units[told], found.effects[told], found.errors[told])
+            fitted, length = self._fitted(scores - found.predict(keep), *rows)
+            if not len(found.units):
                 break
         return found, fitted, length
 
@@ -216,6 +245,18 @@ class SurrogateMethod(Method):
                 break
             fitted = fit(counts, scores - length(sizes), fitter, weights=weights)
         return fitted, length
+
+
+def _left(scores: Floats, fitted: Fit, length: Lengths | None, units: Units, keep: NDArray[np.bool_]) -> Floats:
+    """Return what a fit and the effect of the length leave of the scores of rows (m, n)."""
+    left = scores - fitted.model(units.counts(keep))
+    return left if length is None else left - length(units.lengths(keep))
+
+
+def _beyond_sum(found: FoundPairs, keep: NDArray[np.bool_]) -> Floats:
+    """Return what pairs add to rows (m, n) beyond all that single units can take over (`core.fitting.pairs`)."""
+    deviation, (first, second) = keep - keep.mean(axis=1, keepdims=True), found.units.T
+    return np.asarray((deviation[:, first] * deviation[:, second]) @ found.effects)
 
 
 def _corrected(
@@ -318,7 +359,7 @@ class _Uncertain:
         rows |= not (self.weights * self.all.weights).any()  # nothing is known: any number will do
         keep, variance, design = self.all.keep[rows], self.variance[rows], self.all.weights[rows]
         told, (far, near) = np.maximum(self.weights[rows], _UNKNOWN), self.misfit
-        fitted = np.where(design > 0, told * far / (far / np.maximum(design, 1e-300) + variance), 0.0)
+        fitted = np.where(design > 0, told * far / (far / np.where(design > 0, design, 1.0) + variance), 0.0)
         close, whole = told * near / (near + variance), keep.all(axis=1)
         close[whole] = told[whole] * near / (_KNOWN * near + variance[whole])
         self.plan, self.scores = QueryPlan(keep, fitted), self.numbers[rows]

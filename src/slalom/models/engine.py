@@ -20,12 +20,12 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.base import PADDING, InputGroup, Model, Reading
+from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.costs import Estimate, Spending
+from slalom.models.packing import Batch, built_together, length_ranges, padded
 from slalom.models.store import AnswerStore
 
 _MAX_CACHED = 500_000  # answers in memory
-_BUILD_TOKENS = 16_384  # tokens of small batches that are built in a row
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
@@ -76,32 +76,6 @@ class QueryCost(NamedTuple):
     inputs: int
     tokens: int
     seconds: float
-
-
-class _Batch(NamedTuple):
-    """Inputs, padded to one length, their keys, the rows of the table (n,) that their answers go to, and their lengths (n,)."""
-
-    inputs: Any
-    keys: list[bytes]
-    slots: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    @property
-    def length(self) -> int:
-        """The length of the longest input; the others are padded to it."""
-        return int(self.lengths.max())
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, without padding."""
-        return int(self.lengths.sum())
-
-    def split(self, k: int) -> "tuple[_Batch, _Batch]":
-        """Return the first k inputs, and the rest."""
-        return (
-            _Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.lengths[:k]),
-            _Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.lengths[k:]),
-        )
 
 
 class Engine:
@@ -225,7 +199,7 @@ class Engine:
         """Return the tokens that are read and written for one input."""
         return self.model.tokens_of(one) if isinstance(one, str) else (length, 0)
 
-    def _cost(self, batch: _Batch) -> float:
+    def _cost(self, batch: Batch) -> float:
         """Return the estimated cost of a batch; 0 without prices."""
         prices = self.spending.prices
         if prices is None:
@@ -280,7 +254,7 @@ class Engine:
 
     def _new_batches(
         self, plan: dict[int, list[tuple[int, InputGroup]]], pending: "list[_Pending]", store: AnswerStore
-    ) -> Iterator[_Batch]:
+    ) -> Iterator[Batch]:
         """Build the inputs; yield those without an answer, one batch per length, or per range of lengths where they are padded.
 
         The longest work comes first: while the last batch is computed there is nothing left to build, so it should be small.
@@ -302,7 +276,7 @@ class Engine:
                     fresh, at = fresh[fresh >= 0], at[fresh >= 0]
                     inputs = inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
                     keys = [keys[i] for i in at]
-                parts.append(inputs if group.length == lengths[-1] else _padded(inputs, lengths[-1]))
+                parts.append(inputs if group.length == lengths[-1] else padded(inputs, lengths[-1]))
                 names += keys
                 sizes += [group.length] * len(keys)
                 slots.append(np.arange(known, len(table), dtype=np.int64))
@@ -318,7 +292,7 @@ class Engine:
                 joined = joined[missing] if isinstance(joined, np.ndarray) else [joined[i] for i in missing]
                 names, targets, each = [names[i] for i in missing], targets[missing], each[missing]
             if len(targets):
-                yield _Batch(joined, names, targets, each)
+                yield Batch(joined, names, targets, each)
 
     def _run(
         self,
@@ -331,8 +305,8 @@ class Engine:
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
-        batches, queue = self._new_batches(plan, pending, store), deque[_Batch]()
-        in_flight: deque[tuple[_Batch, Any]] = deque()
+        batches, queue = self._new_batches(plan, pending, store), deque[Batch]()
+        in_flight: deque[tuple[Batch, Any]] = deque()
 
         def collect() -> None:
             """Store the outputs of the batch in flight that is ready first."""
@@ -356,7 +330,7 @@ class Engine:
             try:
                 while True:
                     if not queue and len(in_flight) < most:
-                        queue.extend(_built_together(batches))
+                        queue.extend(built_together(batches))
                     if not queue and not in_flight:
                         break
                     if not queue or len(in_flight) == most:
@@ -389,7 +363,7 @@ class Engine:
             self._model_id, self._late = self.identify(), False
         return self.model.wait(handles)
 
-    def _count(self, batch: _Batch, bar: Any) -> None:
+    def _count(self, batch: Batch, bar: Any) -> None:
         """Count a batch that is answered, and show it."""
         if self.answered is not None:
             self.answered()
@@ -405,7 +379,7 @@ class Engine:
         if self.spending.prices is not None:
             self.spending.check(self.spending.prices.cost(*self.model.start_tokens), "finding out what the server can do")
 
-    def _check_cost(self, batch: _Batch, in_flight: "deque[tuple[_Batch, Any]]", collect: Callable[[], None]) -> None:
+    def _check_cost(self, batch: Batch, in_flight: deque[tuple[Batch, Any]], collect: Callable[[], None]) -> None:
         """Raise an InputError where a batch would exceed max_cost; in doubt what is in flight is collected first."""
         if self.spending.max_cost is None:
             return
@@ -416,7 +390,7 @@ class Engine:
             collect()
         self.spending.check(cost + sum(self._cost(part) for part, _ in in_flight), "the next request")
 
-    def _halve(self, batch: _Batch, queue: "deque[_Batch]", waiting: bool) -> None:
+    def _halve(self, batch: Batch, queue: deque[Batch], waiting: bool) -> None:
         """Put a batch that did not fit back into the queue, in two halves."""
         if len(batch.slots) == 1 and not waiting:
             raise ModelError(
@@ -464,62 +438,6 @@ class Engine:
                 f"a cache file needs to identify the model, and the identity of {self.model.name} could not be computed"
                 f" ({reason}); pass identity=, a name that you change whenever the model changes"
             ) from error
-
-
-def _built_together(batches: Iterator[_Batch]) -> Iterator[_Batch]:
-    """Yield the next batch, or several small ones: building several in a row is faster than alternating with the model."""
-    tokens = 0
-    while tokens < _BUILD_TOKENS and (batch := next(batches, None)) is not None:
-        tokens += batch.tokens
-        yield batch
-
-
-def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
-    """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
-
-    Args:
-        rows: Number of inputs of each length.
-        overhead: What a batch costs besides its inputs, in tokens; 0: every length is by itself.
-
-    Example:
-        >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
-        [[5, 6], [90]]
-    """
-    lengths = sorted(rows)
-    if not overhead:
-        return [[length] for length in lengths]
-    ranges, _ = cheapest_ranges(np.array(lengths), np.array([rows[length] for length in lengths]), overhead)
-    return [lengths[begin:end] for begin, end in ranges]
-
-
-def cheapest_ranges(
-    lengths: NDArray[np.int64], counts: NDArray[np.int64], overhead: float
-) -> tuple[list[tuple[int, int]], float]:
-    """Return ranges of lengths, as places from begin to end, that cost least, and their cost.
-
-    A range costs its overhead, and its largest length for each of its inputs.
-
-    Args:
-        lengths: Different lengths, ascending.
-        counts: Number of inputs of each.
-        overhead: What a range costs besides its inputs, in tokens.
-    """
-    counted = np.concatenate([[0], np.cumsum(counts)])
-    least, begin = np.zeros(len(counted)), np.zeros(len(counted), dtype=np.int64)
-    for end in range(1, len(counted)):  # least[end]: of the first `end` lengths, the last of which closes a range
-        costs = least[:end] + overhead + (counted[end] - counted[:end]) * lengths[end - 1]
-        begin[end] = costs.argmin()
-        least[end] = costs[begin[end]]
-    ranges, end = list[tuple[int, int]](), len(lengths)
-    while end:
-        ranges.append((int(begin[end]), end))
-        end = int(begin[end])
-    return ranges[::-1], float(least[-1])
-
-
-def _padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return ids (k, planes, n) padded on the right to a length."""
-    return np.pad(inputs, ((0, 0), (0, 0), (0, length - inputs.shape[2])), constant_values=PADDING)
 
 
 class _Pending(NamedTuple):

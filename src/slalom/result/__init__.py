@@ -2,9 +2,10 @@
 
 from slalom.result.answer import Answer
 from slalom.result.collection import Explanations, Failure, load, restored
-from slalom.result.explanation import SCORES, Explanation, Pair
+from slalom.result.explanation import SCORES, Explanation
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
 from slalom.result.flip import Flip
+from slalom.result.pairs import Pair
 from slalom.result.plain import NORMAL_95, presence, versions
 from slalom.result.spread import Spread, spread_of
 

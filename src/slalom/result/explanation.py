@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Additive, Background, Lengths, Link, Surrogate, TwoScale
-from slalom.core.checks import Floats, freeze, plain
+from slalom.core import Background, Lengths, Link, Surrogate
+from slalom.core.checks import Floats, freeze
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.answer import Answer
@@ -23,33 +23,18 @@ from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
-from slalom.result.plain import NORMAL_95, duration, number, presence
+from slalom.result.pairs import Pair, fitted_pairs, interactions
+from slalom.result.plain import presence
 from slalom.result.remarks import remarks
 from slalom.result.scale import determined, full_effect, saturated
 from slalom.result.spread import Spread
+from slalom.result.wording import fidelity_text, summary, unit_texts
 from slalom.text import KINDS, units
 from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
-_COMBINED = 60  # units whose pairs are looked at
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
-
 _ENUMERABLE = 12  # units of a text whose parts may all have been asked
-_EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
-
-
-class Pair(NamedTuple):
-    """Two units that act together.
-
-    Attributes:
-        units: Their indices.
-        effect: What both do together beyond what each does alone*: g in g c_i c_j, a number or one per class.
-        se: Its standard error*; None where it is unknown.
-    """
-
-    units: tuple[int, int]
-    effect: float | list[float]
-    se: float | list[float] | None
 
 
 @final
@@ -258,15 +243,7 @@ class Explanation(Document):
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """Pairs of units that act together, strongest first; their effects are part of `predict` and of every score."""
-        if not isinstance(self.surrogate, TwoScale):
-            return ()
-        effects, errors = self.surrogate.effects, self.pairs_se
-        size = [float(np.abs(effect).max()) for effect in effects]
-        return tuple(
-            Pair((int(i), int(j)), plain(effects[k]), None if errors is None else plain(errors[k]))
-            for k, (i, j) in ((int(k), self.surrogate.pairs[k]) for k in np.argsort([-x for x in size], kind="stable"))
-            if i != j
-        )
+        return fitted_pairs(self)
 
     def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
         """Return pairs of units by how much less or more they do together, next to the whole text, strongest first.
@@ -288,18 +265,7 @@ class Explanation(Document):
             >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
             [((1, 3), -1.0)]
         """
-        column, n = self.column(target), len(self)
-        chosen = np.sort(np.argsort(-np.abs(self.scores("shapley", target)), kind="stable")[:_COMBINED])
-        first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
-        if not len(first) or (n == 2 and self.background is None and not isinstance(self.surrogate, Additive)):
-            return ()
-        keep = np.ones((1 + n + len(first), n), dtype=bool)
-        keep[1 + np.arange(n), np.arange(n)] = False
-        keep[1 + n + np.arange(len(first)), first] = keep[1 + n + np.arange(len(first)), second] = False
-        predicted = self.predict(keep) if column is None else self.predict(keep)[:, column]
-        effects = predicted[0] - predicted[1 + first] - predicted[1 + second] + predicted[1 + n :]
-        order = np.argsort(-np.abs(effects), kind="stable")[:k]
-        return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
+        return interactions(self, k, target)
 
     @property
     def additive(self) -> bool:
@@ -596,28 +562,12 @@ class Explanation(Document):
 
     def __repr__(self) -> str:
         """Summarise the explanation in a few lines."""
-        lines = [
-            f"Explanation of {self.target!r}: score {number(self.score)}, {len(self)} {self.unit}s, {self.method},"
-            f" {self.queries} queries, {duration(self.seconds)}",
-            *([f"stopped: {self.stopped}"] if self.stopped else []),
-            f"fidelity: {self.fidelity_text}",
-        ]
-        strongest = self.strongest(5)
-        texts = self.unit_texts(strongest)
-        lines += [f"  {self.units[i]!r}: {text}" for i, text in zip(strongest, texts, strict=True)]
-        return "\n".join([*lines, *self.remarks])
+        return summary(self)
 
     @property
     def fidelity_text(self) -> str:
         """The fidelity in one line, or why there is none."""
-        if not self.signed:
-            return "not tested: scores without a sign predict nothing"
-        if self.merged_from and not self.fidelity.known:
-            return f"not tested for {self.unit}s, which were merged from {self.merged_from}s"
-        if not self.fidelity.known and self.all_asked:
-            exact = "; the surrogate is exact" if self.fit_r2 > _EXACT else f", R2 = {self.fit_r2:.3f}"
-            return f"not tested: all parts of this text ({self.queries}) were asked and fitted{exact}"
-        return str(self.fidelity)
+        return fidelity_text(self)
 
     @property
     def all_asked(self) -> bool:
@@ -632,21 +582,7 @@ class Explanation(Document):
         Args:
             chosen: Indices of units. Default: all.
         """
-        effect, certain = self.removal, self.certain()
-        known, loud = (None, None) if self.additive else (self.determined("value"), self.determined("importance"))
-        texts = []
-        for i in range(len(self)) if chosen is None else chosen:
-            if not self.signed:
-                text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
-            else:
-                text = f"removal {_with_error(effect[i], self.removal_se, i)}"
-                text += "" if certain is None or certain[i] else " (not told from zero)"
-            if not self.additive:
-                value = _with_error(self.values[i], self.values_se, i) if known is None or known[i] else "not determined"
-                importance = _with_error(self.importances[i], self.importances_se, i)
-                text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
-            texts.append(text)
-        return texts
+        return unit_texts(self, range(len(self)) if chosen is None else chosen)
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
@@ -688,13 +624,6 @@ class Explanation(Document):
             MissingExtra: pandas is not installed.
         """
         return frame(columns(self))
-
-
-def _with_error(score: float | Floats, errors: Floats | None, i: int) -> str:
-    """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
-    if errors is None or np.ndim(score) or not np.isfinite(errors[i]):
-        return number(score)
-    return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"
 
 
 def _normal_quantile(level: float) -> float:

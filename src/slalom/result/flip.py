@@ -239,8 +239,9 @@ class _Search:
         return _Path(np.concatenate([chosen[np.argsort(-towards[chosen], kind="stable")], rest]), len(chosen))
 
     def predicted(self, units: NDArray[np.int64]) -> float:
-        """Return the predicted score without these units."""
-        score = self.e.predict(np.isin(np.arange(self.n), units, invert=True))
+        """Return the predicted score without these units; of the empty text, where it has no prediction, the base."""
+        keep = np.isin(np.arange(self.n), units, invert=True)
+        score = self.e.predict(keep) if self.empty or keep.any() else self.e.base
         return float(np.atleast_1d(score)[self.rule.column or 0])
 
     def flip(self, units: NDArray[np.int64]) -> Flip:

@@ -182,8 +182,8 @@ class Served:
 
     def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> Iterator[dict[str, Any] | None]:
         n = len(e)
-        if any(len(row) != n for row in keep):
-            raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {sorted(map(len, keep))[0]}")
+        if (wrong := next((len(row) for row in keep if len(row) != n), None)) is not None:
+            raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {wrong}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
         for part in _in_lots(rows, lambda lot: self.explainer.decide_parts(e, lot)):
             yield None if part is None else self._answer(*part) | {"predicted": _predicted(e, rows)}
@@ -205,12 +205,11 @@ class Served:
         flip = self.explainer.flip(e)
         if flip is None or flip.asked is None:
             return {"flip": None}
-        score = np.atleast_1d(e.score)
         found = {
             "units": list(flip.units),
             "label_before": e.label,
             "label_after": flip.label,
-            "score_before": float(score[e.leading]),
+            "score_before": float(np.max(e.score)),  # of the class whose score `asked` is
             "score_after": flip.asked,
             "confirmed": flip.confirmed,
             "queries": flip.queries,

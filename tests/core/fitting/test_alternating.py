@@ -228,12 +228,6 @@ def test_an_unfinished_fit_says_so():
     assert "Not converged" not in full.diagnosis
 
 
-def test_empty_rows_want_another_fitter():
-    with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
-        Alternating().solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"max_iterations": 0}, {"tolerance": -1.0}, {"tolerance": np.nan}, {"floor": 0.0}, {"floor": 1.0}],

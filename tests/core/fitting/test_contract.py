@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from slalom.core import Alternating, Joint, Sgd, Slalom, fit
+from slalom.core.fitting.problem import Problem
+from slalom.errors import InputError
 
 FITTERS = {
     "joint": Joint(),
@@ -51,6 +53,13 @@ def test_numbers_are_finite_and_the_losses_are_what_the_model_gives(name, classe
         assert found.converged or "Not converged" in found.diagnosis, seed
         for errors, like in ((found.values_se, model.values), (found.importances_se, model.importances)):
             assert errors is None or (errors.shape == like.shape and np.isfinite(errors).all()), seed
+
+
+@pytest.mark.parametrize("fitter", [Alternating(), Sgd()])
+def test_empty_rows_want_another_fitter(fitter):
+    with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
+        fitter.solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", FITTERS)

@@ -76,6 +76,17 @@ def doubled():
     return captured(lambda pair: Pair(2 * pair.first, pair.second))
 
 
+def warmed_up(cache):
+    """A function whose graph is captured, and the pool that holds it."""
+    double = doubled()
+    for _ in range(3):
+        double(Pair(torch.ones(2), None))
+    (pool,) = cache.pools.values()
+    assert cache.graphs
+    assert pool.buffers
+    return double, pool
+
+
 def test_arrays_are_found_in_tuples_and_dataclasses_and_put_back():
     found = []
     flatten(tree(), found)
@@ -163,12 +174,7 @@ def test_with_too_much_memory_in_buffers_all_graphs_are_dropped(monkeypatch, cac
 
 
 def test_where_memory_runs_out_nothing_is_kept_and_it_is_said_once(monkeypatch, cache, caplog):
-    double = doubled()
-    for _ in range(3):
-        double(Pair(torch.ones(2), None))
-    (pool,) = cache.pools.values()
-    assert cache.graphs
-    assert pool.buffers
+    double, pool = warmed_up(cache)
 
     def full(self, function, arguments):
         raise torch.cuda.OutOfMemoryError("full")
@@ -187,12 +193,7 @@ def test_where_memory_runs_out_nothing_is_kept_and_it_is_said_once(monkeypatch, 
 
 def test_memory_can_be_released_and_graphs_are_captured_again(monkeypatch, cache):
     monkeypatch.setattr(backend, "_TORCH", {"cpu": TorchBackend("cpu")})
-    double = doubled()
-    for _ in range(3):
-        double(Pair(torch.ones(2), None))
-    (pool,) = cache.pools.values()
-    assert cache.graphs
-    assert pool.buffers
+    double, pool = warmed_up(cache)
     assert release_memory() is None
     assert not cache.graphs
     assert not pool.buffers

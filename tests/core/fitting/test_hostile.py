@@ -1,8 +1,5 @@
 """Any finite scores give a fit: no exception, no number that is not finite, and every fallback is named in the diagnosis."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,10 +9,9 @@ from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
 from slalom.core.fitting._evidence.steps import System
 from slalom.core.fitting.problem import FALLBACK, Problem
 from slalom.errors import InputError
+from tests.factories import benchmark
 
-# By its path: other packages install a module called benchmarks.
-SPEC = spec_from_file_location("hostile", Path(__file__).parents[3] / "benchmarks" / "hostile.py")
-SPEC.loader.exec_module(hostile := module_from_spec(SPEC))
+hostile = benchmark("hostile")
 
 LARGEST = np.finfo(float).max
 PUBLIC = [Joint(device="cpu"), Joint(background=False), Joint(link=True), Linear(), Alternating(), Sgd(max_steps=300)]

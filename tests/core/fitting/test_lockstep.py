@@ -3,7 +3,6 @@
 import re
 from collections import deque
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,10 @@ from slalom.core.fitting._minibatches import StandardisedData
 from slalom.core.fitting.problem import FALLBACK, Problem
 from slalom.errors import InputError
 from slalom.text import Pairs
-from tests.factories import pairs, planted
+from tests.factories import benchmark, pairs, planted
 
 ROOT = Path(__file__).parents[3]
-# By its path: other packages install a module called benchmarks.
-SPEC = spec_from_file_location("hostile", ROOT / "benchmarks" / "hostile.py")
-SPEC.loader.exec_module(hostile := module_from_spec(SPEC))
+hostile = benchmark("hostile")
 
 
 @dataclass(frozen=True)

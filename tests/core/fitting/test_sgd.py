@@ -365,12 +365,6 @@ def test_a_linear_model_of_many_units_is_out_of_reach_too():
     assert Sgd().solve(Problem.of(counts, scores, None)).r2 < 0.5
 
 
-def test_empty_rows_want_another_fitter():
-    with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
-        Sgd().solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

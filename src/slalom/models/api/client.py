@@ -22,29 +22,25 @@ import random
 import re
 import threading
 import time
-import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn, final
 from urllib.parse import urlsplit
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError, ModelError, one_line, require
+from slalom.models.api.bounded import TooLarge, bounded
+from slalom.models.api.loop import RequestLoop
+from slalom.models.api.waiting import asked_wait
 from slalom.models.costs import Usage
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
-_MAX_BYTES = 1_000_000  # of one answer
 _CONNECT = 10.0  # seconds to connect
-_CLOSE = 2.0  # seconds to close all connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
 _FIRST_CONTACT = 2  # attempts to reach a server that has not answered yet
 _TRANSIENT = (408, 409, 425, 429)  # and all from 500
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _KEY_LIKE = re.compile(r"\b(?:sk|key|Bearer)[-_ ][^\s\"',;]{6,}")
 _ADVICE = {
     401: "the server does not accept the key; put a valid one into the environment variable {variable}",
@@ -126,7 +122,7 @@ class Client:
         self.timeout, self.patience = float(timeout), float(patience)
         self._secret()  # a malformed key is refused here
         self._requests = self._prompt_tokens = self._completion_tokens = 0
-        self._running: _Running | None = None
+        self._running: RequestLoop | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -175,7 +171,7 @@ class Client:
         """
         with self._lock:
             if self._running is None or self._running.pid != os.getpid():  # threads do not survive a fork
-                self._running = _Running(self)
+                self._running = RequestLoop(self, self.connected, self.concurrency)
             return asyncio.run_coroutine_threadsafe(start(), self._running.loop)
 
     def drain(self) -> None:
@@ -225,7 +221,7 @@ class Client:
                     self._count(answer)
                     return answer
 
-    def _give_up(self, running: "_Running", again: _Again, failures: int) -> None:
+    def _give_up(self, running: RequestLoop, again: _Again, failures: int) -> None:
         """Raise where another attempt makes no sense."""
         if running.stopping.is_set():
             raise ModelError(f"{self.address} {again.reason}; not asked again after an interruption") from None
@@ -242,7 +238,7 @@ class Client:
                 f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts="
             ) from None
 
-    async def _attempt(self, running: "_Running", path: str, body: Mapping[str, Any]) -> Answer:
+    async def _attempt(self, running: RequestLoop, path: str, body: Mapping[str, Any]) -> Answer:
         """Make one request; raise _Again where another may help."""
         import openai  # noqa: PLC0415
 
@@ -251,7 +247,7 @@ class Client:
         try:
             async with asyncio.timeout(self.timeout):
                 response = await self._sent(running, path, body)
-        except (openai.OpenAIError, TimeoutError, _TooLarge) as error:
+        except (openai.OpenAIError, TimeoutError, TooLarge) as error:
             failure = error
         else:
             running.note_limits(response.headers)
@@ -262,13 +258,13 @@ class Client:
         if isinstance(failure, (openai.APITimeoutError, TimeoutError)):
             raise _Again(f"did not answer within {self.timeout:g} s")
         cause = failure.__cause__ or failure
-        if isinstance(cause, _TooLarge):
+        if isinstance(cause, TooLarge):
             raise ModelError(f"{self.address} {cause}")
         if isinstance(failure, openai.APIConnectionError):
             raise _Again(f"could not be reached ({self.quoted(cause)})", unreachable=True)
         raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
 
-    async def _sent(self, running: "_Running", path: str, body: Mapping[str, Any]) -> Any:
+    async def _sent(self, running: RequestLoop, path: str, body: Mapping[str, Any]) -> Any:
         """Return the response to one request; the route of llama.cpp for tokens is beside /v1."""
         if path == "tokenize":
             address = f"{self.base_url.removesuffix('/v1')}/tokenize"
@@ -291,7 +287,7 @@ class Client:
         final = headers.get("x-should-retry", "").lower() == "false" or code == "insufficient_quota"
         if not final and (status in _TRANSIENT or status >= 500):
             limited = status == 429
-            raise _Again(f"answers with status {status}{said}", _wait(headers, limited), limited)
+            raise _Again(f"answers with status {status}{said}", asked_wait(headers, limited), limited)
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
             advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
@@ -369,19 +365,15 @@ class Client:
         import openai  # noqa: PLC0415
 
         timeout = openai.Timeout(self.timeout, connect=min(_CONNECT, self.timeout))
-        bounded: Any = _bounded(openai.DefaultAsyncHttpxClient)
+        http_client = bounded(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(
             api_key=self._secret() or "none",
             base_url=self.base_url,
             timeout=timeout,
             max_retries=0,
             default_headers={"Accept-Encoding": "identity"},
-            http_client=bounded(timeout=timeout, follow_redirects=False),
+            http_client=http_client(timeout=timeout, follow_redirects=False),
         )
-
-
-class _TooLarge(Exception):
-    """An answer that is not read to its end."""
 
 
 class _NotANumber(Exception):
@@ -390,100 +382,6 @@ class _NotANumber(Exception):
 
 def _not_a_number(name: str) -> NoReturn:
     raise _NotANumber(name)
-
-
-def _bounded(http_client: Any) -> Any:
-    """Return a class of HTTP clients that read a limited number of bytes of an answer, and decompress nothing."""
-
-    class Bounded(http_client):  # type: ignore[misc]
-        async def send(self, request: Any, **options: Any) -> Any:
-            response = await super().send(request, **options | {"stream": True})
-            try:
-                if response.headers.get("content-encoding", "identity").lower() != "identity":
-                    raise _TooLarge("compresses its answers though it is asked not to; switch that off")
-                content = bytearray()
-                async for part in response.aiter_raw():
-                    content += part
-                    if len(content) > _MAX_BYTES:
-                        raise _TooLarge(f"answered with more than {_MAX_BYTES // 1_000_000} MB, which no completion is")
-            finally:
-                await response.aclose()
-            skipped = ("content-length", "transfer-encoding", "content-encoding")
-            headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in skipped]
-            return type(response)(response.status_code, headers=headers, content=bytes(content), request=request)
-
-    return Bounded
-
-
-class _Running:
-    """The event loop of a client, in a thread of its own, with what all its requests share.
-
-    Attributes:
-        pid: The process that it belongs to.
-        resume_at: No request starts before this time (`time.monotonic`).
-        answered: Whether an answer has come.
-        answered_at: When the last one came, or the loop was started.
-        stopping: Set where nothing may be repeated.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self.pid, self.resume_at, self.answered, self.answered_at = os.getpid(), 0.0, False, time.monotonic()
-        self.loop, self.slots, self.stopping = asyncio.new_event_loop(), asyncio.Semaphore(client.concurrency), asyncio.Event()
-        self.client: Any = client.connected()
-        thread = threading.Thread(target=_run_loop, args=(self.loop,), name="slalom requests", daemon=True)
-        thread.start()
-        self._end = weakref.finalize(client, _end_loop, self.loop, self.client, self.pid, thread)
-
-    async def pause(self) -> None:
-        """Wait while the server asks for it; not all requests start at the same moment afterwards."""
-        while (left := self.resume_at - time.monotonic()) > 0.0 and not self.stopping.is_set():
-            await self.sleep(left + random.uniform(0.0, min(1.0, 0.1 * left)))
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until nothing may be repeated."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.stopping.wait()
-
-    def note_limits(self, headers: Mapping[str, str]) -> None:
-        """Pause where the server says that no request is left."""
-        for kind in ("requests", "tokens"):
-            wait = _seconds(headers.get(f"x-ratelimit-reset-{kind}", ""))
-            if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0" and wait is not None and wait <= 60.0:
-                self.resume_at = max(self.resume_at, time.monotonic() + wait)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._end()
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
-
-def _end_loop(loop: asyncio.AbstractEventLoop, client: Any, pid: int, thread: threading.Thread) -> None:
-    """Cancel what is in flight, close the connections and end the loop."""
-    if pid != os.getpid() or loop.is_closed():
-        return
-
-    async def end() -> None:
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(Exception):  # a connection that is broken already
-            await client.close()
-        for _ in range(3):  # sockets are closed by callbacks
-            await asyncio.sleep(0)
-        loop.stop()
-
-    asyncio.run_coroutine_threadsafe(end(), loop)
-    if thread is not threading.current_thread():
-        thread.join(_CLOSE)
 
 
 def is_number(part: object) -> bool:
@@ -513,38 +411,3 @@ def _checked_url(url: str) -> tuple[str, str]:
     place = f"{host}:{port}" if port else host
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{place}{path}", f"{place}{path}"
-
-
-def _wait(headers: Mapping[str, str], limited: bool) -> float | None:
-    """Return how many seconds the server asks to wait; None where it does not say."""
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000.0
-    said = headers.get("retry-after", "").strip()
-    seconds = _seconds(said)
-    if seconds is None and said:
-        try:
-            until = parsedate_to_datetime(said)
-            seconds = max((until - datetime.now(until.tzinfo or UTC).replace(tzinfo=until.tzinfo)).total_seconds(), 0.0)
-        except (ValueError, TypeError, OverflowError):
-            seconds = None
-    if seconds is not None or not limited:
-        return seconds
-    resets = [_seconds(headers.get(f"x-ratelimit-reset{kind}", "")) for kind in ("", "-requests", "-tokens")]
-    now = time.time()
-    known = [max(reset - now, 0.0) if reset > 1e9 else reset for reset in resets if reset is not None]  # or a date in seconds
-    return max(known) if known else None
-
-
-def _seconds(said: str) -> float | None:
-    """Return a duration such as "20", "1.5s", "6m0s" or "20ms" in seconds; None where it is none."""
-    said = said.strip().lower()
-    try:
-        plain = float(said)
-        return plain if 0.0 <= plain < 1e12 else None
-    except ValueError:
-        pass
-    match = _DURATION.fullmatch(said)
-    if not said or match is None:
-        return None
-    return sum(float(part) * unit for part, unit in zip(match.groups("0"), (3600.0, 60.0, 1.0, 0.001), strict=True))

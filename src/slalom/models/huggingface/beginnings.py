@@ -16,8 +16,8 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.models.engine import cheapest_ranges
 from slalom.models.huggingface.causal import Past
+from slalom.models.packing import cheapest_ranges
 
 _MOST = 64  # trunks
 _WORTH = 0.9  # of the cost of plain passes, at most

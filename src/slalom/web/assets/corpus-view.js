@@ -233,7 +233,7 @@ const corpusView = {
     this.hide();
     this.hooks.explain({
       text, model: this.info.models.length > 1 ? this.served.id : null, method: known ? method : null, unit,
-      queries: queries && queries <= this.info.limits.queries ? queries : null, target: this.served.labels.includes(target) ? target : null, seed,
+      queries: queries && queries <= this.info.limits.queries ? queries : null, target: this.served.labels.includes(target) ? target : "", seed,
     });
   },
 };

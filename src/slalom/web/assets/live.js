@@ -44,7 +44,7 @@ function addPane() {
     changed, copy, toast, tally, lost,
     tallied: () => panes.forEach(({ ui }) => tally.draw(ui.tally)),
     explained: ({ asked, content, viewer }) => {
-      visits.add(asked, content, viewer.reading());
+      visits.add({ ...asked, target: asked.target ?? "" }, content, viewer.reading());
       changed();
     },
     close: () => closeSecond(),

@@ -129,19 +129,20 @@ class Pane {
   }
 
   // Go to a place: what an address holds, or what was explained before.
-  go({ subject, removed = [], swaps = [], score = null }) {
+  go({ subject, removed = [], swaps = [], score }) {
     const { ui } = this;
     const set = (box, value) => { if (value !== null && value !== undefined && [...box.options].some((option) => option.value === String(value))) box.value = String(value); };
     ui.text.value = subject.text;
     set(ui.model, subject.model);
     this.targets();
-    for (const name of ["method", "unit", "target"]) set(ui[name], subject[name]);
+    for (const name of ["method", "unit"]) set(ui[name], subject[name]);
+    set(ui.target, subject.target ?? (this.model.labels.length > 2 ? "all" : "")); // the default, not what was chosen before
     if (subject.queries && ![...ui.queries.options].some((option) => option.value === String(subject.queries))) {
       ui.queries.append(make("option", { value: subject.queries }, plural(subject.queries, "question")));
     }
     ui.queries.value = subject.queries ? String(subject.queries) : "";
     this.seed = subject.seed ?? 0;
-    if (score) this.viewer.pick(score);
+    if (score !== undefined) this.viewer.pick(score); // an address without a score is one of the first score
     this.notes();
     this.explain();
     this.removed = removed;

@@ -296,10 +296,10 @@ function createViewer(root, options = {}) {
   document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
   window.addEventListener("scroll", () => state.on === null || !state.beside || byId("tip").hidden || tip.follow(state.beside), { capture: true, passive: true });
 
-  // Colour by a score; it stays chosen for the next texts.
+  // Colour by a score; it stays chosen for the next texts. null: these have the score that each begins with.
   function pick(score) {
     picked = score;
-    if (!state.text || reading.numbers(score) === null) return;
+    if (score === null || !state.text || reading.numbers(score) === null) return;
     state.score = score;
     const input = ui.scores.querySelector(`input[value="${score}"]`);
     if (input) input.checked = true;

@@ -1,0 +1,93 @@
+"""Inputs packed into batches: lengths in ranges, so that padding and the overhead of the batches together are least."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.models.base import PADDING
+
+_BUILD_TOKENS = 16_384  # tokens of small batches that are built in a row
+
+
+class Batch(NamedTuple):
+    """Inputs, padded to one length, their keys, the rows of the table (n,) that their answers go to, and their lengths (n,)."""
+
+    inputs: Any
+    keys: list[bytes]
+    slots: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @property
+    def length(self) -> int:
+        """The length of the longest input; the others are padded to it."""
+        return int(self.lengths.max())
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, without padding."""
+        return int(self.lengths.sum())
+
+    def split(self, k: int) -> "tuple[Batch, Batch]":
+        """Return the first k inputs, and the rest."""
+        return (
+            Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.lengths[:k]),
+            Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.lengths[k:]),
+        )
+
+
+def built_together(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the next batch, or several small ones: building several in a row is faster than alternating with the model."""
+    tokens = 0
+    while tokens < _BUILD_TOKENS and (batch := next(batches, None)) is not None:
+        tokens += batch.tokens
+        yield batch
+
+
+def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
+    """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
+
+    Args:
+        rows: Number of inputs of each length.
+        overhead: What a batch costs besides its inputs, in tokens; 0: every length is by itself.
+
+    Example:
+        >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
+        [[5, 6], [90]]
+    """
+    lengths = sorted(rows)
+    if not overhead:
+        return [[length] for length in lengths]
+    ranges, _ = cheapest_ranges(np.array(lengths), np.array([rows[length] for length in lengths]), overhead)
+    return [lengths[begin:end] for begin, end in ranges]
+
+
+def cheapest_ranges(
+    lengths: NDArray[np.int64], counts: NDArray[np.int64], overhead: float
+) -> tuple[list[tuple[int, int]], float]:
+    """Return ranges of lengths, as places from begin to end, that cost least, and their cost.
+
+    A range costs its overhead, and its largest length for each of its inputs.
+
+    Args:
+        lengths: Different lengths, ascending.
+        counts: Number of inputs of each.
+        overhead: What a range costs besides its inputs, in tokens.
+    """
+    counted = np.concatenate([[0], np.cumsum(counts)])
+    least, begin = np.zeros(len(counted)), np.zeros(len(counted), dtype=np.int64)
+    for end in range(1, len(counted)):  # least[end]: of the first `end` lengths, the last of which closes a range
+        costs = least[:end] + overhead + (counted[end] - counted[:end]) * lengths[end - 1]
+        begin[end] = costs.argmin()
+        least[end] = costs[begin[end]]
+    ranges, end = list[tuple[int, int]](), len(lengths)
+    while end:
+        ranges.append((int(begin[end]), end))
+        end = int(begin[end])
+    return ranges[::-1], float(least[-1])
+
+
+def padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return ids (k, planes, n) padded on the right to a length."""
+    return np.pad(inputs, ((0, 0), (0, 0), (0, length - inputs.shape[2])), constant_values=PADDING)

@@ -1,0 +1,21 @@
+"""How texts become explanations:
+
+    read -> plan -> ask -> explain -> test
+             ^                         |
+             +--------- extend --------+      in rounds, where the budget is "auto" or the method chooses queries by the answers
+
+read      the text as the model reads it, and its units
+plan      the queries of the method, and the held-out queries that test it
+ask       all queries of all texts at once, through the engine
+explain   the method turns the scores into a surrogate
+test      the surrogate predicts the held-out scores
+extend    more queries of the method; the held-out ones stay the same
+
+All texts that go on ask together, so that batches stay full.
+"""
+
+from slalom.pipeline.options import Options
+from slalom.pipeline.pipeline import CELLS, Pipeline
+from slalom.pipeline.refining import Step, refine
+
+__all__ = ["CELLS", "Options", "Pipeline", "Step", "refine"]

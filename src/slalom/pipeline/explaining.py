@@ -1,0 +1,165 @@
+"""The last two stages: the method explains a text from the answers so far, and the held-out answers test it."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.core.fitting.problem import explained_share
+from slalom.errors import ModelError
+from slalom.methods import MethodContext, MethodResult
+from slalom.methods.base import named_failures
+from slalom.models import Answers, Engine, Observed, Queries
+from slalom.pipeline.further import FurtherQueries
+from slalom.pipeline.options import Options
+from slalom.pipeline.planning import Task
+from slalom.pipeline.run import Run, Scored
+from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
+
+_HUGE = 1e150  # the square of a score must fit into a float
+_PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
+
+
+def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
+    """Let the method do at once what takes less time for several texts.
+
+    A text that fails here is left as it is: the error is raised when it is explained, as its own.
+    """
+    began, ready = perf_counter(), list[Run]()
+    for run in runs:
+        if run.result is None and not run.task.steps:
+            with suppress(Exception):
+                run.scored = _scored(engine, run, options)
+                ready.append(run)
+    if len(ready) < 2:
+        return
+    with suppress(Exception):
+        contexts = options.method.prepare([run.scored.context for run in ready if run.scored is not None])
+        for run, context in zip(ready, contexts, strict=True):
+            run.scored = None if run.scored is None else run.scored._replace(context=context)
+    seconds = (perf_counter() - began) / len(ready)
+    for run in ready:
+        run.spend(seconds)
+
+
+def explain(engine: Engine, run: Run, options: Options) -> Explanation:
+    """Let the method explain one text from the answers so far, and test the result."""
+    began = perf_counter()
+    target, observed, context = _scored(engine, run, options) if run.scored is None else run.scored
+    run.scored = None
+    task, answer, decision, further = run.task, run.answers, run.decided, run.further
+    model, m, scores = engine.model, task.whole, observed.scores
+    with named_failures(options.method):
+        result = options.method.explain(context)
+    others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
+    report = model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
+    tests = np.ones(len(scores), dtype=bool)
+    if further.queried:  # what the method has asked by itself does not test it
+        tests[m + 1 :] = [row.tobytes() not in further.queried for row in task.keep[m + 1 :]]
+    tests[m + 1 :] &= observed.known[m + 1 :]
+    if not tests.all():
+        near = int(tests[m + 1 : m + 1 + task.near].sum())
+        task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
+    inputs = {**answer.lengths, **further.lengths}
+    return Explanation(
+        text=task.reading.text,
+        units=task.units.names,
+        spans=task.units.spans,
+        surrogate=result.surrogate,
+        score=float(scores[m]) if scores.ndim == 1 else scores[m],
+        target="all" if target == "all" else model.head.labels[target],
+        labels=model.head.labels,
+        fidelity=_fidelity(task, result, observed),
+        fit_r2=_fit_r2(task, result, scores, further) if result.r2 is None else result.r2,
+        unit=options.unit_kind,
+        sizes=task.units.sizes,
+        method=options.method.name,
+        seed=int(options.seed),
+        queries=len(inputs),
+        tokens=sum(inputs.values()),
+        seconds=run.spend(perf_counter() - began),
+        values_se=result.values_se,
+        importances_se=result.importances_se,
+        removal_se=result.removal_se,
+        linear_se=result.linear_se,
+        gradient_se=result.gradient_se,
+        shapley_se=result.shapley_se,
+        pairs_se=result.pairs_se,
+        spread=_spread(task, result, observed) if options.method.signed else None,
+        lengths=result.lengths,
+        label=decision.label,
+        probabilities=decision.probabilities,
+        scale=model.head.scale,
+        held_out=HeldOut(task.keep[m + 1 :], scores[m + 1 :], task.near) if len(task.keep) > m + 1 else None,
+        cut=task.reading.cut,
+        diagnosis=result.diagnosis,
+        model=model.name,
+        settings=options.settings(engine.model_id),
+        signed=options.method.signed,
+        figures=report.figures,
+        notes=report.notes,
+        versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
+    )
+
+
+def _scored(engine: Engine, run: Run, options: Options) -> Scored:
+    """Return the scores of all rows of a text, and the text as the method sees it."""
+    model, task, m = engine.model, run.task, run.task.whole
+    target = run.target(options.target, model.head)
+    observed = model.observe(run.answers.outputs, target)
+    scores = observed.scores
+    if np.abs(scores).max() > _HUGE:
+        raise ModelError(
+            f"{model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
+            " check what it returns, or divide it by a constant"
+        )
+    run.further.begin(task, scores, lambda rows: _ask_rows(engine, task, rows, target), options.limit)
+    context = MethodContext(
+        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
+        int(options.seed), run.further, options.pairs, observed.rows(slice(m)),
+    )  # fmt: skip
+    return Scored(target, observed, context)
+
+
+def _ask_rows(engine: Engine, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
+    """Query further rows (k, n) of a text."""
+    (answer,) = engine([Queries(task.reading, task.units.atoms(rows))])
+    return engine.model.observe(answer.outputs, target).scores, answer
+
+
+def _fidelity(task: Task, result: MethodResult, observed: Observed) -> Fidelity:
+    """Compare predictions with the scores of the held-out rows.
+
+    Near the text both are changes from its score, unless that is noisy or not known.
+    """
+    tested = observed.rows(slice(task.whole, None))
+    scores, noise = tested.scores, tested.variance
+    predicted = result.predict(task.keep[task.whole :], task.units)
+    near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
+    if noise is None and tested.known[0]:
+        close = quality(predicted[near] - predicted[0], scores[near] - scores[0])
+    else:
+        close = quality(predicted[near], scores[near], None if noise is None else noise[near])
+    return Fidelity(close, quality(predicted[far], scores[far], None if noise is None else noise[far]))
+
+
+def _spread(task: Task, result: MethodResult, observed: Observed) -> Spread | None:
+    """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
+    held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
+    if not (known := observed.known).all():
+        held_out, keep, scores = held_out[known], keep[known], scores[known]
+    removed = task.units.sizes.sum() - task.units.lengths(keep)
+    return spread_of(removed, result.predict(keep, task.units) - scores, held_out)
+
+
+def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: FurtherQueries) -> float:
+    """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none."""
+    if not further.queried:
+        return explained_share(result.predict(task.plan.keep, task.units), scores[: task.whole], task.plan.weights)
+    rows = np.frombuffer(b"".join(further.queried), dtype=bool).reshape(-1, len(task.units))
+    return explained_share(result.predict(rows, task.units), np.array(list(further.queried.values())), np.ones(len(rows)))

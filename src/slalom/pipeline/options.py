@@ -1,0 +1,121 @@
+"""Options: how to explain a text, checked where they enter, with the defaults filled in."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from slalom.budget import AUTO, CHECK, Goal
+from slalom.core.checks import whole_number
+from slalom.errors import InputError
+from slalom.methods import Method
+from slalom.models import Target
+from slalom.text import GIVEN, KINDS
+
+_LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """How to explain a text, checked.
+
+    Args:
+        method: The method.
+        unit: Kind of unit; None: the method's default.
+        queries: Query budget per text, or "auto" for rounds until the goal is reached; None: five per unit, between 200 and
+            1000, or "auto" where there is a tolerance.
+        check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``; 100 for
+            "auto".
+        target: Label or index of the class to explain, "all", or None for the model's default.
+        seed: Seed of the queries and the fit.
+        long: "cut" or "window", for texts longer than the model's context.
+        errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
+        pairs: Whether to look for pairs of units that act together.
+        tolerance: Goal of "auto"; None: until the held-out error no longer falls.
+        max_queries: Largest budget of "auto"; None: `slalom.budget.MAX_QUERIES`. Of a fixed budget, a limit of all queries
+            about a text, those that test it included: what needs more is an error before any is asked.
+
+    Raises:
+        InputError: If an option is out of range.
+    """
+
+    method: Method
+    unit: str | None
+    queries: int | str | None
+    check: int | None
+    target: Target
+    seed: int
+    long: str
+    errors: str = "raise"
+    pairs: bool = True
+    tolerance: float | None = None
+    max_queries: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check every option."""
+        if self.unit_kind not in (*KINDS, *GIVEN):
+            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {self.unit_kind!r}")
+        if self.long not in ("cut", "window"):
+            raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
+        if self.errors not in ("raise", "keep"):
+            raise InputError(f"errors must be 'raise' or 'keep'; got {self.errors!r}")
+        if self.queries is not None and self.queries != AUTO:
+            if isinstance(self.queries, str):
+                raise InputError(f"queries must be a whole number of at least 2, or 'auto'; got {self.queries!r}")
+            whole_number("queries", self.queries, 2)
+        if self.check is not None:
+            whole_number("check", self.check, 0)
+        whole_number("seed", self.seed, 0)
+        Goal(self.tolerance, self.max_queries)
+        if self.tolerance is not None and self.queries not in (None, AUTO):
+            raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}")
+        if self.auto and self.tolerance is None and self.check is not None and self.check < _LEAST_CHECK:
+            raise InputError(
+                f"queries='auto' needs at least {_LEAST_CHECK} held-out queries; got check={self.check}; leave it out"
+                f" for {CHECK}"
+            )
+
+    @property
+    def auto(self) -> bool:
+        """Whether the budget grows in rounds; a tolerance implies it."""
+        return self.queries == AUTO or (self.tolerance is not None and self.queries is None)
+
+    @property
+    def goal(self) -> Goal | None:
+        """When a growing budget is large enough; None for a fixed one, and for methods that take none."""
+        return Goal(self.tolerance, self.max_queries) if self.auto and self.method.takes_budget else None
+
+    def budget(self, n: int) -> int:
+        """Return the budget of n units, that of the first round where it grows."""
+        if self.goal is not None:
+            return self.goal.first(n)
+        return self.queries if isinstance(self.queries, (int, np.integer)) else min(max(5 * n, 200), 1000)
+
+    @property
+    def limit(self) -> int | None:
+        """Largest number of all queries about a text; None where the budget grows or there is none."""
+        return None if self.auto else self.max_queries
+
+    def held_out(self, budget: int) -> int:
+        """Return the number of held-out queries."""
+        if self.check is not None:
+            return self.check
+        if not self.method.signed:  # scores without a sign predict nothing that could be tested
+            return 0
+        return CHECK if self.goal is not None else min(max(budget // 10, 20), self.method.check)
+
+    @property
+    def unit_kind(self) -> str:
+        """The kind of unit, with the method's default filled in."""
+        return self.method.unit if self.unit is None else self.unit
+
+    def settings(self, model_id: str | None) -> dict[str, Any]:
+        """Return what a result depends on besides the text, method, unit and seed."""
+        options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
+        if not self.pairs:
+            options["pairs"] = False
+        if self.auto:
+            options |= {"queries": AUTO, "tolerance": self.tolerance, "max_queries": self.max_queries}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+        return {**plain, "identity": model_id}

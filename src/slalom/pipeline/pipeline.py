@@ -1,0 +1,204 @@
+"""The pipeline: texts through all stages, in rounds; those that go on ask together, so that batches stay full."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.errors import SlalomError
+from slalom.methods.base import named_failures
+from slalom.models import Engine, Estimate, Model, Queries, Reading
+from slalom.models.costs import money
+from slalom.pipeline.explaining import explain, prepare
+from slalom.pipeline.options import Options
+from slalom.pipeline.planning import Task, plan, read
+from slalom.pipeline.run import Run, failure
+from slalom.result import Explanation, Failure
+from slalom.text import Answered, Units, query_keys
+
+CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
+_TOGETHER = 64  # texts that a method may prepare at once
+
+
+@final
+class Pipeline:
+    """Explains texts with one model and its engine.
+
+    Args:
+        model: The model to explain.
+        engine: The engine that queries it.
+    """
+
+    def __init__(self, model: Model, engine: Engine) -> None:
+        self.model, self.engine = model, engine
+        self._committed = 0.0  # cost of the rows that the next round asks
+
+    def run(self, texts: Sequence[Any], options: Options) -> Iterator[Explanation | Failure]:
+        """Explain texts in order, as many at a time as fit into memory.
+
+        Args:
+            texts: The texts; anything but a string is an error of that text.
+            options: How to explain them.
+
+        Yields:
+            One explanation per text, or a Failure where ``options.errors`` is "keep".
+        """
+        for tasks in self._planned(texts, options):
+            yield from self._explained(tasks, options)
+
+    def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
+        """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""
+
+        def queries() -> Iterator[Queries]:
+            for number, text in enumerate(texts):
+                try:
+                    task = plan(self.model, text, options, number, "" if len(texts) == 1 else f" (text {number})")
+                except SlalomError:
+                    if options.errors == "raise":
+                        raise
+                    continue
+                yield Queries(task.reading, task.units.atoms(task.keep))
+
+        more = options.goal is not None or not options.method.plans_all
+        return self.engine.estimate(queries())._replace(at_least=more)
+
+    def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
+        """Return the text as the model reads it, and its units of a kind."""
+        return read(self.model, text, kind, long)
+
+    def matches(self, explanation: Explanation, options: Options) -> bool:
+        """Return whether an explanation has the model, method and options with which its text would be explained now."""
+        mine = (options.method.name, options.seed, options.unit_kind, self.model.name, options.settings(self.engine.identify()))
+        e = explanation
+        return mine == (e.method, e.seed, e.unit, e.model, dict(e.settings))
+
+    def ask(self, runs: Sequence[Run], description: str) -> None:
+        """Query the model for the new rows of all texts at once; in the first round, also for its decisions."""
+        began, self._committed = perf_counter(), 0.0
+        new = [run.new_rows for run in runs]
+        queries = [Queries(run.task.reading, run.task.units.atoms(rows)) for run, rows in zip(runs, new, strict=True)]
+        answers = self.engine(queries, description)
+        undecided = [(run, answer) for run, answer in zip(runs, answers, strict=True) if run.decision is None]
+        if undecided:
+            whole = np.stack([answer.outputs[run.task.whole] for run, answer in undecided])
+            decisions = self.model.decisions([run.task.reading.text for run, _ in undecided], whole)
+            for (run, _), decision in zip(undecided, decisions, strict=True):
+                run.decision = decision
+        seconds = (perf_counter() - began) / max(sum(map(len, new)), 1)
+        for run, rows, answer in zip(runs, new, answers, strict=True):
+            run.receive(answer, seconds * len(rows))
+
+    def extend(self, run: Run, budget: int, options: Options) -> bool:
+        """Let the method add queries to its plan; return whether there are any."""
+        task, target = run.task, run.target(options.target, self.model.head)
+        taken = set(query_keys(task.keep, task.units.names))
+
+        def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
+
+        observed = self.model.observe(run.answers.outputs[: task.whole], target)
+        rng = np.random.default_rng([options.seed, 2, run.rounds])
+        with named_failures(options.method):
+            extended = options.method.extend(
+                task.plan, task.units, budget, rng, task.reading.empty, Answered(observed.scores, is_new, observed.certainty)
+            )
+        run.task = task.extended(extended)
+        return len(extended.keep) > task.whole
+
+    def advance(self, run: Run, options: Options) -> None:
+        """Extend the plan of a text or explain it; the last round sets its result."""
+        try:
+            if run.task.steps:
+                steps = run.task.steps
+                run.task = run.task._replace(steps=steps[1:])
+                if self.extend(run, steps[0], options):
+                    return
+                run.task = run.task._replace(steps=())  # no other query is left
+            before, run.explanation = run.explanation, explain(self.engine, run, options)
+            run.result = self._finished(run, before, run.explanation, options)
+        except Exception as error:
+            if options.errors == "raise":
+                raise
+            run.fail(error)
+
+    def _planned(self, texts: Sequence[Any], options: Options) -> Iterator[list[Task | Failure]]:
+        """Plan all texts; each list holds as many tasks as fit into memory."""
+        tasks: list[Task | Failure] = []
+        size = 0
+        for number, text in enumerate(texts):
+            where = "" if len(texts) == 1 or options.errors == "keep" else f" (text {number})"  # a Failure has its number
+            try:
+                task = plan(self.model, text, options, number, where)
+                size += task.cells(options)
+                tasks.append(task)
+            except Exception as error:
+                if options.errors == "raise":
+                    raise
+                tasks.append(failure(number, text, error))
+            if number == len(texts) - 1 or size > CELLS:
+                yield tasks
+                tasks, size = [], 0
+
+    def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
+        """Ask and explain all tasks, round by round; a result is yielded as soon as those before it are there."""
+        runs = deque(Run(task) for task in tasks)
+        while going := [run for run in runs if run.result is None]:
+            self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
+            for start in range(0, len(going), _TOGETHER):
+                lot = going[start : start + _TOGETHER]
+                prepare(self.engine, lot, options)
+                for run in lot:
+                    if run.result is None:
+                        self.advance(run, options)
+                    while runs and runs[0].result is not None:
+                        yield runs.popleft().result  # type: ignore[misc]
+        yield from (run.result for run in runs if run.result is not None)
+
+    def _ask_round(self, runs: Sequence[Run], options: Options, description: str) -> None:
+        """Ask for all texts; where the model fails and errors are kept, for one after the other."""
+        try:
+            self.ask(runs, description)
+        except Exception as error:
+            if options.errors == "raise":
+                raise
+            if len(runs) == 1:
+                runs[0].fail(error)
+                return
+            for run in runs:
+                self._ask_round([run], options, description)
+
+    def _finished(self, run: Run, before: Explanation | None, after: Explanation, options: Options) -> Explanation | None:
+        """Return the explanation with the reason why it is the last one; None where another round follows."""
+        goal = options.goal
+        if goal is None:
+            return after
+        reason = goal.reached(before, after, run.rounds)
+        if not reason:
+            budget = goal.after(run.task.budget, run.further.asked)
+            if budget > run.task.budget:
+                before_round = run.task
+                run.task = run.task._replace(budget=budget)
+                self.extend(run, budget, options)
+                if self._pays(run):
+                    return None
+                run.task = before_round
+                reason = f"another round costs more than is left of max_cost, {money(self.engine.spending.max_cost or 0.0)}"
+            else:
+                reason = goal.exhausted(after)
+        return replace(after, stopped=f"{reason} (round {run.rounds})")
+
+    def _pays(self, run: Run) -> bool:
+        """Return whether the new rows of a text can be paid, after those of other texts in the same round."""
+        spending = self.engine.spending
+        if spending.max_cost is None:
+            return True
+        queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
+        cost = self.engine.estimate([queries]).cost or 0.0
+        if not spending.allows(self._committed + cost):
+            return False
+        self._committed += cost
+        return True

@@ -1,0 +1,134 @@
+"""The first two stages: a text as the model reads it, and all queries that are asked about it."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.errors import InputError
+from slalom.methods.base import named_failures
+from slalom.models import Model, Reading
+from slalom.pipeline.options import Options
+from slalom.result.plain import duration
+from slalom.text import GIVEN, KINDS, QueryPlan, Units, query_keys, reserved, sentences, units, words
+
+_LONG = 60.0  # seconds of a fit that are announced
+
+
+class Task(NamedTuple):
+    """One text with all its queries.
+
+    Attributes:
+        number: Index of the text in the call.
+        reading: The text as the model reads it.
+        units: Its n units.
+        plan: The queries of the method, m rows.
+        keep: All queries (m + 1 + near + far, n): the plan, the whole text, then the held-out rows near it and far from it.
+        near: Number of held-out rows near the text.
+        budget: Query budget of the method.
+        steps: Sizes that the plan still has to grow to before the method explains.
+    """
+
+    number: int
+    reading: Reading
+    units: Units
+    plan: QueryPlan
+    keep: NDArray[np.bool_]
+    near: int
+    budget: int
+    steps: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> int:
+        """Index of the row of the whole text."""
+        return len(self.plan.keep)
+
+    @property
+    def distinct(self) -> int:
+        """Number of different queries."""
+        return len(set(query_keys(self.keep, self.units.names)))
+
+    @property
+    def tests(self) -> int:
+        """Number of held-out rows."""
+        return len(self.keep) - self.whole - 1
+
+    def first(self, rows: NDArray[np.int64], tests: int) -> "Task":
+        """Return the task with some rows of its plan, and its first held-out rows.
+
+        Args:
+            rows: Numbers of the rows of the plan; the whole text keeps its share of the weight.
+            tests: Number of held-out rows.
+        """
+        keep, weights = self.plan.keep[rows], self.plan.weights[rows]
+        whole, everything = keep.all(axis=1), self.plan.keep.all(axis=1)
+        total = float(self.plan.weights[~everything].sum())
+        if total > 0.0 and weights[~whole].any():
+            weights = np.where(whole, np.maximum(weights * weights[~whole].sum() / total, 1.0 * (weights > 0)), weights)
+        part = self._replace(keep=self.keep[: self.whole + 1 + tests], near=min(self.near, tests))
+        return part.extended(QueryPlan(keep, weights))
+
+    def extended(self, plan: QueryPlan) -> "Task":
+        """Return the task with a larger plan; the whole text and the held-out rows stay."""
+        return self._replace(plan=plan, keep=np.concatenate([plan.keep, self.keep[self.whole :]]))
+
+    def cells(self, options: Options) -> int:
+        """Return how many entries the queries may have in the end."""
+        largest = self.budget if options.goal is None else options.goal.most
+        return self.keep.size + max(largest - self.whole, 0) * len(self.units)
+
+
+def read(model: Model, text: str, kind: str, long: str) -> tuple[Reading, Units]:
+    """Return the text as the model reads it, and its units of a kind."""
+    given = model.given_units(text, kind)
+    if given is None and kind in GIVEN:
+        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {kind}s are units of slalom.context")
+    if model.tokenized:
+        reading = model.read(text, long, None)
+    elif given is not None:
+        reading, kind = model.read(text, long, given), "token"
+    else:
+        reading = model.read(text, long, sentences(text) if kind == "sentence" else words(text))
+        kind = "type" if kind == "type" else "token"
+    return reading, units(text, kind, reading.names, reading.spans, reading.types)
+
+
+def plan(model: Model, text: Any, options: Options, number: int = 0, where: str = "") -> Task:
+    """Read a text and choose its queries; `where` is appended to error messages."""
+    if not isinstance(text, str):
+        missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
+        raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
+    reading, text_units = read(model, text, options.unit_kind, options.long)
+    n = len(text_units)
+    if n == 0:
+        raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")
+    if reading.cut:
+        warnings.warn(
+            f"{reading.cut} tokens do not fit into {model.name} and were cut{where};"
+            ' long="window" explains overlapping windows',
+            UserWarning,
+            stacklevel=6,
+        )
+    seconds = options.method.seconds(text_units.n_types)
+    if seconds > _LONG:
+        faster = "" if options.unit_kind == "sentence" else ' unit="sentence" or'
+        warnings.warn(
+            f"a fit of {n:,} {options.unit_kind}s takes about {duration(seconds)} on one core{where};"
+            f'{faster} method="ridge" is much faster',
+            UserWarning,
+            stacklevel=6,
+        )
+    budget = options.budget(n)
+    steps = options.method.rounds(budget) if options.goal is None else (budget,)
+    with named_failures(options.method):
+        plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
+    check = options.held_out(budget)
+    plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
+    keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
+    if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
+        raise InputError(
+            f"this text needs {number_of} queries with those that test the explanation, and max_queries is"
+            f" {options.limit}; raise it, or lower queries or check{where}"
+        )
+    return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])

@@ -1,0 +1,115 @@
+"""One text in rounds: explained from the first rows of its plan, then from twice as many, at last from all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.pipeline.explaining import explain
+from slalom.pipeline.options import Options
+from slalom.pipeline.pipeline import Pipeline
+from slalom.pipeline.planning import plan
+from slalom.pipeline.run import Run
+from slalom.result import Explanation
+from slalom.text import QueryPlan
+
+_LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
+_BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
+
+
+class Step(NamedTuple):
+    """Where the explanation of one text is, in rounds.
+
+    Attributes:
+        round: Number of the round, from 1.
+        queries: Number of queries that are answered so far, those that test the explanation included.
+        of: Number of queries in the end; of a budget that grows, that of the next round.
+        answered: Whether all rows of the round are answered, so that what follows is its explanation.
+        explanation: The explanation of the round; None as long as its rows are asked.
+        final: Whether it is the last one.
+    """
+
+    round: int
+    queries: int
+    of: int
+    answered: bool = False
+    explanation: Explanation | None = None
+    final: bool = False
+
+
+def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds: float | None = None) -> Iterator[Step]:
+    """Explain one text in rounds: from the first rows of its plan, then from twice as many, at last from all.
+
+    Rows are asked in a random order, each once. Where several rounds follow, the first one is not tested: its explanation
+    does not wait for the held-out rows, which the second asks. The last explanation is that of `Pipeline.run`,
+    of the same rows in the same order.
+
+    Args:
+        pipeline: The pipeline of the model.
+        text: The text.
+        options: How to explain it.
+        first: Rows of the plan in the first round.
+        seconds: How long a lot of queries should take, so that a caller is not kept waiting; None: a round is one lot.
+
+    Yields:
+        A step after each lot, and one with the explanation of each round.
+    """
+    options = replace(options, errors="raise")
+    task = plan(pipeline.model, text, options)
+    order = _order(task.plan, options.seed)
+    sizes = _sizes(first, len(order)) if options.method.takes_budget else [len(order)]
+    of, run = task.distinct, Run(task)
+    asked, tested, lot = 0, 0, min(first, _LOT)
+    for number, size in enumerate(sizes, start=1):
+        tests = 0 if number == 1 < len(sizes) else task.tests
+        while asked < size or tested < tests:
+            began, before = perf_counter(), asked + tested
+            most = size + tests if seconds is None else lot
+            tested, new = min(tests, tested + most), min(tests - tested, most)
+            asked = min(size, asked + most - new)
+            run.task = task.first(order[:asked], tested)
+            pipeline.ask([run], "asking")
+            rate = (asked + tested - before) / max(perf_counter() - began, 1e-9)
+            lot = max(_LOT, 0 if seconds is None else int(seconds * rate))
+            yield Step(number, run.task.distinct, of, asked == size and tested == tests)
+        if asked < len(order):
+            part = task.first(np.sort(order[:asked]), tests)
+            yield Step(number, part.distinct, of, True, explain(pipeline.engine, run.reordered(part, order[:asked]), options))
+    run, number = run.reordered(task, order), len(sizes)
+    run.rounds = 1  # as if all rows had been asked at once
+    while run.result is None:
+        asked = run.task.distinct
+        pipeline.advance(run, options)
+        if isinstance(run.result, Explanation):
+            yield Step(number, run.task.distinct, run.task.distinct, True, run.result, final=True)
+            break
+        if run.explanation is not None:
+            yield Step(number, asked, run.task.distinct, True, run.explanation)
+        number += 1
+        pipeline.ask([run], "asking")
+        yield Step(number, run.task.distinct, run.task.distinct, True)
+
+
+def _order(plan: QueryPlan, seed: int) -> NDArray[np.int64]:
+    """Return the rows of a plan in a random order whose beginnings are plans, too.
+
+    The whole text and the empty one come first. Rows next to each other are of one kind, so each block of them is spread over
+    the order. Rows without a weight correct a fit, and come later: of a small plan the fit needs a larger share.
+    """
+    rng, m = np.random.default_rng([seed, 3]), len(plan.keep)
+    ranks = rng.permuted(np.tile(np.arange(_BLOCK), (-(-m // _BLOCK), 1)), axis=1).ravel()[:m]
+    place = (ranks + rng.random(m)) / _BLOCK
+    kept = plan.keep.sum(axis=1)
+    place = np.where(plan.weights > 0, place, np.sqrt(place))
+    return np.argsort(np.where((kept > 0) & (kept < plan.keep.shape[1]), place, -1.0), kind="stable")
+
+
+def _sizes(first: int, most: int) -> list[int]:
+    """Return sizes of rounds: the first, twice as many and so on; the last has all rows, and is not just a few more."""
+    sizes = [first]
+    while 2 * sizes[-1] < most:
+        sizes.append(2 * sizes[-1])
+    return [*(size for size in sizes if 1.25 * size <= most), most] if first < most else [most]

@@ -1,0 +1,62 @@
+"""An explanation in words: a summary of a few lines, its fidelity in one, and the numbers of its units."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from slalom.core.checks import Floats
+from slalom.result.plain import NORMAL_95, duration, number
+
+_EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
+
+
+def summary(e: Any) -> str:
+    """Return a few lines about an Explanation: what was explained, its fidelity, its strongest units, the remarks."""
+    lines = [
+        f"Explanation of {e.target!r}: score {number(e.score)}, {len(e)} {e.unit}s, {e.method},"
+        f" {e.queries} queries, {duration(e.seconds)}",
+        *([f"stopped: {e.stopped}"] if e.stopped else []),
+        f"fidelity: {fidelity_text(e)}",
+    ]
+    strongest = e.strongest(5)
+    lines += [f"  {e.units[i]!r}: {text}" for i, text in zip(strongest, unit_texts(e, strongest), strict=True)]
+    return "\n".join([*lines, *e.remarks])
+
+
+def fidelity_text(e: Any) -> str:
+    """Return the fidelity of an Explanation in one line, or why there is none."""
+    if not e.signed:
+        return "not tested: scores without a sign predict nothing"
+    if e.merged_from and not e.fidelity.known:
+        return f"not tested for {e.unit}s, which were merged from {e.merged_from}s"
+    if not e.fidelity.known and e.all_asked:
+        exact = "; the surrogate is exact" if e.fit_r2 > _EXACT else f", R2 = {e.fit_r2:.3f}"
+        return f"not tested: all parts of this text ({e.queries}) were asked and fitted{exact}"
+    return str(e.fidelity)
+
+
+def unit_texts(e: Any, chosen: Iterable[int]) -> list[str]:
+    """Return the numbers of chosen units of an Explanation as text, with 95% intervals where they are known."""
+    effect, certain = e.removal, e.certain()
+    known, loud = (None, None) if e.additive else (e.determined("value"), e.determined("importance"))
+    texts = []
+    for i in chosen:
+        if not e.signed:
+            text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
+        else:
+            text = f"removal {_with_error(effect[i], e.removal_se, i)}"
+            text += "" if certain is None or certain[i] else " (not told from zero)"
+        if not e.additive:
+            value = _with_error(e.values[i], e.values_se, i) if known is None or known[i] else "not determined"
+            importance = _with_error(e.importances[i], e.importances_se, i)
+            text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
+        texts.append(text)
+    return texts
+
+
+def _with_error(score: float | Floats, errors: Floats | None, i: int) -> str:
+    """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
+    if errors is None or np.ndim(score) or not np.isfinite(errors[i]):
+        return number(score)
+    return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"
