@@ -71,14 +71,14 @@ def training_data(mended, quick=False, seed=0):
     return Labelled(texts, np.array(labels), NAMES, "IMDB train and passages"), len(added)
 
 
-def trained(name, folder, init, device, quick):
+def trained(name, folder, init, device, quick, epochs):
     """Train a teacher and its student; return what to print."""
     data, added = training_data(name == "mended", quick)
     teacher, student = (QUICK_TEACHER, QUICK_STUDENT) if quick else (TEACHER, STUDENT)
     taught = {**teacher.to_dict(), **({} if quick else {"init": str(init)})}
     with tempfile.TemporaryDirectory() as place:  # it is large
         first = train(data, place, Recipe(**taught), device=device, fresh=True, progress=False)
-        learnt = {**student.to_dict(), "teacher": place}
+        learnt = {**student.to_dict(), "teacher": place, **({"epochs": epochs, "views": -(-epochs // 2)} if epochs else {})}
         second = train(data, folder / f"model-{name}", Recipe(**learnt), device=device, fresh=True, progress=False)
     return (
         f"{name}: {len(data)} texts, {added} of them added passages; teacher {first.validation[-1]:.4f} on held-out texts"
@@ -174,7 +174,7 @@ def measured(folder, device, quick):
     (folder / "mended.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def mended(folder, device=None, quick=False, init=None, keep=False):
+def mended(folder, device=None, quick=False, init=None, keep=False, epochs=None):
     """Train both counterparts, each in a process of its own, and measure.
 
     Args:
@@ -183,6 +183,7 @@ def mended(folder, device=None, quick=False, init=None, keep=False):
         quick: Tiny sizes, to try the script.
         init: Folder of the encoder all-MiniLM-L6-v2. Default: models/minilm of the shared folder.
         keep: Measure the models that are in the folder already.
+        epochs: Epochs of the students. Default: 40, those of the bundled classifier.
     """
     init, start = Path(init or SHARED / "models" / "minilm"), time.perf_counter()
     if not keep:
@@ -192,7 +193,7 @@ def mended(folder, device=None, quick=False, init=None, keep=False):
                 " folder model"
             )
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-            several = [pool.submit(trained, name, folder, init, device, quick) for name in ("control", "mended")]
+            several = [pool.submit(trained, name, folder, init, device, quick, epochs) for name in ("control", "mended")]
             for one in several:
                 print(one.result(), flush=True)
         print(f"trained in {time.perf_counter() - start:.0f} s", flush=True)

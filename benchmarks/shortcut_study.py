@@ -166,10 +166,11 @@ def main():
     parser.add_argument("--init", type=Path, help="folder of all-MiniLM-L6-v2, for `mended`")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to try `mended`")
     parser.add_argument("--keep", action="store_true", help="do not train again, for `mended`")
+    parser.add_argument("--epochs", type=int, help="epochs of the students of `mended`; default: 40")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.part == "mended":
-        mended(options.folder, options.device, options.quick, options.init, options.keep)
+        mended(options.folder, options.device, options.quick, options.init, options.keep, options.epochs)
         return
     for part in (bundled, short, check, confounded):
         if options.part in (None, part.__name__):
