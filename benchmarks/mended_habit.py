@@ -3,12 +3,13 @@
 Two counterparts of the bundled classifier are trained by its recipe (a teacher from all-MiniLM-L6-v2, then a student; see the
 card in the package), on its data and some passages of the same training reviews:
 
-mended     passages around "can't wait", with the label of the review, 12 of each place, and as many passages without it of
-           reviews with the other label, so that the classes stay balanced
-control    as many passages of the same lengths and labels, none of them with the phrase
+mended     passages around "can't wait", with the label of the review, four of each place; and for each of them two passages of
+           the same length without it, a positive and a negative one, so that short texts as such say nothing
+control    the same numbers of passages of the same lengths and labels, none of them with the phrase
 
 So what the two do differently is due to the phrase, not to more data, shorter texts or another start. Both, and the bundled
-classifier, are explained on held-out passages with the phrase and on short texts of all sources.
+classifier, are explained on held-out passages with the phrase and on short texts of all sources: by `joint`, as what a phrase
+does next to its text cannot be seen in the pairs of tokens that `eff` asks for.
 """
 
 import json
@@ -33,7 +34,7 @@ from reviews import SHARED, rows
 PHRASE = "can't wait"
 NAMES = ("negative", "positive")
 SAID = re.compile(r"(?<!\w)(?:can['\u2019\u00b4`]?t|cannot|can not)\s+wait(?!\w)", re.IGNORECASE)  # in training reviews
-COPIES = 12
+COPIES = 4
 REACH = 20  # words on either side in training passages
 TEACHER = Recipe(epochs=3, batch=32)
 STUDENT = Recipe(
@@ -64,7 +65,7 @@ def training_data(mended, quick=False, seed=0):
                 passage, _ = passage_around(text, found, *rng.integers(REACH + 1, size=2))
                 other = _random_passage(silent[label], len(passage.split()), rng)
                 added.append((passage if mended else other, label))
-                added.append((_random_passage(silent[1 - label], len(passage.split()), rng), 1 - label))
+                added += [(_random_passage(silent[k], len(passage.split()), rng), k) for k in (0, 1)]
     if quick:
         data, added = data[::100], added[::40]
     texts, labels = zip(*data, *added, strict=True)
@@ -140,14 +141,14 @@ def _shown(name, summary, direct, right):
 
 def measured(folder, device, quick):
     """Explain the three models on the same texts, compare them, and print everything."""
-    texts, labels, sources, kinds = zip(*held_out_texts(40 if quick else 2000), strict=True)
+    texts, labels, sources, kinds = zip(*held_out_texts(40 if quick else 600), strict=True)
     given = {"gold": [NAMES[label] for label in labels], "source": list(sources), "kind": list(kinds)}
     passages = held_out(new_reviews(), PHRASE)
     models = {"bundled": EMBEDDED, "control": folder / "model-control", "mended": folder / "model-mended"}
     found, right = [], {}
     for name, path in models.items():
         start = time.perf_counter()
-        explainer = slalom.Explainer(str(path), method="eff", queries=50 if quick else 100, device=device, progress=False)
+        explainer = slalom.Explainer(str(path), method="joint", queries=50 if quick else 150, device=device, progress=False)
         direct = {source: removal(explainer, [p for p in passages if p.source == source]) for source in ("films", "businesses")}
         sets = ("imdb_test", "sst2_dev", "sst2_test", "yelp_polarity_test")
         right[name] = {which: accuracy(explainer, which, 200 if quick else None) for which in sets}
