@@ -179,7 +179,7 @@ def status(out: str | Path) -> Status:
     fresh = done - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
     left = None if rate is None or texts is None else max(texts - done, 0) / rate
-    complete = bool(saved.get("complete")) and not running
+    complete = bool(saved.get("complete")) and not running and (texts is None or done >= texts)  # parts may have been deleted
     explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
         folder.address, done, explained, failed, killed, len(numbers), texts, bool(saved.get("counted")), running, complete,
