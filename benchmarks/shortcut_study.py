@@ -1,10 +1,15 @@
 """The case study of docs/results/shortcuts.md: shortcuts of the bundled classifier, and of one trained on confounded data.
 
-    python benchmarks/shortcut_study.py [--part bundled|short|confounded] [--texts 240]
+    python benchmarks/shortcut_study.py [--part bundled|short|check|mended|confounded] [--texts 240]
 
 bundled      the classifier in the package on short IMDB test reviews that are not in its training set
 short        the same on all sentences of SST-2 (dev and test), and on all reviews of up to 60 words of the test sets of IMDB
              and Yelp; words that no label supports are listed even where the evidence is too weak for a shortcut
+check        the words and phrases that `short` lists first, on texts that it did not read: what the classifier does with them
+             when they are removed, and what labels say (habits.py)
+mended       two counterparts of the classifier trained by its recipe, one of them with more passages that have "can't wait",
+             the first of that list; explained and compared (mended_habit.py). For a GPU; --quick tries it with tiny sizes,
+             --keep measures the models that are there
 confounded   a small BERT trained on the beginnings of reviews, positive ones of films (IMDB) and negative ones of businesses
              (Yelp): the topic gives the label away. It is explained on held-out reviews of all four kinds, trained again on
              data where topic and label are independent, and compared on the same texts.
@@ -17,10 +22,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.special import ndtri
 
 import slalom
+from habits import SHORT, held_out, interval, new_reviews, removal
+from mended_habit import mended
 from planted_corpus import explained
 from slalom import corpus
+from slalom.corpus.shortcuts import label_support
 from slalom.training import Labelled, Recipe, train
 
 from reviews import rows
@@ -30,7 +39,8 @@ RECIPE = Recipe(
     layers=1, hidden=64, heads=2, vocabulary=3000, epochs=4, max_length=64, validation=0.0, batch=32, learning_rate=2e-3
 )
 BEGINNING = 30  # words of a review
-SHORT = 60  # words of a whole one
+CANDIDATES = ("can't wait", "cheese", "thrills", "eat", "series of", "clean", "food")  # of docs/results/shortcuts.md
+CHECKED = 500  # passages of a source, at most
 TRAINED = 1600
 
 
@@ -80,6 +90,31 @@ def short(folder, _):
         print(f"  {word.name!r}: {mean:+.2f} ({low:+.2f} to {high:+.2f}) in {word.effect.texts} texts, labels {odds:+.2f}")
 
 
+def check(_, __):
+    """Check candidates on new texts; intervals hold for all of them at once (Bonferroni)."""
+    level = 1 - 0.05 / (2 * 2 * len(CANDIDATES))  # effects and labels, two sources
+    reviews, explainer, start = new_reviews(), slalom.Explainer(progress=False), time.process_time()
+    rates = {s: np.mean([label for _, label, source in reviews if source == s]) for s in ("films", "businesses")}
+    wide = float(ndtri((1 + level) / 2))
+    print(f"check: {len(reviews)} reviews; effects and labels with {level:.2%} intervals (95% for all together)")
+    for phrase in CANDIDATES:
+        passages = held_out(reviews, phrase, CHECKED)
+        for source, rate in rates.items():
+            here = [p for p in passages if p.source == source]
+            if len(here) < 10:
+                continue
+            change, called, labels = removal(explainer, here)
+            mean, half = interval(change, level)
+            odds, error = (float(x[0]) for x in label_support(*(np.array([(labels == k).sum()]) for k in (1, 0)), rate))
+            at_odds = mean * odds < 0 and abs(mean) > half and abs(odds) > wide * error
+            print(
+                f"  {phrase!r} in {len(here)} passages of {source}: {mean:+.2f} +- {half:.2f}; labels {odds:+.2f} +-"
+                f" {wide * error:.2f}{', at odds' if at_odds else ''}; {called.mean():.1%} right",
+                flush=True,
+            )
+    print(f"{time.process_time() - start:.0f} s of CPU")
+
+
 def _kinds(n, seed):
     """Return beginnings of n reviews of each of four kinds: (source, label)."""
     rng, kinds = np.random.default_rng(seed), {}
@@ -124,12 +159,20 @@ def confounded(folder, n):
 def main():
     """Run all parts, or one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["bundled", "short", "confounded"])
+    parser.add_argument("--part", choices=["bundled", "short", "check", "mended", "confounded"])
     parser.add_argument("--texts", type=int, default=240)
     parser.add_argument("--folder", type=Path, default=Path("shortcut-study"))
+    parser.add_argument("--device", help="device of `mended`; default: a GPU if there is one")
+    parser.add_argument("--init", type=Path, help="folder of all-MiniLM-L6-v2, for `mended`")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to try `mended`")
+    parser.add_argument("--keep", action="store_true", help="do not train again, for `mended`")
+    parser.add_argument("--epochs", type=int, help="epochs of the students of `mended`; default: 40")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for part in (bundled, short, confounded):
+    if options.part == "mended":
+        mended(options.folder, options.device, options.quick, options.init, options.keep, options.epochs)
+        return
+    for part in (bundled, short, check, confounded):
         if options.part in (None, part.__name__):
             part(options.folder, options.texts)
 

@@ -40,7 +40,7 @@ def test_a_corpus_is_run_continued_looked_at_and_opened(run, tmp_path):
     write(tmp_path / "films.jsonl")
     done = (
         "out: 6 of 6 texts (100.0%) in 3 parts\n5 explained, 1 failed, 0 killed\n"
-        "complete; slalom corpus retry-failed out tries the failed ones again\n"
+        "complete; slalom corpus retry-failed out tries the failed ones again; the column error says why\n"
     )
     command = ["run", "films.jsonl", "out", *OPTIONS, "--part-size", 2, "--full", "--target", 0, "--unit", "word"]
     assert run(*command) == (0, done, "")

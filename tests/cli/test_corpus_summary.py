@@ -62,7 +62,7 @@ def test_files_and_json(folders, tmp_path):
 
 def test_what_changed_and_what_flipped(folders):
     said = run("compare", *folders, "--gold", "gold", "--top", "3")
-    assert "model two against model one on 60 shared texts" in said
+    assert "before: model one, after: model two; 60 shared texts" in said
     assert "accuracy 83.3% before, 100.0% after" in said
     assert "xyzzy     20   +3.00  +0.00   -3.00" in said
     assert "10 predictions flipped (16.7%): 10 from pos to neg" in said

@@ -96,5 +96,6 @@ def rows(out, *without):
 if __name__ == "__main__":
     source, out, kind, *options = sys.argv[1:]
     named = {name: value if name == "ray" else int(value) for name, value in (option.split("=") for option in options)}
-    function = partial(traced, Path(out).parent / "trace") if kind == "traced" else globals()[kind]
+    place = Path(out).parent
+    function = {"traced": partial(traced, place / "trace"), "down": partial(down, place, "leaf")}.get(kind) or globals()[kind]
     corpus.run(source, out, partial(explainer, function), **named)

@@ -1,6 +1,7 @@
 """A run on a real Ray cluster of two nodes: an actor, a node and the driver are killed, and the table stays the same."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -120,6 +121,23 @@ def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp
     assert script(*arguments, env=cluster.environment).wait(180) == 0
     assert rows(out) == rows(tmp_path / "undisturbed")
     assert corpus.status(out).complete
+
+
+def test_a_model_that_goes_away_ends_a_run_on_a_cluster(tmp_path, cluster):
+    made = [f"{text} leaf" if i == 9 else text for i, text in enumerate(texts(24))]
+    source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
+    arguments = source, out, "down", "part_size=8", "max_failures=4", f"ray={cluster.address}"
+    ended = script(*arguments, env=cluster.environment, stderr=subprocess.PIPE)
+    said = ended.communicate(timeout=180)[1].decode().splitlines()[-1]
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        r"slalom\.errors\.ModelError: the last 4 texts failed alike: .*refused.*run the same command again.*", said
+    )
+    assert len((tmp_path / "refused").read_text()) < 20  # of two actors at most
+    (tmp_path / "mended").touch()
+    assert script(*arguments, env=cluster.environment).wait(180) == 0
+    corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=8)
+    assert rows(out) == rows(tmp_path / "undisturbed")
 
 
 def test_a_cluster_that_is_not_there_is_an_error(tmp_path):

@@ -17,8 +17,8 @@ import pytest
 from slalom import Explainer, corpus
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
-from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of
-from slalom.corpus.lock import locked
+from slalom.corpus.folder import LOCK, MANIFEST, LocalFolder, folder_of
+from slalom.corpus.lock import SILENCE, is_running, locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
@@ -53,9 +53,10 @@ def undisturbed(tmp_path_factory, source):
     return rows(out)
 
 
-def script(*arguments, env=None):
+def script(*arguments, env=None, stderr=None):
     """Start a run in another process."""
-    return subprocess.Popen([sys.executable, "-m", "tests.corpus.models", *map(str, arguments)], cwd=ROOT, env=env)
+    command = [sys.executable, "-m", "tests.corpus.models", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
 
 
 def _is_worker(pid):
@@ -287,6 +288,27 @@ def test_two_runs_exclude_each_other(tmp_path, source):
             corpus.run(source, address, explainer(score))
 
 
+def test_a_remote_lock_ends_with_its_process(source):
+    """Remote folders have no locks of the operating system: what counts is whether the process of the note is there."""
+    folder = folder_of("memory://lock-of-the-dead")
+    holder = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    with locked(folder):
+        note = json.loads(folder.read(LOCK))
+    folder.write(LOCK, json.dumps({**note, "process": holder.pid, "time": time.time()}).encode())
+    assert is_running(folder)
+    with pytest.raises(InputError, match=rf"another run \(process {holder.pid} on .*\) is writing to"), locked(folder):
+        pass
+    holder.communicate()
+    assert not is_running(folder)
+    corpus.run(source, folder.address, explainer(score), part_size=20)
+    assert folder.read(LOCK) is None  # taken over, and given back
+    elsewhere = {**note, "process": holder.pid, "time": time.time(), "host": "another-machine"}
+    folder.write(LOCK, json.dumps(elsewhere).encode())
+    assert is_running(folder)  # its processes cannot be seen from here
+    folder.write(LOCK, json.dumps({**elsewhere, "time": time.time() - 2 * SILENCE}).encode())
+    assert not is_running(folder)
+
+
 def test_iterables_are_compared_with_the_parts_that_are_there(tmp_path):
     out, made = tmp_path / "out", texts(7)
     failing = iter([*made[:4]])
@@ -334,6 +356,17 @@ def test_a_remote_folder_holds_the_same_table(source, undisturbed):
     assert rows("memory://remote-run") == undisturbed
     corpus.run(source, "memory://remote-run", explainer(score), part_size=8)  # nothing is left to do
     assert corpus.status("memory://remote-run").complete
+
+
+def test_a_part_that_was_deleted_is_missed_and_made_again(tmp_path, source, undisturbed):
+    out = tmp_path / "out"
+    corpus.run(source, out, explainer(score), part_size=8)
+    (out / "parts" / "000001.parquet").unlink()
+    state = corpus.status(out)
+    assert (state.done, state.texts, state.complete) == (32, 40, False)
+    corpus.run(source, out, explainer(score), part_size=8)
+    assert corpus.status(out).complete
+    assert rows(out) == undisturbed
 
 
 def test_limits_and_empty_sources(tmp_path, source, undisturbed):

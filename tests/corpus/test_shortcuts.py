@@ -71,6 +71,35 @@ def test_a_part_that_is_strong_elsewhere_too_keeps_its_place():
     assert representatives({movie: {}, movie_theater: {movie: rival}}) == {movie: True, movie_theater: True}
 
 
+def test_a_part_without_suspicion_hides_a_whole_only_with_most_of_its_effect():
+    my, in_my_view = range(2)
+    rival = Rival(whole=1.5, texts=23, part=0.75, inside=0.6, elsewhere=0.83, others=44, rest=0.5, carried=0.01)
+    assert representatives({my: {}, in_my_view: {my: rival}}) == {my: True, in_my_view: True}
+    for other in (rival._replace(carried=0.6), rival._replace(elsewhere=1.3)):
+        assert representatives({my: {}, in_my_view: {my: other}}) == {my: True, in_my_view: False}
+
+
+def test_a_phrase_of_one_source_is_listed_although_a_word_of_it_is_everywhere(tmp_path):
+    """ "my" has half of the effect of "my view" in all sources; "great" all of that of "great pizza"."""
+    rng = np.random.default_rng(0)
+    effects = {"my": 0.9, "view": 0.7, "great": 2.0}
+    rows = []
+    for i in range(400):
+        source, gold = int(rng.integers(4)), rng.choice(["neg", "pos"])
+        words = [*rng.choice(["my film", "a view", "a plot", "a scene"]).split(), "on"]
+        if gold == "pos":
+            words += ["great", "pizza" if source == 1 else "plot"]
+            words += [str(rng.choice(["then", "so", "here"])), "my", "view"] if source == 0 else []
+        noise = rng.normal(0, 0.1, len(words))
+        removal = [effects.get(word, 0.0) + e for word, e in zip(words, noise, strict=True)]
+        rows.append(row(i, " ".join(words), removal, gold=str(gold), source=f"source {source}"))
+    out = write(tmp_path / "out", rows, unit="word", keep=("gold", "source"))
+    found = corpus.summary(out, gold="gold", slices="source")
+    names = [shortcut.word.name for shortcut in found.shortcuts]
+    assert names[0] == "my view"
+    assert "great pizza" not in names
+
+
 def test_effects_of_parts_within_and_without_the_whole(tmp_path):
     """ "view" counts only in the phrase: its mean elsewhere is 0, and the phrase is listed in its place."""
     rng = np.random.default_rng(0)

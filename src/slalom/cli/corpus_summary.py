@@ -126,7 +126,7 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     for kind in ("word", "phrase", "piece"):
         words = found.of_kind(kind)[:top] if by in (kind, "all") else []
         if by == kind and not words:
-            _line(screen, f"no {kind} is in at least {about['min_texts']} texts")
+            _line(screen, f"no {kind} is in at least {about['min_texts']} texts; --min-texts lowers that")
         if words:
             screen.print()
             _words(screen, kind, words, about)
@@ -194,7 +194,8 @@ def show_comparison(found: Any, screen: Console, by: str, top: int) -> None:
     """Print a comparison as tables that fit into 80 columns."""
     about = found.about
     first, second = about["models"]
-    _line(screen, f"{second} against {first} on {about['shared']:,} shared texts; effects on “{about['target']}”", "bold")
+    shared = f"{about['shared']:,} shared texts; effects on “{about['target']}”"
+    _line(screen, f"before: {first}, after: {second}; {shared}", "bold")
     if about["accuracy"] is not None:
         _line(screen, "accuracy {:.1%} before, {:.1%} after".format(*about["accuracy"]))
     for kind in ("word", "phrase", "piece"):

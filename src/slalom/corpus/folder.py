@@ -225,8 +225,9 @@ class RemoteFolder(Folder):
         return self.files.open_input_file(self._at(name))
 
     def path(self, name: str) -> str:
-        """Return the address of a file."""
-        return f"{self.address.rstrip('/')}/{name}"
+        """Return the address of a file; options of the file system stay behind it, as in s3://bucket/corpus?region=eu."""
+        place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
+        return f"{place.rstrip('/')}/{name}{mark}{options}"
 
     def _at(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"
@@ -260,7 +261,8 @@ def _of_fsspec(address: str, error: Exception) -> tuple[Any, str]:
 
         files, root = fsspec.url_to_fs(address)
     except (ImportError, ValueError) as reason:
-        raise InputError(f"{address!r} must name a file system of pyarrow or fsspec: {one_line(reason)}") from error
+        both = f"{one_line(error, 160)}; {one_line(reason, 160)}"
+        raise InputError(f"{address!r} must name a file system of pyarrow or fsspec: {both}") from error
     return fs.PyFileSystem(fs.FSSpecHandler(files)), root
 
 

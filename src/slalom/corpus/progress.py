@@ -140,14 +140,16 @@ class Status:
         whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         lines = [
-            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} parts",
+            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} part{'' if self.parts == 1 else 's'}",
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
         rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
         if self.complete:
             lines.append("complete")
             if self.failed or self.killed:
-                lines[-1] += f"; slalom corpus retry-failed {self.folder} tries the failed ones again"
+                lines[-1] += (
+                    f"; slalom corpus retry-failed {self.folder} tries the failed ones again; the column error says why"
+                )
         elif self.running:
             left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
             lines.append(f"running{rate}{left}")
@@ -179,7 +181,7 @@ def status(out: str | Path) -> Status:
     fresh = done - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
     left = None if rate is None or texts is None else max(texts - done, 0) / rate
-    complete = bool(saved.get("complete")) and not running
+    complete = bool(saved.get("complete")) and not running and (texts is None or done >= texts)  # parts may have been deleted
     explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
         folder.address, done, explained, failed, killed, len(numbers), texts, bool(saved.get("counted")), running, complete,

@@ -19,10 +19,11 @@ Without labels d is 0, without slices c is 0; with neither the score is L (1 - n
 A phrase, its words and their pieces compete; so do a word and its pieces. The part's effect elsewhere decides, in texts that do
 not have the whole:
 
-    the part stands for the whole     elsewhere it is at least as frequent and has half of the whole's effect, or less frequent
-                                      and has 0.8 of it. Or within the whole it has 0.8 of the effect, of the rest no word
-                                      (piece) has a quarter of it, and elsewhere it hardly occurs (in fewer than three texts,
-                                      or a quarter as many) or has half of its own mean effect
+    the part stands for the whole     elsewhere it has 0.8 of the whole's effect; or half of it, where it is as frequent and its
+                                      score is half of the whole's: a part that is everywhere must not hide a whole that comes
+                                      from one source and does up to twice as much. Or within the whole it has 0.8 of the
+                                      effect, of the rest no word (piece) has a quarter of it, and elsewhere it hardly occurs
+                                      (in fewer than three texts, or a quarter as many) or has half of its own mean effect
     the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
                                       where it hardly occurs elsewhere: unless it has half of the whole's effect against it
 
@@ -185,6 +186,7 @@ class Rival(NamedTuple):
         elsewhere: Its mean effect in texts that do not.
         others: Number of these texts.
         rest: Strongest effect, in the direction of the whole, of a word (piece) of the whole that is not in the part.
+        carried: Score of the part as a share of the whole's.
     """
 
     whole: float
@@ -194,6 +196,7 @@ class Rival(NamedTuple):
     elsewhere: float
     others: float
     rest: float
+    carried: float = 1.0
 
     @property
     def rare(self) -> bool:
@@ -210,7 +213,8 @@ class Rival(NamedTuple):
             (True, False)
         """
         sign = 1.0 if self.whole >= 0 else -1.0
-        if not self.rare and sign * self.elsewhere >= (_PART if self.others >= self.texts else _MOST) * abs(self.whole):
+        suspect = self.others >= self.texts and self.carried >= _PART
+        if not self.rare and sign * self.elsewhere >= (_PART if suspect else _MOST) * abs(self.whole):
             return True
         alone = sign * self.inside >= _MOST * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
         return alone and (self.rare or sign * self.elsewhere >= _PART * abs(self.part))

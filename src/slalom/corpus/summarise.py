@@ -470,8 +470,14 @@ class _Candidates:
         found = [int(pooled.keys[chosen[i]]) for i in strongest.tolist()]
         return [key for key in found if key not in keys and any(part in keys for part in self._parts[key])][:_SUSPECTS]
 
-    def _rivals(self, keys: Iterable[int], inside: Inside) -> dict[int, dict[int, Rival]]:
-        """Return for each key its parts, with what they do in its texts and elsewhere."""
+    def _rivals(self, keys: Iterable[int], score: Floats, inside: Inside) -> dict[int, dict[int, Rival]]:
+        """Return for each key its parts, with what they do in its texts and elsewhere.
+
+        Args:
+            keys: The keys.
+            score: Scores of the selected keys.
+            inside: Returns the effects of parts in the texts of wholes, as `_Run.inside` does.
+        """
         parts = {key: [part for part in self._parts[key] if part in self._lookup] for key in keys}
         found = inside(parts)
         rivals: dict[int, dict[int, Rival]] = {}
@@ -485,7 +491,11 @@ class _Candidates:
                 others = max(known.texts - n, 0.0)
                 elsewhere = (known.texts * known.mean - total) / others if others else 0.0
                 rest = max((sign * means[other] for other in self._parts[key][part] if other in means), default=0.0)
-                rivals[key][part] = Rival(whole.mean, whole.texts, known.mean, means[part], elsewhere, others, sign * rest)
+                carried = score[self._at[part]] if part in self._at else 0.0
+                share = carried / score[self._at[key]] if score[self._at[key]] > 0 else 1.0
+                rivals[key][part] = Rival(
+                    whole.mean, whole.texts, known.mean, means[part], elsewhere, others, sign * rest, share
+                )
         return rivals
 
     def shortcuts(self, counts: Counts, inside: Inside) -> list[tuple[int, Shortcut]]:
@@ -512,7 +522,7 @@ class _Candidates:
         suspects = np.flatnonzero(found.score > 0)
         suspects = suspects[np.argsort(-found.score[suspects], kind="stable")][:_SUSPECTS]
         keys = {int(pooled.keys[chosen[i]]): i for i in suspects.tolist()}
-        alone = representatives(self._rivals([*keys, *self._words_of_pieces(keys)], inside))
+        alone = representatives(self._rivals([*keys, *self._words_of_pieces(keys)], found.score, inside))
         order = sorted((key for key in keys if alone[key]), key=lambda key: -found.score[keys[key]])[:_SHORTCUTS]
         names = counts.groupings().get("slice", ())
 

@@ -88,8 +88,8 @@ def plain(data, start, fitter):
             memory.append((step, change, np.vdot(step, change)))
         now, (loss, slope), steps = trial, new, steps + 1
         losses.append(loss)
-        back = 4 if data.loose or 0.003 <= loss < 0.2 else 16
-        if len(losses) > back and loss > 0.98 * losses[-1 - back]:
+        back = 4 if not data.small and (data.loose or 0.003 <= loss < 0.2) else 16
+        if len(losses) > back and loss > (0.9999 if data.small else 0.98) * losses[-1 - back]:
             break
     return now, steps
 

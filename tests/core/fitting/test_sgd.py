@@ -134,7 +134,7 @@ def test_weights_count_in_minibatches_too():
 def test_plain_descent_gets_there_more_slowly():
     rng = np.random.default_rng(6)
     truth = planted(rng, 10)
-    counts = pairs(rng, 150, 10)
+    counts = subsets(rng, 150, 10)
     problem = Problem.of(counts, truth(counts), None)
     plain = Sgd(optimizer="sgd", max_steps=4000).solve(problem)
     assert plain.r2 > 0.999
@@ -218,6 +218,35 @@ def test_short_rows_are_finished_with_all_of_them(classes):
     assert 13 < fit.iterations < 80
     assert fit.loss <= 1.03 * lowest(problem)
     assert fit.loss == pytest.approx(problem.loss(fit.model), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 15])
+def test_pairs_of_few_units_are_finished_as_well_as_by_minibatches(n):
+    """With fewer than 16 units pairs are no small share of a row; as lists they take a tenth of the steps."""
+    rng = np.random.default_rng(n)
+    losses = []
+    for _ in range(12):
+        counts = pairs(rng, 100, n) if n > 1 else np.ones((100, 1))
+        counts[:n] = np.eye(n)
+        problem = Problem.of(counts, planted(rng, n)(counts) + 0.3 * rng.normal(size=100), None)
+        fit = Sgd().solve(problem)
+        with patch.object(SparseRows, "of", return_value=None):
+            dense = Sgd().solve(problem)
+        assert fit.iterations < max(0.4 * dense.iterations, 10)
+        losses.append([fit.loss, dense.loss])
+    listed, dense = np.array(losses).T
+    assert listed.mean() <= 1.0005 * dense.mean()
+    assert (listed <= 1.003 * dense).mean() >= 0.9  # another minimum is found now and then
+
+
+def test_rows_of_more_than_two_of_few_units_stay_as_they_are():
+    rng = np.random.default_rng(5)
+    assert SparseRows.of(pairs(rng, 20, 9), 2) is not None
+    counts = pairs(rng, 20, 9)
+    counts[3, :3] = 1.0
+    assert SparseRows.of(counts, 2) is None
+    assert StandardisedData.of(Problem.of(pairs(rng, 20, 9), rng.normal(size=20), None)).small
+    assert not StandardisedData.of(Problem.of(pairs(rng, 20, 16), rng.normal(size=20), None)).small
 
 
 def test_the_finish_begins_at_the_start_where_minibatches_lead_nowhere():

@@ -25,7 +25,8 @@ from slalom.core.fitting._minibatches import SparseRows, StandardisedData, slope
 CLOSE = 0.003  # a loss below this share of the variance may still fall to zero
 _LAST = (4, 0.02)  # number of steps and relative fall of the loss: a problem ends after that many steps without it
 _HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
-_LONGER = 4  # factor of the number of steps in these cases
+_LONGER = 4  # factor of the number of steps in these cases, and for small problems
+_LEAST_OF_SMALL = 0.0001  # relative fall of the loss of small problems, which minibatches would bring as far
 _MEMORY = 5  # pairs that L-BFGS keeps
 _ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
 _TINY = 1e-10  # steps and curvatures below this are rounding
@@ -160,7 +161,7 @@ class _Lockstep:
         self.joined = _Joined(data)
         self.numbers = np.arange(len(data))
         self.alive = np.ones(len(data), dtype=bool)
-        self.loose = np.array([d.loose for d in data])
+        self.loose, self.small = np.array([d.loose for d in data]), np.array([d.small for d in data])
         self.floor = np.where(self.loose, max(tolerance, CLOSE), tolerance)
         self.now = np.concatenate([start.parameters.ravel() for start in starts])
         self.loss, self.slope = self.joined.slope(self.now)
@@ -232,8 +233,9 @@ class _Lockstep:
         last, least = _LAST
         still = fresh & (self.loss > (1.0 - least) * self.history[last])
         if _some(still):  # losses only fall: else they have fallen in more steps, too
-            soon = self.loose | ((self.loss >= CLOSE) & (self.loss < _HIGH))
-            still &= soon | (self.loss > (1.0 - least) * self.history[last * _LONGER])
+            soon = ~self.small & (self.loose | ((self.loss >= CLOSE) & (self.loss < _HIGH)))
+            fall = np.where(self.small, _LEAST_OF_SMALL, least)
+            still &= soon | (self.loss > (1.0 - fall) * self.history[last * _LONGER])
             self._end(still, converged=True)
 
     def _end(self, ended: _Flags, converged: bool) -> None:
@@ -251,8 +253,8 @@ class _Lockstep:
         """Drop all problems but some, whose parameters are given too."""
         self.data = [self.data[i] for i in np.flatnonzero(kept)]
         self.joined = _Joined(self.data)
-        self.numbers, self.alive, self.loose, self.floor = (
-            part[kept] for part in (self.numbers, self.alive, self.loose, self.floor)
+        self.numbers, self.alive, self.loose, self.small, self.floor = (
+            part[kept] for part in (self.numbers, self.alive, self.loose, self.small, self.floor)
         )
         self.loss, self.steps, self.history = self.loss[kept], self.steps[kept], self.history[:, kept]
         self.now, self.slope = self.now[entries], self.slope[entries]

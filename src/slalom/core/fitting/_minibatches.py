@@ -14,6 +14,7 @@ _Rows: TypeAlias = NDArray[np.intp]
 L = TypeVar("L")  # a loss, or one per problem
 
 _FEW = 1 / 8  # rows with at most this share of the units present are stored as lists of units
+_PAIR = 2  # so are single units and pairs, however few units there are
 _EXACT = 32  # units up to which a perfect fit takes no time, and may be what the few rows were chosen for
 
 
@@ -27,9 +28,10 @@ class SparseRows(NamedTuple):
     def of(cls, counts: Any, tables: int) -> "SparseRows | None":
         """List the nonzero entries of an array, sparse or not, by rows; None where there are many."""
         m, n = counts.shape
+        most = max(_FEW * n, _PAIR)
         if isinstance(counts, np.ndarray):
             present = counts != 0.0
-            if np.count_nonzero(present) > _FEW * counts.size:
+            if np.count_nonzero(present) > most * m:
                 return None
             nonzero = np.flatnonzero(present)
             (rows, columns), times = np.divmod(nonzero, n), counts.take(nonzero)
@@ -37,7 +39,7 @@ class SparseRows(NamedTuple):
             rows, columns, times = np.repeat(np.arange(m), np.diff(counts.indptr)), counts.indices, counts.data
         lengths = np.bincount(rows, minlength=m)
         k = int(lengths.max())
-        if k > _FEW * n:
+        if k > most:
             return None
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         units, entries = np.zeros((k, m), dtype=np.intp), np.zeros((k, m))
@@ -132,6 +134,11 @@ class StandardisedData(NamedTuple):
     def loose(self) -> bool:
         """Whether there are fewer than two scores per parameter: then a loss near zero says little about new rows."""
         return self.n_units > _EXACT and self.scores.size < 2 * (len(self.scores) + 1) * self.n_units
+
+    @property
+    def small(self) -> bool:
+        """Whether there are fewer than 16 units in pairs (8, where rows have single units): steps cost next to nothing."""
+        return self.counts.longest is not None and self.counts.longest > _FEW * self.n_units
 
     def loss(self, parameters: Floats) -> float:
         """Return the weighted mean squared error."""

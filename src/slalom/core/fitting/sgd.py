@@ -14,7 +14,8 @@ It starts from v = 0 and s = 0, as the paper does. What departs from the paper:
   gained less than 1%. The paper takes a fixed number of steps. The best point is returned, not the last.
 - Where rows have few units present, only those are visited. Where they are at most four (pairs), a step with all rows takes
   hardly longer than a minibatch: as soon as an epoch no longer reduces the loss to a fifth, L-BFGS with all rows takes over and
-  needs a tenth of the steps. It ends when 4 steps have not lowered the loss by 2% (16, where the loss is high or nearly zero).
+  needs a tenth of the steps. It ends when 4 steps have not lowered the loss by 2% (16, where the loss is high or nearly zero;
+  16 and 0.01%, where there are fewer than 16 units).
   Minibatches continue as long as they have not left the start, which may be a saddle. With few rows (fewer than two scores per
   parameter, more than 32 units) L-BFGS ends at a loss of 0.3% of the variance: nearer to the start predicts new rows better.
 - Adam averages over 10 and 20 steps (0.9, 0.95): faster here than the usual 0.9 and 0.999.
