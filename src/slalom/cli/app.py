@@ -3,6 +3,8 @@
 0 success, 1 failure (the message says what to do next), 2 wrong usage, 130 interrupted.
 """
 
+import atexit
+import gc
 import io
 import os
 import sys
@@ -65,6 +67,7 @@ def main() -> None:
             stream.reconfigure(
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
+    atexit.register(gc.freeze)  # spares the interpreter a search for garbage among all that it gives back anyway
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")

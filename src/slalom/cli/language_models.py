@@ -8,6 +8,7 @@ import typer
 
 from slalom.errors import InputError, require
 from slalom.files import read_text
+from slalom.models.huggingface.imports import lean
 
 LanguageModel = Annotated[
     str | None,
@@ -114,11 +115,15 @@ def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool
     if isinstance(labels, dict):
         labels = {name: made.lead + answer for name, answer in labels.items()}
     label_set(labels)  # fails before the model is loaded
-    with require("--lm", "hf"):
-        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-        from slalom.models.prompted import Prompted  # noqa: PLC0415
-    network, tokenizer = load_language_model(path, device)
-    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
+
+    def load() -> Any:
+        with require("--lm", "hf"):
+            from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+            from slalom.models.prompted import Prompted  # noqa: PLC0415
+        network, tokenizer = load_language_model(path, device)
+        return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
+
+    return lean(load)
 
 
 def template_of(option: str) -> Any:
