@@ -55,12 +55,11 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     effect, saturated = e.scores("removal"), e.saturated
     column = e.column()
     about = e.target if column is None else e.labels[column]
-    kind = e.score_name
     line = Text()
     if e.prediction is not None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    named = about if e.prediction is None and len(e.labels) == 1 else f"{kind} of {about}"
+    named = e.score_of(about)
     line.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
     text = coloured(e, effect, screen.color_system == "standard")
