@@ -451,9 +451,8 @@ def test_a_text_that_is_too_long_is_said_to_be_cut(run, tmp_path):
     asked = ["explain", "good film " * 15, "--model", short_sighted(tmp_path / "m"), "--queries", 20]
     code, out, err = run(*asked)
     assert code == 0, err
-    assert re.fullmatch(
-        r"warning: 15 tokens do not fit into m and were cut; --long window .*\n", err
-    )  # 16 fit, one of them [CLS]
+    # 16 fit, one of them [CLS]
+    assert re.fullmatch(r"warning: 15 tokens do not fit into m and were cut; --long window .*\n", err)
     assert "note: The model cannot see the last" in out
     code, out, err = run(*asked, "--long", "window")
     assert (code, err) == (0, "")
