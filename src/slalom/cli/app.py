@@ -82,7 +82,8 @@ def _exit_code() -> int:
         if not error.format_message():  # no command: typer has printed the help
             return 2
         where = error.ctx.command_path if error.ctx else "slalom"
-        complain(f"error: {_message(error.format_message())}; see {where} --help")
+        message = _message(error.format_message())
+        complain(f"error: {message}{'' if message.endswith('?') else ';'} see {where} --help")
         return 2
     except (SlalomError, OSError) as error:
         complain(f"error: {_message(error)}")

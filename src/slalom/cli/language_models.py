@@ -8,7 +8,6 @@ import typer
 
 from slalom.errors import InputError, require
 from slalom.files import read_text
-from slalom.models.huggingface.imports import lean
 
 LanguageModel = Annotated[
     str | None,
@@ -108,6 +107,7 @@ def classifier(
 def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
+    from slalom.models.huggingface.imports import lean  # noqa: PLC0415
 
     if chat and not isinstance(template, str):
         raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")

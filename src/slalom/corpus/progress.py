@@ -140,7 +140,7 @@ class Status:
         whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         lines = [
-            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} parts",
+            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} part{'' if self.parts == 1 else 's'}",
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
         rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
