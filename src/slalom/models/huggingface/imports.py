@@ -2,7 +2,7 @@
 
 `transformers.modeling_utils` imports `torch._dynamo`, `torch.distributed.tensor`, sympy and `scipy.optimize` for any model: a
 third of the time of its import. `lean` runs an import with empty modules in their place. What transformers takes from them by
-`from ... import` is a stand-in, which imports the real object when it is used. When the real module is imported, by whom ever,
+`from ... import` is a stand-in, which imports the real object when it is used. When the real module is imported, by whomever,
 stand-ins are replaced by the real objects. Afterwards no empty module is left: other imports find nothing but the usual.
 
 Only the names in `_DEFERRED`, taken by the importers there, are deferred; anything else is imported as usual, as is all of it
