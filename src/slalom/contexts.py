@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any, Literal, Unpack, final
@@ -15,6 +16,7 @@ from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel
+from slalom.models.huggingface.imports import lean
 from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate, messages
 from slalom.result import Answer, Explanation, Flip
 from slalom.text import paragraphs, sentences
@@ -290,15 +292,22 @@ def language_model_of(model: Any, tokenizer: Any = None, device: str | None = No
         if tokenizer is not None or device is not None:
             raise InputError("tokenizer= and device= are for models of Hugging Face; leave them out")
         return model
+    if isinstance(model, (str, Path)):
+        return lean(partial(_saved, str(model), tokenizer, device))
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
-        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-    if isinstance(model, (str, Path)):
-        loaded, own = load_language_model(str(model), device)
-        return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)
     if device is not None:
         raise InputError("device= is for a model given by its folder; move the model itself before explaining it")
     return LocalLanguageModel(model, tokenizer)
+
+
+def _saved(path: str, tokenizer: Any, device: str | None) -> LanguageModel:
+    """Import what a saved language model needs, and load it."""
+    with require("a language model", "hf"):
+        from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+    loaded, own = load_language_model(path, device)
+    return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)
 
 
 def sources_of(context: Any, unit: str | None = None) -> Sources:

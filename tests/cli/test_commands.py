@@ -188,7 +188,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (
             ["explain", "good", "--queries", "90", "--tolerance", "1"],
             1,
-            "tolerance is a goal of queries='auto'; got queries=90",
+            "tolerance is a goal of --queries auto; got --queries 90",
         ),
         (["explain", "a good film of a cat", "--max-queries", "20"], 1, r"needs \d+ queries.*and max_queries is 20; raise it"),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
@@ -451,7 +451,8 @@ def test_a_text_that_is_too_long_is_said_to_be_cut(run, tmp_path):
     asked = ["explain", "good film " * 15, "--model", short_sighted(tmp_path / "m"), "--queries", 20]
     code, out, err = run(*asked)
     assert code == 0, err
-    assert re.fullmatch(r"warning: 15 tokens do not fit into m and were cut; .*\n", err)  # 16 fit, one of them [CLS]
+    # 16 fit, one of them [CLS]
+    assert re.fullmatch(r"warning: 15 tokens do not fit into m and were cut; --long window .*\n", err)
     assert "note: The model cannot see the last" in out
     code, out, err = run(*asked, "--long", "window")
     assert (code, err) == (0, "")

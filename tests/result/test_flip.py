@@ -328,6 +328,14 @@ def test_the_bundled_model_changes_its_mind():
     )
 
 
+def test_a_model_that_returns_a_number_has_no_class_to_name():
+    model = slalom.Explainer(lambda texts: [[2.0 * text.count("good") - 1] for text in texts], output="scores", progress=False)
+    e = model("a good film")
+    assert sentence(e, model.flip(e, threshold=0.5)) == (
+        'without "good" (1 of 3 tokens) the model decides otherwise: output +1.000 to -1.000; 1 more query'
+    )
+
+
 def test_a_flip_of_another_model_is_refused():
     e = adder({"good": 1.0}, unit="word")("a good film")
     with pytest.raises(InputError, match="is not a class of this model"):

@@ -60,7 +60,7 @@ def test_info(client):
     assert info["models"][0]["labels"] == ["no", "yes"]
     assert info["models"][0]["scale"] == "log odds"
     assert info["models"][0]["remote"] is False
-    assert info["limits"] == {"characters": 50_000, "queries": 5_000, "keep_rows": 1_000}
+    assert info["limits"] == {"characters": 50_000, "queries": 5_000, "keep_rows": 1_000, "seconds": 300}
     assert "joint" in [m["name"] for m in info["methods"]]
     assert not {"gradient", "attention"} & {m["name"] for m in info["methods"]}, "a callable has no inside"
     assert {u["name"] for u in info["units"]} == {"token", "type", "word", "sentence"}

@@ -305,6 +305,46 @@ def test_long_texts_are_announced_and_can_be_stopped(live, slow):
     slow.pause = 0.004
 
 
+def test_texts_that_take_minutes_are_explained_by_sentences_unless_words_are_chosen(live, slow):
+    slow.pause = 0.0
+
+    def write(n):
+        text = " ".join(f"word{i}." if i % 20 == 0 else f"word{i}" for i in range(n))
+        live.js("const box = slalom.panes[0].ui.text; box.value = arguments[0]; box.dispatchEvent(new Event('input'))", text)
+
+    def asked(unit, state="done"):
+        live.until(f"return slalom.panes[0].asked.unit === '{unit}' && slalom.panes[0].root.dataset.state === '{state}'")
+
+    live.open("#model=slow&text=hello!")
+    live.state("done")
+    write(2000)
+    asked("sentence")
+    assert live.js("return slalom.panes[0].content.units.length") == 101
+    assert live.js("return slalom.panes[0].ui.unit.value") == "sentence"
+    assert re.fullmatch(
+        r"By words the computation alone would take about \d+ minutes \(2,100 words\); this server stops after 5 minutes\."
+        r" This is by sentences\.\s+Linear by words: quicker",
+        live.text("#my-shortened"),
+    )
+    write(5)  # a short text is explained by words again
+    asked("word")
+    assert not live.one("#my-shortened").is_displayed()
+    write(1400)
+    asked("sentence")
+    assert re.fullmatch(
+        r"By words the computation alone would take about \d+ (s|minutes) \(1,470 words\)\. This is by sentences\."
+        r"\s+Explain by words\s+Linear by words: quicker",
+        live.text("#my-shortened"),
+    )
+    live.one("#my-shortened button").click()
+    asked("word", "running")
+    assert not live.one("#my-shortened").is_displayed()
+    live.until("return !document.querySelector('#my-proposal').hidden")
+    live.one("#my-halt").click()
+    live.state("stopped")
+    slow.pause = 0.004
+
+
 def test_five_thousand_words_stay_quick(live, slow):
     slow.pause = 0.0
     text = " ".join(f"word{i}!" if i % 7 == 0 else f"word{i}" for i in range(5000))

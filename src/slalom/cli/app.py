@@ -3,6 +3,8 @@
 0 success, 1 failure (the message says what to do next), 2 wrong usage, 130 interrupted.
 """
 
+import atexit
+import gc
 import io
 import os
 import sys
@@ -65,6 +67,7 @@ def main() -> None:
             stream.reconfigure(
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
+    atexit.register(gc.freeze)  # spares the interpreter a search for garbage among all that it gives back anyway
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
@@ -79,7 +82,8 @@ def _exit_code() -> int:
         if not error.format_message():  # no command: typer has printed the help
             return 2
         where = error.ctx.command_path if error.ctx else "slalom"
-        complain(f"error: {_message(error.format_message())}; see {where} --help")
+        message = _message(error.format_message())
+        complain(f"error: {message}{'' if message.endswith('?') else ';'} see {where} --help")
         return 2
     except (SlalomError, OSError) as error:
         complain(f"error: {_message(error)}")

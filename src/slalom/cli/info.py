@@ -37,7 +37,7 @@ def info(as_json: Json = False) -> None:
     if model:
         table.add_row("", Text(str(model["path"])))
     for number, adapter in enumerate(facts["adapters"]):
-        table.add_row("" if number else "adapters", Text(f"{adapter['name']}: {adapter['summary']}"))
+        table.add_row("" if number else "can explain", Text(f"{adapter['name']}: {adapter['summary']}"))
     console().print(table)
 
 
@@ -63,7 +63,8 @@ def _devices() -> list[str]:
     except ImportError:
         return ["cpu (numpy only; pip install 'slalom-xai[hf]' for torch)"]
     cards = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
-    return [f"cpu ({torch.get_num_threads()} threads)", *cards]
+    n = torch.get_num_threads()
+    return [f"cpu ({n} thread{'' if n == 1 else 's'})", *cards]
 
 
 def _model() -> dict[str, Any] | None:

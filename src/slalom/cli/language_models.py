@@ -107,6 +107,7 @@ def classifier(
 def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
+    from slalom.models.huggingface.imports import lean  # noqa: PLC0415
 
     if chat and not isinstance(template, str):
         raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")
@@ -114,11 +115,15 @@ def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool
     if isinstance(labels, dict):
         labels = {name: made.lead + answer for name, answer in labels.items()}
     label_set(labels)  # fails before the model is loaded
-    with require("--lm", "hf"):
-        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-        from slalom.models.prompted import Prompted  # noqa: PLC0415
-    network, tokenizer = load_language_model(path, device)
-    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
+
+    def load() -> Any:
+        with require("--lm", "hf"):
+            from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+            from slalom.models.prompted import Prompted  # noqa: PLC0415
+        network, tokenizer = load_language_model(path, device)
+        return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
+
+    return lean(load)
 
 
 def template_of(option: str) -> Any:

@@ -10,6 +10,13 @@ from rich.text import Text
 from slalom.cli.options import Json
 from slalom.cli.printing import console
 
+_LEGEND = (
+    "joint is the default",
+    "needs: what it takes from the model; those that need gradients or attention explain Hugging Face models only",
+    "extra: what it needs beyond the base package: pip install 'slalom-xai[EXTRA]'",
+    "sign: whether scores say for or against a class, or only how much a unit counts",
+)
+
 
 def methods(as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
@@ -35,4 +42,7 @@ def methods(as_json: Json = False) -> None:
     for row in rows:
         needs, sign = ", ".join(row["needs"]) or "-", "yes" if row["signed"] else "no"
         table.add_row(*map(Text, (row["method"], needs, row["extra"] or "-", sign, row["summary"])))
-    console().print(table)
+    screen = console()
+    screen.print(table)
+    for line in _LEGEND:
+        screen.print(Text(line, "dim"), soft_wrap=not screen.is_terminal)

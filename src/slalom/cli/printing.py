@@ -1,6 +1,8 @@
 """Output of the commands: results to standard output and files, messages to standard error."""
 
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 160
+_ARGUMENT = re.compile(  # of Python, for what is an option here
+    r"\b(cache|device|labels|long|max_queries|method|queries|seed|target|template|tolerance|unit)="
+    r"""(?:"([^"]*)"|'([^']*)'|(\d+)|(?![^\s;,.)]))"""
+)
 
 
 def console() -> "Console":
@@ -22,10 +28,28 @@ def console() -> "Console":
 
 
 def complain(message: str) -> None:
-    """Print one line to standard error."""
+    """Print one line to standard error, with options as the command line has them."""
     from rich.console import Console  # noqa: PLC0415
 
-    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(as_options(message), markup=False, soft_wrap=True)
+
+
+def as_options(message: str) -> str:
+    """Return a message with options of the command in place of arguments in Python.
+
+    Args:
+        message: What the library says.
+
+    Example:
+        >>> as_options('unit="sentence" or method="ridge" is faster; pass cache=')
+        '--unit sentence or --method ridge is faster; pass --cache'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        value = found[2] or found[3] or found[4]
+        return f"--{found[1].replace('_', '-')}" + (f" {shlex.quote(value)}" if value else "")
+
+    return _ARGUMENT.sub(option, message)
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:

@@ -35,6 +35,11 @@ _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
 _UNKNOWN = "not determined"
+_MEANING = {
+    "value": "what the score tends to where it gets all attention",
+    "importance": "how much attention it draws, as a logarithm",
+    "weight": "its share of the attention in the whole text",
+}
 _REMOVED = "strike"  # the units of a flip, whatever their colour
 
 
@@ -55,12 +60,11 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     effect, saturated = e.scores("removal"), e.saturated
     column = e.column()
     about = e.target if column is None else e.labels[column]
-    kind = e.score_name
     line = Text()
     if e.prediction is not None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    named = about if e.prediction is None and len(e.labels) == 1 else f"{kind} of {about}"
+    named = e.score_of(about)
     line.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
     text = coloured(e, effect, screen.color_system == "standard")
@@ -135,6 +139,7 @@ class _Table:
         self.uncertain = np.zeros(len(e), dtype=bool) if certain is None else ~certain
         self.marked = bool(self.uncertain[self.chosen].any())
         known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
+        self.shown: list[str] = []  # titles of the columns that fit
         self.left_out = [name for name, which in known.items() if which is not None and not which[self.chosen].any()]
 
     @property
@@ -158,6 +163,7 @@ class _Table:
             if number and left < 0:
                 columns = columns[:number]
                 break
+        self.shown = [title for title, _ in columns]
         table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
         table.add_column(name, no_wrap=True)
         for title, _ in columns:
@@ -223,6 +229,8 @@ def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
     marks += "; ? is not told from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
     lines = [f"{listed}{shapley}removal: by how much the {named} falls without it{marks}"]
+    meanings = "; ".join(f"{title}: {_MEANING[title]}" for title in table.shown if title in _MEANING)
+    lines += [meanings] if meanings else []
     if e.length_effect is not None:
         column = e.column()
         slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])

@@ -170,6 +170,20 @@ class Explanation(Document):
             return self.scale
         return "centred logit" if self.scale == "log odds" else f"centred {self.scale}"
 
+    def score_of(self, label: str) -> str:
+        """Return the name of the score of a class for display; a model that returns one number has no class to name.
+
+        Args:
+            label: The class.
+
+        Example:
+            >>> from slalom import Explainer
+            >>> e = Explainer(lambda texts: [t.count("!") for t in texts], output="log_odds", progress=False)("Stop! Now!")
+            >>> e.score_of("1")
+            'log odds of 1'
+        """
+        return label if self.prediction is None and len(self.labels) == 1 else f"{self.score_name} of {label}"
+
     @property
     def plot(self) -> Any:
         """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""

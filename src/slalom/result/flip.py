@@ -386,7 +386,7 @@ def sentence(e: Any, flip: Flip | None) -> str:
     cost = f"; {flip.queries} more {'query' if flip.queries == 1 else 'queries'}" if flip.queries else ""
     return (
         f"without {', '.join(shown)}{more} ({len(flip.units)} of {len(e)} {units}) {says}:"
-        f" {e.score_name} of {about} {number(before)} to {number(after)}{cost}"
+        f" {e.score_of(about)} {number(before)} to {number(after)}{cost}"
     )
 
 

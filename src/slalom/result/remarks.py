@@ -50,5 +50,5 @@ def no_single_unit(e: Any) -> str:
     elif e.answer is not None:
         what = f"the {e.score_name} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
     else:
-        what = f"the {e.score_name} of {e.target} by at most {change:.3g} of {e.score:+.2f}"
+        what = f"the {e.score_of(e.target)} by at most {change:.3g} of {e.score:+.2f}"
     return f"No single {unit} decides: removing any one changes {what}."

@@ -107,7 +107,9 @@ def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, cor
         methods=offered,
         units=list(catalogue.UNITS),
         budgets=catalogue.budgets(limits.queries),
-        limits=schema.LimitsInfo(characters=limits.characters, queries=limits.queries, keep_rows=limits.keep_rows),
+        limits=schema.LimitsInfo(
+            characters=limits.characters, queries=limits.queries, keep_rows=limits.keep_rows, seconds=limits.seconds
+        ),
         examples=list(catalogue.EXAMPLES),
         corpus=corpus,
     )

@@ -113,6 +113,7 @@ class LimitsInfo(BaseModel):
     characters: int
     queries: int
     keep_rows: int
+    seconds: float
 
 
 class Info(BaseModel):

@@ -878,6 +878,22 @@ def test_text_stays_readable_in_light_and_dark(view):
     WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
 
 
+@pytest.mark.parametrize("width", [360, 390, 800, 900])
+def test_the_table_fits_and_shows_the_chosen_score(view, width):
+    view.width(width)
+    view.open([random_explanation(n=60, link=False, seed=3)])
+    for score in ("removal", "value", "importance", "shapley"):
+        view.js("document.querySelector(`.switch input[value=${arguments[0]}]`).click()", score)
+        assert view.js("const t = document.querySelector('.scroll'); return t.scrollWidth - t.clientWidth") == 0
+        heads = "return [...document.querySelectorAll('.scroll thead th')].filter(h => h.offsetWidth).map(h => h.textContent)"
+        shown = [head.lower() for head in view.js(heads)]
+        cells = view.js("return [...document.querySelector('.scroll tr[data-i]').children].filter(c => c.offsetWidth).length")
+        assert len(shown) == cells
+        assert shown[:2] == ["unit", "removal"]
+        assert any(score in head for head in shown)
+        assert (len(shown) <= 3) == (width < 840)
+
+
 def test_labels_in_the_scatter_do_not_overlap_and_nothing_sticks_out(view):
     for width in (360, 1280):
         view.width(width)

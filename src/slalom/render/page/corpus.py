@@ -24,11 +24,11 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
         The page: shortcuts, the strongest words as bars or swarms, examples, parts of the corpus, and a table.
     """
     about = summary.about
-    facts = [("model", about["model"]), ("texts", f"{about['explained']:,}"), ("effects on the score of", about["target"])]
+    facts = [("Model", about["model"]), ("Texts", f"{about['explained']:,}"), ("Effects on the score of", about["target"])]
     if about["accuracy"] is not None:
-        facts.append(("accuracy", f"{100 * about['accuracy']:.1f} %"))
+        facts.append(("Accuracy", f"{100 * about['accuracy']:.1f} %"))
     if about["slice"] is not None:
-        facts.append(("slices", about["slice"]))
+        facts.append(("Slices", about["slice"]))
     data = summary_content(summary)
     name = title or f"What {about['model']} does on {about['explained']:,} texts"
     return _page(name, facts, data, heading="Strongest", shortcuts=data["shortcuts_help"], flips=None)
@@ -66,10 +66,10 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
     """
     about = comparison.about
     first, second = about["models"]
-    facts = [("before", first), ("after", second), ("shared texts", f"{about['shared']:,}"), ("effects on", about["target"])]
+    facts = [("Before", first), ("After", second), ("Shared texts", f"{about['shared']:,}"), ("Effects on", about["target"])]
     if about["accuracy"] is not None:
-        facts.append(("accuracy", " → ".join(f"{100 * share:.1f} %" for share in about["accuracy"])))
-    facts.append(("flipped predictions", f"{about['flipped']:,} ({100 * about['flipped'] / about['shared']:.1f} %)"))
+        facts.append(("Accuracy", " → ".join(f"{100 * share:.1f} %" for share in about["accuracy"])))
+    facts.append(("Flipped predictions", f"{about['flipped']:,} ({100 * about['flipped'] / about['shared']:.1f} %)"))
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
     shown = len(comparison.flips)
     flips = f"{ways or 'None'}. Listed: the {shown} with the largest change of the score, and the words that moved it."

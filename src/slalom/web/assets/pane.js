@@ -4,6 +4,7 @@ const PAUSE = 400; // milliseconds without a key before a text is explained
 const ASK_PAUSE = 250; // before the model is asked: a double click is not two questions
 const RETRY = 2; // seconds
 const LONG = 1000; // words
+const PATIENCE = 60; // seconds of computation; a text that takes longer is explained by sentences, unless its parts were chosen
 const WORTH_SAYING = 5; // seconds that are left
 const FILES = [["html", "Page (HTML)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
 const PICTURES = [["text", "Coloured text"], ["bar", "Bars"], ["scatter", "Scatter"]];
@@ -78,6 +79,7 @@ class Pane {
         part("p", "note", { class: "help note" })),
         make("div", { class: "state" }, part("p", "status", { class: "status", role: "status" }), part("p", "figures", { class: "figures" }),
           part("button", "halt", { type: "button", hidden: "" }, "Stop"), part("button", "again", { type: "button", hidden: "" }, "Try again")),
+        part("p", "shortened", { class: "proposal", role: "status", hidden: "" }),
         part("p", "proposal", { class: "proposal", role: "status", hidden: "" }),
         part("div", "progress", { class: "progress", role: "progressbar", "aria-label": "Questions asked", "aria-valuemin": "0", "aria-valuemax": "100" }, make("i"))),
       part("p", "error", { class: "card error", role: "alert", hidden: "" }),
@@ -92,6 +94,7 @@ class Pane {
       part("div", "swapped", { class: "swapped-said", role: "status" }),
       part("div", "tally", { class: "tallies", role: "status" }));
     ui.again.addEventListener("click", () => this.explain());
+    ui.unit.addEventListener("change", () => this.choseUnit(), { capture: true }); // before the text is explained again
     ui.halt.addEventListener("click", () => this.halt());
     ui.model.parentElement.hidden = info.models.length < 2;
     for (const name of ["method", "unit", "queries"]) ui[name].parentElement.hidden = ui[name].options.length < 2;
@@ -131,12 +134,14 @@ class Pane {
   // Go to a place: what an address holds, or what was explained before.
   go({ subject, removed = [], swaps = [], score }) {
     const { ui } = this;
+    this.restore();
     const set = (box, value) => { if (value !== null && value !== undefined && [...box.options].some((option) => option.value === String(value))) box.value = String(value); };
     ui.text.value = subject.text;
     set(ui.model, subject.model);
     this.targets();
     for (const name of ["method", "unit"]) set(ui[name], subject[name]);
     set(ui.target, subject.target ?? (this.model.labels.length > 2 ? "all" : "")); // the default, not what was chosen before
+    this.unitChosen = Boolean(subject.unit);
     if (subject.queries && ![...ui.queries.options].some((option) => option.value === String(subject.queries))) {
       ui.queries.append(make("option", { value: subject.queries }, plural(subject.queries, "question")));
     }
@@ -173,6 +178,7 @@ class Pane {
   get long() { return this.ui.unit.value !== "sentence" && this.ui.text.value.split(/\s+/, LONG + 1).length > LONG; }
 
   write(text) {
+    this.restore();
     this.ui.text.value = text;
     this.explain();
     this.ui.text.focus();
@@ -187,6 +193,7 @@ class Pane {
 
   typed() {
     this.stop();
+    this.restore();
     this.root.classList.add("stale");
     if (!this.ui.text.value.trim()) {
       this.content = null;
@@ -245,9 +252,49 @@ class Pane {
 
   came(name, data) {
     if (name === "queued") this.draw("queued", data);
-    if (name === "expected") this.propose(data);
+    if (name === "expected" && !(data.seconds > PATIENCE && this.shorten(data))) this.propose(data);
     if (name === "progress") this.draw("running", data);
     if (name === "explanation") this.show(data);
+  }
+
+  // Explain a text that takes too long by sentences, and say so; false where the reader chose its parts.
+  shorten({ units, seconds }) {
+    const { unit, method, shortened } = this.ui;
+    const offered = (box, value) => [...box.options].some((option) => option.value === value);
+    if (this.unitChosen || this.before !== undefined || unit.value === "sentence" || !offered(unit, "sentence")) return false;
+    this.before = unit.value;
+    const noun = this.before === "word" ? "word" : "token";
+    const back = (label, quick) => {
+      const button = make("button", { type: "button" }, label);
+      button.addEventListener("click", () => {
+        this.restore();
+        this.unitChosen = true;
+        if (quick) method.value = "ridge";
+        this.settled();
+      });
+      return button;
+    };
+    const most = this.info.limits.seconds;
+    const why = seconds ? `By ${noun}s the computation alone would take about ${span(seconds)} (${plural(units, noun)})` : `This text is too long to be explained by ${noun}s here`;
+    shortened.replaceChildren(`${why}${seconds > most ? `; this server stops after ${span(most)}` : ""}. This is by sentences.`,
+      ...(seconds <= most ? [back(`Explain by ${noun}s`)] : []), ...(method.value !== "ridge" && offered(method, "ridge") ? [back(`Linear by ${noun}s: quicker`, true)] : []));
+    shortened.hidden = false;
+    unit.value = "sentence";
+    this.explain();
+    return true;
+  }
+
+  // Undo `shorten`, for another text.
+  restore() {
+    if (this.before === undefined) return;
+    this.ui.unit.value = this.before;
+    this.choseUnit(false);
+  }
+
+  choseUnit(chosen = true) {
+    this.unitChosen = chosen;
+    this.before = undefined;
+    this.ui.shortened.hidden = true;
   }
 
   // What a long text takes, and what is quicker; null: nothing to say.
@@ -315,6 +362,7 @@ class Pane {
       this.clock = window.setInterval(tick, 1000);
       tick();
     } else {
+      if (error.status === 400 && this.long && this.shorten({})) return;
       this.draw("error", error.message);
       if (error.status === 400 && this.long) this.propose({});
     }

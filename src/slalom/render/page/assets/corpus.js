@@ -27,7 +27,7 @@ function drawChart() {
   const rows = ofKind().slice(0, SHOWN);
   const help = compared
     ? `Ring: mean effect on “${data.about.target}” of ${data.about.models[0]}; dot: of ${data.about.models[1]}, on the same texts. The number is the change, and in how many texts.`
-    : `Mean effect on the score of “${data.about.target}” over the texts that have it${state.look === "bars" ? ", with 95% intervals; pale: not told from zero" : ": one dot per text, a sample of at most 150; ringed where the prediction is wrong; the line is the mean"}. Choose one for examples.`;
+    : `Mean effect on the score of “${data.about.target}” over the texts that have it${state.look === "bars" ? ", with 95% intervals; pale: not told from zero" : ": one dot per text, a sample of at most 150; ringed where the prediction is wrong; the line is the mean"}.${data.about.sort === "effect" ? " Order: by the end of the interval that is next to zero." : ""} Choose one for examples.`;
   byId("chart-help").textContent = rows.length ? help : "Nothing is in enough texts.";
   if (!rows.length) return byId("chart").replaceChildren();
   picture(

@@ -35,7 +35,7 @@ function picture(holder, rows, { label, wide = true }) {
   const width = Math.max(280, holder.clientWidth || 700);
   const swarms = rows.some((row) => row.sample);
   const high = swarms ? 30 : 26;
-  const left = Math.min(width * 0.34, 12 + 7.2 * Math.max(...rows.map((row) => Array.from(brief(row.name, 24)).length)));
+  const left = Math.min(width * 0.34, 14 + 7.8 * Math.max(...rows.map((row) => Array.from(brief(row.name, 24)).length)));
   const right = wide && width > 520 ? 132 : 52;
   const numbers = rows.flatMap(({ effect, sample, old }) => [effect.mean, effect.low, effect.high, old, ...(sample ?? []).map(([y]) => y)]);
   let [low, top] = extent([0, ...numbers.filter((x) => x !== null && x !== undefined)]);

@@ -12,6 +12,7 @@ class Table {
     this.hooks = hooks;
     this.sorted = { key: "removal", way: "strength" };
     this.unit = null;
+    this.score = null; // the chosen one
     holder.addEventListener("scroll", () => this.scrolled());
     const unitOf = (event) => event.target.closest("tr[data-i]");
     holder.addEventListener("pointerover", (event) => (unitOf(event) ? hooks.over(Number(unitOf(event).dataset.i)) : hooks.out()));
@@ -31,7 +32,7 @@ class Table {
     this.heads = columns.map((column) => {
       const button = make("button", { type: "button", title: column.title }, column.label);
       button.addEventListener("click", () => this.sort(column.key));
-      const cell = make("th", { scope: "col", class: column.key === "unit" ? "name" : "" }, button);
+      const cell = make("th", { scope: "col", class: column.key === "unit" ? "name" : this.place(column) }, button);
       head.append(cell);
       return cell;
     });
@@ -49,6 +50,19 @@ class Table {
   ways(column) {
     if (column.key === "unit") return ["up", "down"];
     return column.strengths ? ["strength", "down", "up"] : ["down", "up"];
+  }
+
+  // A narrow table has room for the first score, and for the chosen one.
+  place(column) {
+    return column.key === this.columns[1].key ? "main" : column.key === this.score ? "chosen" : "minor";
+  }
+
+  choose(score) {
+    if (score === this.score) return;
+    this.score = score;
+    if (!this.columns) return;
+    this.columns.forEach((column, c) => { if (column.key !== "unit") this.heads[c].className = this.place(column); });
+    this.rows();
   }
 
   sort(key) {
@@ -118,7 +132,7 @@ class Table {
       const within = column.within?.[unit];
       const doubt = column.marked && within !== undefined && unsure(x, within);
       const speaks = column.signed && /[1-9]/.test(written);
-      const cell = make("td", { class: doubt ? "doubt" : speaks ? (x < 0 ? "minus" : "plus") : "" }, written);
+      const cell = make("td", { class: `${this.place(column)} ${doubt ? "doubt" : speaks ? (x < 0 ? "minus" : "plus") : ""}` }, written);
       if (within !== undefined && !column.brief) cell.append(make("small", {}, plusMinus(within, column.places)));
       if (column.axis) cell.append(bar(column.axis, x, within, !column.signed));
       row.append(cell);

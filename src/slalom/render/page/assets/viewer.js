@@ -180,6 +180,7 @@ function createViewer(root, options = {}) {
     add("importance", ...titled.importance, reading.numbers("importance"), { within: reading.within("importance"), signed: false });
     if (marks()) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
     for (const key of ["shapley", "gradient", "linear"]) score(key, { within: reading.within(key), marked: true, brief: true });
+    table.choose(state.score);
     table.show({ columns, names: units, gone: gone(), stay: same });
   }
 
@@ -301,6 +302,7 @@ function createViewer(root, options = {}) {
     picked = score;
     if (score === null || !state.text || reading.numbers(score) === null) return;
     state.score = score;
+    table.choose(score);
     const input = ui.scores.querySelector(`input[value="${score}"]`);
     if (input) input.checked = true;
     same = true;
