@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from slalom import Explainer
-from slalom.core import Additive, Lengths, Slalom, TwoScale
+from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
 from slalom.result import Explanation, Fidelity
 from slalom.text import words
 from slalom.theory.oracle import Oracle
@@ -149,6 +149,17 @@ def with_errors(e, seed=0, size=0.3):
     scores = {f"{name}_se": getattr(e, name) for name in ("removal", "linear", "gradient")}
     scores |= {"shapley_se": e.shapley(), "values_se": e.values, "importances_se": e.importances}
     return replace(e, **{field: 2 * size * np.abs(x).max() * rng.random(x.shape) for field, x in scores.items()})
+
+
+def with_shifts(e):
+    """An explanation with a correction near the text, a pair, and knots after every third unit."""
+    n, shape, rng = len(e), e.values.shape[1:], np.random.default_rng(4)
+    offsets, units = rng.normal(size=(n // 3, 5, *shape)), np.arange(n // 3 * 3)
+    offsets[:, 0] = 0.0
+    shifts = Shifts(n, units, units // 3, e.sizes[units], offsets)
+    far, changes = Slalom(e.values, e.importances, e.background), rng.normal(size=(n, *shape))
+    near = rng.normal(size=shape), changes, e.sizes / e.sizes.sum(), 3
+    return replace(e, surrogate=TwoScale(far, *near, [(0, 2)], changes[:1], shifts))
 
 
 def with_pairs(e, pairs):

@@ -13,7 +13,7 @@ from slalom.render.notebook import notebook
 from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
 from slalom.result import Flip
-from tests.factories import explanation, in_order, random_explanation, three_classes
+from tests.factories import explanation, in_order, random_explanation, three_classes, with_shifts
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -192,3 +192,16 @@ def test_all_classes_are_shown_as_the_leading_one():
 )
 def test_weak_effects_have_as_many_decimals_as_the_strongest_needs(effects, written):
     assert re.search(rf"bad +{written} ", printed(explanation("good bad", effects)))
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_what_is_due_to_no_word_is_said(classes):
+    e = with_shifts(random_explanation(lengths=True, classes=classes))
+    (line,) = re.findall(r"of which (.*)", printed(e))
+    length, place = re.fullmatch(
+        r"([+-][0-9.]+) per token, due to length alone; up to ([0-9.]+), because what follows moves to other places", line
+    ).groups()
+    column = slice(None) if classes is None else e.column()
+    assert float(length) == pytest.approx(np.asarray(e.length_effect)[... if classes is None else column], abs=6e-4)
+    assert float(place) == pytest.approx(np.abs(e.place_effects[:, column] if classes else e.place_effects).max(), abs=6e-4)
+    assert "of which" not in printed(random_explanation())

@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.factories import explained, random_additive, random_slalom, with_lengths
+from slalom.core import TwoScale
+from tests.factories import explained, random_additive, random_slalom, with_lengths, with_shifts
 
 TEXT = "ab cd ef. Gh ij kl"
 SPANS = np.array([[0, 1], [1, 2], [3, 5], [6, 8], [8, 9], [10, 12], [13, 15], [16, 18]])  # the first word has two
@@ -96,3 +97,20 @@ def test_what_the_length_alone_does_is_told():
     assert np.allclose(e.removal - plain.removal, e.length_effect, rtol=0, atol=1e-12)
     assert plain.length_effect is None
     assert made("background", True, 3).length_effect.shape == (3,)
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_scores_with_shifts_are_changes_of_the_prediction(classes):
+    e = with_shifts(made("background", True, classes))
+    everything = np.ones(len(e), dtype=bool)
+    without = np.array([e.predict(everything & (np.arange(len(e)) != i)) for i in range(len(e))])
+    np.testing.assert_allclose(e.removal, e.predict(everything) - without, atol=1e-12)
+    np.testing.assert_allclose(e.shapley().sum(axis=0), e.predict(everything) - e.base, atol=1e-12)
+    parts = {name: getattr(e.surrogate.near, name) for name in ("level", "changes", "shares", "power")}
+    plain = replace(e, surrogate=TwoScale(e.surrogate.far, **parts, pairs=e.surrogate.pairs, effects=e.surrogate.effects))
+    np.testing.assert_allclose(e.place_effects, e.removal - plain.removal, atol=1e-12)
+    assert plain.place_effects is None
+    merged = e.merge("word")
+    for k in range(len(merged)):
+        inside = (e.spans[:, 0] >= merged.spans[k, 0]) & (e.spans[:, 1] <= merged.spans[k, 1])
+        np.testing.assert_allclose(merged.removal[k], e.predict(everything) - e.predict(~inside), atol=1e-12)

@@ -229,13 +229,22 @@ def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
     marks += "; ? is not told from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
     lines = [f"{listed}{shapley}removal: by how much the {named} falls without it{marks}"]
+    lines += _included(e, float(np.abs(table.effect).max()))
     meanings = "; ".join(f"{title}: {_MEANING[title]}" for title in table.shown if title in _MEANING)
     lines += [meanings] if meanings else []
-    if e.length_effect is not None:
-        column = e.column()
-        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
-        lines.append(f"of which due to length alone: {_signed(slope, float(np.abs(table.effect).max()))} per token")
     return lines
+
+
+def _included(e: Explanation, strongest: float) -> list[str]:
+    """Return the line that says what of a removal is due to no word: to the length, to places."""
+    column, parts = e.column(), list[str]()
+    if e.length_effect is not None:
+        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
+        parts.append(f"{_signed(slope, strongest)} per token, due to length alone")
+    if e.place_effects is not None:
+        most = float(np.abs(e.place_effects if column is None else e.place_effects[:, column]).max())
+        parts.append(f"up to {_signed(most, strongest)[1:]}, because what follows moves to other places")
+    return [f"of which {'; '.join(parts)}"] if parts else []
 
 
 def _interval(centre: float, error: float | None) -> str:

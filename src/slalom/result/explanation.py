@@ -13,7 +13,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Background, Lengths, Link, Surrogate
+from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
 from slalom.core.checks import Floats, freeze
 from slalom.errors import InputError
 from slalom.models import class_index
@@ -240,6 +240,15 @@ class Explanation(Document):
             return None
         slope = self.lengths.slope
         return float(slope) if slope.ndim == 0 else slope
+
+    @property
+    def place_effects(self) -> Floats | None:
+        """The part of `removal` that is due to what follows a unit moving to other places, (n,) or (n, n_classes).
+
+        None where places have no effect: the model has no positions, or the queries do not tell. Only `joint` looks for it.
+        """
+        shifts = self.surrogate.shifts if isinstance(self.surrogate, TwoScale) else None
+        return None if shifts is None else shifts.removal(np.ones(len(self.units)))
 
     @property
     def base(self) -> float | Floats:

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from slalom import Explainer, Explanations
-from slalom.core import Additive, Linear, Shifts, Slalom, TwoScale
+from slalom.core import Additive, Linear, Slalom
 from slalom.methods import SurrogateMethod
 from slalom.render.charts import scatter_frame
 from slalom.render.page import page
@@ -30,6 +30,7 @@ from tests.factories import (
     random_explanation,
     with_errors,
     with_pairs,
+    with_shifts,
 )
 
 
@@ -117,19 +118,6 @@ def merged(**kind):
     return replace(e, spans=spans).merge("word")
 
 
-def shifted(**kind):
-    """A two-scale surrogate with knots after every third unit."""
-    e = random_explanation(lengths=True, **kind)
-    n, rng = len(e), np.random.default_rng(4)
-    far = Slalom(e.values, e.importances, e.background)
-    offsets = rng.normal(size=(n // 3, 5, *e.values.shape[1:]))
-    offsets[:, 0] = 0.0
-    units = np.arange(n // 3 * 3)
-    shifts = Shifts(n, units, units // 3, e.sizes[units], offsets)
-    level, changes = rng.normal(size=e.values.shape[1:]), rng.normal(size=e.values.shape)
-    return replace(e, surrogate=TwoScale(far, level, changes, e.sizes / e.sizes.sum(), 3, [(0, 2)], changes[:1], shifts))
-
-
 def typed(method, **options):
     """Equal tokens share their parameters."""
     text = "good bad good film bad good end end"
@@ -156,9 +144,9 @@ KINDS = SURROGATES | {
     "fitted": fitted,
     "fitted classes": fitted_classes,
     "importances far apart": far_apart,
-    "shifts": shifted,
-    "shifts, classes": lambda: shifted(classes=3),
-    "shifts, merged": lambda: shifted(unit="token").merge("word"),
+    "shifts": lambda: with_shifts(random_explanation(lengths=True)),
+    "shifts, classes": lambda: with_shifts(random_explanation(classes=3)),
+    "shifts, merged": lambda: with_shifts(random_explanation(unit="token")).merge("word"),
     "merged": lambda: fitted().merge("sentence"),
     "merged, lengths": lambda: merged(lengths=True),
     "merged classes": lambda: merged(classes=3, lengths=True),

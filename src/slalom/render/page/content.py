@@ -89,6 +89,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "told_apart": not e.additive,
         "signed": e.signed,
         "length_effect": plain(e.length_effect),
+        "place_effect": None if e.place_effects is None else plain(np.abs(e.place_effects).max(axis=0)),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),
         "prediction": e.prediction,
         "target": e.target,

@@ -157,15 +157,17 @@ function createViewer(root, options = {}) {
   }
 
   function drawTable() {
-    const { units, weights, length_effect: effect } = state.text;
+    const { units, weights, length_effect: effect, place_effect: moved } = state.text;
     const shown = ["removal", "value", "importance"].filter((key) => reading.numbers(key) !== null && reading.within(key) !== undefined);
     ui["table-se"].hidden = !shown.length;
     ui["table-doubt"].hidden = !SCORES.some(([key]) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
-    ui["table-length"].hidden = effect === null;
-    if (effect !== null) {
-      const own = reading.several ? effect[state.class] : effect;
-      ui["table-length"].textContent = ` Length alone accounts for ${signed(own, 3)} per token; removal, gradient and Shapley value include it.`;
-    }
+    ui["table-length"].hidden = effect === null && moved === null;
+    const own = (part) => (reading.several ? part[state.class] : part);
+    const included = [
+      effect === null ? "" : ` Length alone accounts for ${signed(own(effect), 3)} per token.`,
+      moved === null ? "" : ` Up to ${own(moved).toFixed(3)} of a removal is due to what follows moving to other places.`,
+    ];
+    ui["table-length"].textContent = `${included.join("")} Removal, gradient and Shapley value include it.`;
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
     const add = (key, label, title, numbers, more) => {
       if (numbers === null) return;
