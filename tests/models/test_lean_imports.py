@@ -2,11 +2,13 @@
 
 import gc
 import importlib
+import json
 import os
 import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 
@@ -207,5 +209,6 @@ def test_a_saved_classifier_answers_the_same_and_all_else_works_afterwards():
         expected = slalom.Explainer(str(EMBEDDED), device="cpu")(TEXTS, queries=20)
     finally:
         torch.set_num_threads(threads)
-    assert answers == str([e.scores("removal").tolist() for e in expected])
+    for found, e in zip(json.loads(answers), expected, strict=True):
+        np.testing.assert_allclose(found, e.scores("removal"), atol=1e-5)  # batches may differ, and so the last digits
     assert (loaded, done) == ("none", "done")

@@ -13,7 +13,7 @@ from slalom.cli.printing import console
 _LEGEND = (
     "joint is the default",
     "needs: what it takes from the model; those that need gradients or attention explain Hugging Face models only",
-    "extra: what it needs beyond the base package: pip install 'slalom-xai[EXTRA]'",
+    "extra: what it needs beyond the base package: pip install 'slalom-xai[hf]' for hf",
     "sign: whether scores say for or against a class, or only how much a unit counts",
 )
 

@@ -464,7 +464,7 @@ OURS = (
     SurrogateMethod(
         "joint", TwoScales(), Joint(), lengths=1, summary="SLALOM for subsets of every size, corrected near the text"
     ),
-    SurrogateMethod("local", Deletions(), Joint(), lengths=2, summary="the same on 1 to 10 units removed: best near the text"),
+    SurrogateMethod("local", Deletions(), Joint(), lengths=2, summary="the same on 1 to 10 units removed: small changes only"),
     SurrogateMethod("eff", Pairs(), Sgd(), unit="type", check=20, summary="the paper's SLALOM-eff: pairs of tokens, fast"),
     SurrogateMethod(
         "fidel",

@@ -337,7 +337,7 @@ def _supported(target: Floats, alone: _Part, ratio: float, total: _Part, moved: 
         trial = searched([*parts, part], [*best.ratios, _START])
         if trial.evidence > best.evidence + _MARGIN:
             parts, best = [*parts, part], trial
-    return parts, best.ratios.tolist()
+    return parts, best.ratios.tolist() if len(parts) > 1 else [ratio]  # d alone: the ratio of all rows
 
 
 class _Walk:

@@ -219,7 +219,7 @@ class _Deferral(MetaPathFinder):
             path = self._import(parent).__path__
         elif name not in _DEFERRED and name not in self.pending:
             return None
-        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if finder is not self)
+        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if type(finder) is not _Deferral)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is None:
             return None
@@ -286,7 +286,7 @@ class _Deferral(MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-_DEFERRAL = _Deferral()  # one of them, because it asks all other finders for the real modules
+_DEFERRAL = _Deferral()
 
 
 def _shared(scan: Callable[[Any], Any]) -> Callable[[Any], Any]:
