@@ -387,7 +387,8 @@ def _least_squares(x: Floats, y: Floats, beside: Floats | None) -> tuple[Floats,
     noise = float(left @ left) / max(len(y) - x.shape[1] - int(beside is not None), 1)
     if beside is not None:
         along = x @ slopes
-        slopes = slopes * max(1.0 - _CLEAR * x.shape[1] * noise / max(float(along @ along), 1e-300), 0.0)
+        shrunk = max(1.0 - _CLEAR * x.shape[1] * noise / max(float(along @ along), 1e-300), 0.0)
+        slopes, inverse = shrunk * slopes, shrunk * inverse
     scale = np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0)
     return scale * slopes, noise * inverse * np.outer(scale, scale)
 
