@@ -228,7 +228,7 @@ class _Rows:
         fade, target, common, variance = self._left(e, power)
         unit, one = (1.0 - self.sizes / self.longest)[:, None] ** power, np.arange(len(self.types))
         alone = _Part(fade * self.design, self._designed(unit * np.eye(len(one)), (unit - 1.0) * _WIDE))
-        parts, ratios, total, moved = [alone], [1.0 / (strength * (alone.size or 1.0))], None, None
+        parts, ratios, total = [alone], [1.0 / (strength * (alone.size or 1.0))], None
         levels = np.unique(np.concatenate([self.missing, self.sizes]))
         if len(levels) <= _MOST_LEVELS and len(np.unique(self.missing)) > 2:
             walk = _Walk(levels, _REACH * float(np.median(self.sizes)))
@@ -252,11 +252,12 @@ class _Rows:
             else:
                 by_knot = root[..., None] * found.reshape(len(root), -1, e.shape[1])
                 shifts = np.einsum("rq,gqk->grk", walk.extended(np.arange(int(levels[-1]) + walk.tail + 1)), by_knot)
-        prior = process.noise * (single[:, 1 if self.weights is not None else 0 :] ** 2).sum(axis=1)
+        own = slice(int(self.weights is not None), None)  # without r_0
+        prior = process.noise * (single[:, own] ** 2).sum(axis=1)
         unknown = process.variance(single)
         told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
-        own = single if self.weights is None else np.concatenate([np.zeros((len(one), 1)), single[:, 1:]], axis=1)
-        deviation, share = np.sqrt(((own @ process.weights) ** 2).mean(axis=1)), np.minimum(1.0 - told, _MAX_SHRINKAGE)
+        deviation = np.sqrt(((single[:, own] @ process.weights[own]) ** 2).mean(axis=1))
+        share = np.minimum(1.0 - told, _MAX_SHRINKAGE)
         errors = np.sqrt(unknown + (deviation * share / (1.0 - share)) ** 2 + unit[:, 0] ** 2 * variance)
         free = max(process.free / len(target), 0.02)
         return _Found(offset, changes, lengths, shifts, errors, free, told)
