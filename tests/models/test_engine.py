@@ -366,6 +366,27 @@ def test_an_interruption_loses_nothing(tmp_path, error):
     assert len(asked.received[2:]) == len(set(asked.received[2:])), "nothing is asked twice"
 
 
+def test_ctrl_c_while_an_answer_is_read_keeps_it():
+    """It comes after the answer and before it is stored: the answer is read again, not lost."""
+
+    class Interrupted(Summing):
+        left = 1
+
+        def collect(self, handle):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().collect(handle)
+
+    engine = Engine(Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        engine([Queries(Atoms([1, 2, 3]), subsets(3, 8))])
+    computed = engine.cost.inputs
+    assert computed > 0
+    (found,) = engine([Queries(Atoms([1, 2, 3]), subsets(3, 8))])
+    assert engine.cost.inputs == found.inputs, "nothing is computed twice"
+
+
 def test_the_file_answers_in_the_next_process(tmp_path):
     file, first, second = tmp_path / "answers.sqlite", oracle(), oracle()
     one = Engine(Function(first, "log_odds"), cache=file, identity="oracle")([question()])[0]

@@ -302,24 +302,24 @@ class Engine:
         description: str,
     ) -> None:
         """Compute all batches; the next one is built while the model computes those in flight."""
-        hidden = None if self.progress is None else not self.progress
-        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
         total = sum(length * len(group.rows) for length in plan for _, group in plan[length])
         batches, queue = self._new_batches(plan, pending, store), deque[Batch]()
         in_flight: deque[tuple[Batch, Any]] = deque()
 
         def collect() -> None:
-            """Store the outputs of the batch in flight that is ready first."""
+            """Store the outputs of the batch in flight that is ready first; if interrupted before that, it stays in flight."""
             first = self._first_ready([handle for _, handle in in_flight])
             batch, handle = in_flight[first]
+            try:
+                self._keep(batch, handle, store)
+            except Exception:
+                del in_flight[first]
+                raise
             del in_flight[first]
-            outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
-            self._table[batch.slots] = outputs
-            store.save(batch.keys, outputs)
             self._count(batch, bar)
 
         with ExitStack() as stack:
-            bar = stack.enter_context(tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options))
+            bar = stack.enter_context(self._bar(total, description))
             batch = next(batches, None)
             if batch is None:
                 return
@@ -353,6 +353,18 @@ class Engine:
                 while in_flight:
                     with suppress(ModelError):
                         collect()
+
+    def _bar(self, total: int, description: str) -> Any:
+        """Return the progress bar of so many tokens, or texts."""
+        hidden = None if self.progress is None else not self.progress
+        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
+        return tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options)
+
+    def _keep(self, batch: Batch, handle: Any, store: AnswerStore) -> None:
+        """Write the outputs of a batch into the table and the file."""
+        outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
+        self._table[batch.slots] = outputs
+        store.save(batch.keys, outputs)
 
     def _first_ready(self, handles: list[Any]) -> int:
         """Return the place of the batch in flight that is ready first.
