@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from slalom.corpus.work import Bench, Finished, Job, Setup
 from slalom.errors import InputError, one_line
-from slalom.models.bundled import cores_here
+from slalom.threads import cores_here
 
 
 class Worker(ABC):

@@ -26,6 +26,7 @@ from slalom.core.fitting.problem import explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.models import Observed
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+from slalom.threads import one_blas_thread
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
 _PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one or two are enough
@@ -35,6 +36,7 @@ _BOUND_ROUNDS = 8  # at most, where some are known between bounds
 _SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of a row between bounds that ends the rounds
 _UNKNOWN = 1e-12  # weight of a row that is needed but tells nothing
 _KNOWN = 1e-2  # of the misfit: the least variance of the whole text, which the correction near it meets
+_SMALL = 3e8  # products of a Gram matrix up to which it is computed by one thread: some 30 ms
 _FEW_FREE = 0.25  # least share of rows that parameters are taken to leave free, for fitters that do not say
 
 
@@ -93,13 +95,20 @@ class SurrogateMethod(Method):
             if context.exact:
                 far = context.plan.weights > 0
                 data.append((context.units.counts(context.plan.keep[far]), context.scores[far], context.plan.weights[far]))
-        fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
+        with one_blas_thread():
+            fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
         return [replace(context, fitted=next(fits)) if context.exact else context for context in contexts]
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
-        if context.observed is not None and not context.exact:
-            return self._uncertain(context, context.observed)
+        m, n = context.plan.keep.shape
+        with one_blas_thread(m * n**2 < _SMALL):
+            if context.observed is not None and not context.exact:
+                return self._uncertain(context, context.observed)
+            return self._exact(context)
+
+    def _exact(self, context: MethodContext) -> MethodResult:
+        """Fit scores that are known exactly."""
         plan, scores = context.plan, context.scores
         result = self._explained(context, plan, scores)[0]
         predicted = result.predict(plan.keep, context.units)

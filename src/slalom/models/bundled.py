@@ -21,13 +21,9 @@ from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
 from slalom.models.readable import readable
 from slalom.networks.encoder import Encoder, Singles
+from slalom.threads import cores_here, one_blas_thread
 
 _BATCH_TOKENS = 4096  # what stays in the caches of a core
-
-
-def cores_here() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @final
@@ -97,9 +93,7 @@ class Bundled(Model):
     @contextmanager
     def session(self) -> Iterator[None]:
         """Start the threads, and give each one BLAS thread."""
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.max_in_flight) as self._pool:
+        with one_blas_thread(), ThreadPoolExecutor(self.max_in_flight) as self._pool:
             yield
         self._pool = None
 

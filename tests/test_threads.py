@@ -1,0 +1,68 @@
+"""Threads of BLAS: one in a block, as many as before when the last block has ended."""
+
+import threading
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from slalom import Explainer
+from slalom.methods import surrogate
+from slalom.threads import one_blas_thread
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def three():
+    with threadpool_limits(3, "blas"):
+        yield
+
+
+def test_one_thread_in_a_block():
+    assert blas_threads() == {3}
+    with one_blas_thread():
+        assert blas_threads() == {1}
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {3}
+    with one_blas_thread(small=False):
+        assert blas_threads() == {3}
+
+
+def test_blocks_of_several_threads_may_overlap_in_any_order():
+    begun, end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def other():
+        with one_blas_thread():
+            begun.set()
+            end.wait(60)
+        ended.set()
+
+    with one_blas_thread():
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert begun.wait(60)
+    assert blas_threads() == {1}, "the other block has not ended"
+    end.set()
+    assert ended.wait(60)
+    thread.join(60)
+    assert blas_threads() == {3}
+
+
+def test_an_error_in_a_block_ends_it():
+    with pytest.raises(ValueError, match="no"), one_blas_thread():
+        raise ValueError("no")
+    assert blas_threads() == {3}
+
+
+@pytest.mark.parametrize(("small", "expected"), [(3e8, {1}), (0.0, {3})])
+def test_small_fits_use_one_thread(monkeypatch, small, expected):
+    seen, fit = [], surrogate.fit
+    monkeypatch.setattr(surrogate, "_SMALL", small)
+    monkeypatch.setattr(surrogate, "fit", lambda *args, **options: seen.append(blas_threads()) or fit(*args, **options))
+    Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds", queries=30)("one two three four")
+    assert seen == [expected]
+    assert blas_threads() == {3}
