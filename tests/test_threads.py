@@ -1,13 +1,14 @@
 """Threads of BLAS: one in a block, as many as before when the last block has ended."""
 
+import os
 import threading
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from slalom import Explainer
+from slalom import Explainer, threads
 from slalom.methods import surrogate
-from slalom.threads import one_blas_thread
+from slalom.threads import cores_here, one_blas_thread
 
 
 def blas_threads():
@@ -66,3 +67,25 @@ def test_small_fits_use_one_thread(monkeypatch, small, expected):
     Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds", queries=30)("one two three four")
     assert seen == [expected]
     assert blas_threads() == {3}
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "10000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "9900000 100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+        ({"cpu.max": ""}, 8),
+        ({}, 8),
+    ],
+)
+def test_a_container_may_have_fewer_cores_than_its_machine(monkeypatch, tmp_path, files, cores):
+    (tmp_path / "cpu").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(threads, "_GROUPS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert cores_here() == cores

@@ -8,19 +8,33 @@ their time waiting: fits of `joint` took six times as much processor time on a b
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from math import ceil, inf
+from pathlib import Path
 from typing import Any, final
+
+_GROUPS = Path("/sys/fs/cgroup")  # where Linux says what a container may use
 
 
 def cores_here() -> int:
-    """Return how many cores this process may use.
+    """Return how many cores this process may use: those of the machine, or as many as its container is given.
 
     Example:
         >>> cores_here() >= 1
         True
     """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(ceil(min(float(cores), _quota(_GROUPS))), 1)
+
+
+def _quota(groups: Path) -> float:
+    """Return the cores that control groups of version 2 or 1 allow; infinity where they do not limit them."""
+    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = " ".join((groups / file).read_text() for file in files).split()
+            return int(quota) / int(period) if int(quota) > 0 else inf
+    return inf
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from slalom import Explainer, corpus
+from slalom.corpus import executors
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
 from slalom.corpus.folder import LOCK, MANIFEST, LocalFolder, folder_of
@@ -24,6 +25,7 @@ from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
 from slalom.models import EMBEDDED, EMBEDDED_NAME
 from slalom.models.bundled import Bundled
+from slalom.threads import cores_here
 from tests.corpus.models import deadly, down, explainer, flaky, hanging, leaving, pausing, rows, score, slow
 
 ROOT = Path(__file__).parents[2]
@@ -480,11 +482,11 @@ def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
     monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
     assert model.max_in_flight == 3
     monkeypatch.delenv("SLALOM_THREADS")
-    assert model.max_in_flight == len(os.sched_getaffinity(0))
+    assert model.max_in_flight == cores_here()
 
 
 def test_processes_share_the_cores_of_the_machine(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(executors, "cores_here", lambda: 8)
     assert [Processes(number).cores for number in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
     assert Processes(3, 5).cores == 5
 
