@@ -18,6 +18,7 @@ from slalom.cli.language_models import (
     Mode,
     Spellings,
     TemplateOption,
+    check_options,
     classifier,
     labels_of,
     template_of,
@@ -86,6 +87,7 @@ def serve(
     """
     if corpus is None and (gold is not None or slices is not None):
         raise typer.BadParameter("--gold and --slice are about a corpus; name it with --corpus OUT")
+    check_options(model[0] if model else None, lm, spellings, chat, api, base_url, template, labels, mode)
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
@@ -108,6 +110,7 @@ def serve(
             explainer, code, remote = own
             served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code, remote))
         for number, name in enumerate(named, start=1) if own is None else ():
+            _say_what_is_loaded(name, lm, api)
             asked = classifier(
                 name, lm=lm, spellings=spellings, chat=chat, device=device,
                 api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
@@ -142,6 +145,7 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
 
     options = slalom.corpus.open(path).manifest.get("command") or {}
     try:
+        _say_what_is_loaded(options["model"], options["lm"], options["api"])
         asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
         made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
     except KeyError:  # begun in Python, or by another version
@@ -151,6 +155,13 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
         return None
     name, lm = _shown(options["model"], local), _shown(options["lm"], local)
     return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
+
+
+def _say_what_is_loaded(model: str | None, lm: str | None, api: str | None) -> None:
+    """Say which model is loaded, which may take a while; one behind an API is not."""
+    if api is None:
+        named = "the bundled classifier" if model is None else f"the classifier {model!r}"
+        complain(f"loading {named if lm is None else f'the language model {lm!r}'}")
 
 
 def _run(server: "Server", open_page: bool) -> None:
