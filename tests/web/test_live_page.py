@@ -692,13 +692,13 @@ def test_everything_can_be_taken_along(live, explained, tmp_path):
         file = tmp_path / f"explanation{f'-{shown}' if shown else ''}.{kind}"
         WebDriverWait(live.driver, DEADLINE).until(lambda _, file=file: file.exists() and file.stat().st_size > 200)
     saved = slalom.load(tmp_path / "explanation.json")
-    assert np.array_equal(saved.removal, explained.removal)
+    np.testing.assert_allclose(saved.removal, explained.removal, rtol=1e-4, atol=1e-5)  # batches differ, and so the last digits
     live.one("#my-python").click()
     live.until("return document.querySelector('#code').open")
     code = live.js("return document.querySelector('#code-text').textContent")
     made = {}
     exec(code.replace("print(e)", ""), made)
-    assert np.array_equal(made["e"].removal, explained.removal)
+    np.testing.assert_allclose(made["e"].removal, explained.removal, rtol=1e-4, atol=1e-5)
     live.press(Keys.ESCAPE)
     assert not live.js("return document.querySelector('#code').open")
 

@@ -2,6 +2,7 @@
 
 import secrets
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -97,20 +98,23 @@ def serve(
     limits = Limits(queries=max_queries, seconds=timeout)
     with listen(host, port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
-            from slalom.web.served import Served  # noqa: PLC0415
-            from slalom.web.server import Server  # noqa: PLC0415
-        from slalom import Explainer  # noqa: PLC0415
-
+            import fastapi  # noqa: F401, PLC0415
+            import uvicorn  # noqa: F401, PLC0415
         own = None
         if corpus is not None and not model and lm is None and api is None:
             own = _own_model(corpus, device, cache, local)
         named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
+        if own is None:
+            _say_what_is_loaded(named, lm, api)  # the imports take longer than a small model
+        from slalom import Explainer  # noqa: PLC0415
+        from slalom.web.served import Served  # noqa: PLC0415
+        from slalom.web.server import Server  # noqa: PLC0415
+
         served = []
         if own is not None:
             explainer, code, remote = own
             served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code, remote))
         for number, name in enumerate(named, start=1) if own is None else ():
-            _say_what_is_loaded(name, lm, api)
             asked = classifier(
                 name, lm=lm, spellings=spellings, chat=chat, device=device,
                 api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
@@ -141,11 +145,12 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
     import slalom.corpus  # noqa: PLC0415
-    from slalom import Explainer  # noqa: PLC0415
 
     options = slalom.corpus.open(path).manifest.get("command") or {}
     try:
-        _say_what_is_loaded(options["model"], options["lm"], options["api"])
+        _say_what_is_loaded([options["model"]], options["lm"], options["api"])
+        from slalom import Explainer  # noqa: PLC0415
+
         asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
         made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
     except KeyError:  # begun in Python, or by another version
@@ -157,11 +162,12 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
     return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
 
 
-def _say_what_is_loaded(model: str | None, lm: str | None, api: str | None) -> None:
-    """Say which model is loaded, which may take a while; one behind an API is not."""
-    if api is None:
-        named = "the bundled classifier" if model is None else f"the classifier {model!r}"
-        complain(f"loading {named if lm is None else f'the language model {lm!r}'}")
+def _say_what_is_loaded(models: Sequence[str | None], lm: str | None, api: str | None) -> None:
+    """Say which models are loaded, which may take a while."""
+    named = [lm or api] if lm or api else models
+    kind = "classifier" if named is models else "language model"
+    listed = ", ".join(f"the bundled {kind}" if name is None else f"the {kind} {name!r}" for name in named)
+    complain(f"{'starting with' if api else 'loading'} {listed}")
 
 
 def _run(server: "Server", open_page: bool) -> None:
