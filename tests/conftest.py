@@ -3,8 +3,12 @@
 import shutil
 import subprocess
 import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
+
+from tests.waiting import DEADLINE
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +28,26 @@ def browser(tmp_path_factory):
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     started = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    started.set_script_timeout(DEADLINE)
     yield started
     started.quit()
+
+
+def _fetch_axe(folder, file):
+    """Fetch axe-core into a folder; other test processes may do the same at the same time."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("axe-core is fetched with npm, which is not installed")
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        try:
+            command = [npm, "pack", "axe-core@4", "--silent"]
+            packed = subprocess.run(command, cwd=own, capture_output=True, text=True, timeout=60, check=True)
+        except subprocess.SubprocessError:
+            pytest.skip("npm cannot fetch axe-core here")
+        with tarfile.open(Path(own) / packed.stdout.split()[-1]) as archive:
+            archive.extract("package/axe.min.js", own, filter="data")
+        file.parent.mkdir(exist_ok=True)
+        (Path(own) / "package" / "axe.min.js").replace(file)  # whole, or not at all
 
 
 @pytest.fixture(scope="session")
@@ -34,16 +56,7 @@ def axe(request):
     folder = request.config.cache.mkdir("axe-core")
     file = folder / "package" / "axe.min.js"
     if not file.exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("axe-core is fetched with npm, which is not installed")
-        packed = subprocess.run(
-            [npm, "pack", "axe-core@4", "--silent"], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-        )
-        if packed.returncode:
-            pytest.skip("npm cannot fetch axe-core here")
-        with tarfile.open(folder / packed.stdout.split()[-1]) as archive:
-            archive.extract("package/axe.min.js", folder, filter="data")
+        _fetch_axe(folder, file)
     script = file.read_text(encoding="utf-8")
 
     def violations(driver, *rules):

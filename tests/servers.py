@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.smollm2 import gguf
+from tests.waiting import DEADLINE
 
 _START = """
 import sys, threading, xllamacpp
@@ -72,7 +73,7 @@ class Llama:
     def ask(self, path, **body):
         """Return the answer to a request, without slalom."""
         request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return json.load(answer)
 
     def __enter__(self):
@@ -171,7 +172,7 @@ class Proxy(Served):
         if fault == "reset":
             return handler.reset()
         try:
-            with closing(HTTPConnection(self.target.hostname, self.target.port, timeout=60)) as connection:
+            with closing(HTTPConnection(self.target.hostname, self.target.port, timeout=DEADLINE)) as connection:
                 connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
                 response = connection.getresponse()
                 content, status = response.read(), response.status

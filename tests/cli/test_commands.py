@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ import slalom
 from slalom import cli
 from slalom.training import read_labelled
 from tests.factories import short_sighted
+from tests.waiting import DEADLINE, until
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 
@@ -536,11 +536,9 @@ def test_ctrl_c_loses_nothing(tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(texts))
     running = _slalom("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", "100", cwd=tmp_path)
     path = Path(tmp_path / "e.jsonl")
-    until = time.monotonic() + 120
-    while not (path.exists() and path.stat().st_size) and time.monotonic() < until and running.poll() is None:
-        time.sleep(0.05)
+    until(lambda: path.exists() and path.stat().st_size, process=running)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=DEADLINE)
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "run the same command to continue" in err
@@ -568,7 +566,7 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
     while "epoch 1:" not in said and running.poll() is None:
         said += running.stderr.read(50)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=DEADLINE)
     assert running.returncode == 130, said + err
     assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; run the same command to continue", err)
     assert "Traceback" not in err

@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import sys
-import time
 
 import pytest
 
 from slalom import cli, corpus
 from tests.cli.test_commands import _slalom
+from tests.waiting import DEADLINE, until
 
 FILMS = ["a wonderful film", "dull and far too long", "not bad at all", "the best of the year", "I fell asleep", ""]
 
@@ -89,23 +89,20 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
 
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
-    write(tmp_path / "films.jsonl", [f"a wonderful film number {i} but far too long for me" for i in range(400)])
+    write(tmp_path / "films.jsonl", [f"a wonderful film number {i} but far too long for me" for i in range(4000)])
     process = _slalom("corpus", "run", "films.jsonl", "out", *map(str, OPTIONS), "--part-size", "2", cwd=tmp_path)
-    began = time.monotonic()
-    while not (tmp_path / "out" / "parts" / "000001.parquet").exists():
-        assert time.monotonic() - began < 60
-        time.sleep(0.02)
+    until((tmp_path / "out" / "parts" / "000001.parquet").exists, process=process)
     state = corpus.status(tmp_path / "out")
-    assert (state.running, state.complete, state.texts) == (True, False, 400)
+    assert (state.running, state.complete, state.texts) == (True, False, 4000)
     assert "running" in str(state)
     os.kill(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=DEADLINE)
     assert (process.returncode, error) == (
         130, "interrupted; 'out' has the parts that were finished; run the same command to continue\n",
     )  # fmt: skip
     state = corpus.status(tmp_path / "out")
     assert (state.running, state.complete) == (False, False)
-    assert 4 <= state.done < 400
+    assert 4 <= state.done < 4000
     assert state.rate > 0
     assert not (tmp_path / "out" / "current.json").exists()
 

@@ -16,6 +16,7 @@ from tests.cli.test_commands import _slalom, run  # noqa: F401
 from tests.models.test_api_client import odds, works
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Served
+from tests.waiting import DEADLINE, until
 
 TEXT = "a good day and a bad one"
 
@@ -50,7 +51,7 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
 
     def answer(handler, path, body):
         if len(server.asked) > 20 and not ended.is_set():
-            interrupted.wait(60)  # in flight at Ctrl-C
+            interrupted.wait(DEADLINE)  # in flight at Ctrl-C
             time.sleep(0.5)  # no new request before the process has noticed it
         works(handler, path, body)
 
@@ -58,13 +59,11 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
         options = ["--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels", "bad,good", "--json"]
         command = ["explain", TEXT, *options, "--queries", "100", "--cache", "answers"]
         first = _slalom(*command, "--concurrency", "2", cwd=tmp_path)
-        deadline = time.monotonic() + 60
-        while len(server.asked) < 22 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(server.asked) >= 22, process=first)
         time.sleep(0.5)  # until the answers before these are read, on a busy machine too
         first.send_signal(signal.SIGINT)
         interrupted.set()
-        _, err = first.communicate(timeout=60)
+        _, err = first.communicate(timeout=DEADLINE)
         ended.set()
         assert first.returncode == 130, err
         assert err.strip().endswith(
@@ -72,7 +71,7 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
         )
         before = [body["prompt"] for _, body in server.asked]
         assert len(before) < 60, "it stopped in the middle"
-        out, err = _slalom(*command, cwd=tmp_path).communicate(timeout=100)
+        out, err = _slalom(*command, cwd=tmp_path).communicate(timeout=DEADLINE)
         after = [body["prompt"] for _, body in server.asked[len(before) :] if PROBE not in body["prompt"]]
         assert json.loads(out)["queries"] == len(set(before + after) - {f"{PROBE} ->"})
         assert not set(before) & set(after), "what was in flight at Ctrl-C is kept too"

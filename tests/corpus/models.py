@@ -18,10 +18,23 @@ def score(texts):
     return [1.5 * text.count("good") - text.count("bad") + 0.1 * len(text.split()) for text in texts]
 
 
-def slow(texts):
-    """The same, at a pace that leaves time for a kill."""
-    time.sleep(0.05)
+def other(texts):
+    """The same under another name."""
     return score(texts)
+
+
+def held(folder, parts, texts):
+    """The same, but once the table has so many parts it waits for a file `released`; the process is noted. All in a folder."""
+    if len(texts) > 1:  # an explainer that is made asks about single texts
+        (Path(folder) / f"process-{os.getpid()}").touch()
+        while written(folder) >= parts and not (Path(folder) / "released").exists():
+            time.sleep(0.02)
+    return score(texts)
+
+
+def written(folder):
+    """Number of parts of the table in a folder."""
+    return len(list(Path(folder).glob("out/parts/*.parquet")))
 
 
 def deadly(texts):
@@ -41,7 +54,7 @@ def leaving(texts):
 def pausing(folder, texts):
     """The same, after a while; the process is noted in a folder."""
     (Path(folder) / f"process-{os.getpid()}").touch()
-    time.sleep(0.7)
+    time.sleep(1.2)
     return score(texts)
 
 
@@ -53,11 +66,13 @@ def hanging(texts):
 
 
 def traced(folder, texts):
-    """The same, slowly; the process and its Ray node are noted in a folder."""
+    """The same, but the process and its Ray node are noted in a folder, and it waits where the table has so many parts."""
     import ray  # noqa: PLC0415
 
-    (Path(folder) / f"{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
-    time.sleep(0.2)
+    if len(texts) > 1:
+        (Path(folder) / "trace" / f"{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
+        while written(folder) >= int((Path(folder) / "most").read_text()):
+            time.sleep(0.02)
     return score(texts)
 
 
@@ -97,5 +112,8 @@ if __name__ == "__main__":
     source, out, kind, *options = sys.argv[1:]
     named = {name: value if name == "ray" else int(value) for name, value in (option.split("=") for option in options)}
     place = Path(out).parent
-    function = {"traced": partial(traced, place / "trace"), "down": partial(down, place, "leaf")}.get(kind) or globals()[kind]
+    with_folder = {"held": (0,), "halfway": (2,), "traced": (), "down": ("leaf",)}
+    function = globals()["held" if kind == "halfway" else kind]
+    if kind in with_folder:
+        function = partial(function, place, *with_folder[kind])
     corpus.run(source, out, partial(explainer, function), **named)

@@ -26,7 +26,9 @@ from slalom.errors import InputError, ModelError
 from slalom.models import EMBEDDED, EMBEDDED_NAME
 from slalom.models.bundled import Bundled
 from slalom.threads import cores_here
-from tests.corpus.models import deadly, down, explainer, flaky, hanging, leaving, pausing, rows, score, slow
+from tests.corpus.models import deadly, down, explainer, flaky, hanging, held, leaving, pausing, rows, score
+from tests.corpus.models import other as other_model
+from tests.waiting import DEADLINE, until
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["a", "film", "with", "good", "and", "bad", "parts", "in", "fact", "very", "good", "or", "rather", "bad"]
@@ -61,21 +63,6 @@ def script(*arguments, env=None, stderr=None):
     return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
 
 
-def _is_worker(pid):
-    try:
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return False
-
-
-def wait_for(condition, seconds=120.0):
-    began = time.monotonic()
-    while not (found := condition()):
-        assert time.monotonic() - began < seconds, "it did not happen"
-        time.sleep(0.02)
-    return found
-
-
 def test_a_run_explains_every_text_as_the_explainer_does(source, undisturbed):
     made = texts(40)
     assert [(row["number"], row["text"], row["status"]) for row in undisturbed] == [
@@ -99,32 +86,33 @@ def test_the_table_does_not_depend_on_the_parts(tmp_path, source, undisturbed):
 
 
 def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, source, undisturbed):
-    process = script(source, tmp_path / "out", "slow", "part_size=8", "workers=2")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    process = script(source, tmp_path / "out", "held", "part_size=8", "workers=2")
 
     def workers():
-        return [int(pid) for pid in children.read_text().split() if _is_worker(pid)]
+        """Those that have been asked something."""
+        return {int(path.name.removeprefix("process-")) for path in tmp_path.glob("process-*")}
 
-    wait_for((tmp_path / "out" / "parts").exists)
-    before = workers()
-    os.kill(before[0], signal.SIGKILL)
-    wait_for(lambda: len(set(workers()) - {before[0]}) == 2)
-    assert process.wait(120) == 0
+    until(lambda: len(workers()) == 2, process=process)
+    os.kill(min(workers()), signal.SIGKILL)
+    until(lambda: len(workers()) == 3, process=process)
+    (tmp_path / "released").touch()
+    assert process.wait(DEADLINE) == 0
     assert rows(tmp_path / "out") == undisturbed
 
 
 def test_a_run_that_is_killed_goes_on_and_loses_only_the_part_under_way(tmp_path, source, undisturbed):
     out = tmp_path / "out"
-    process = script(source, out, "slow", "part_size=8")
-    wait_for((out / "parts" / "000001.parquet").exists)
-    process.kill()
+    process = script(source, out, "halfway", "part_size=8")
+    until((out / "parts" / "000001.parquet").exists, process=process)
+    process.kill()  # within the third part, which waits
     process.wait()
     there = {path: path.stat().st_mtime_ns for path in (out / "parts").glob("*.parquet")}
     state = corpus.status(out)
-    assert 16 <= state.done < 40
+    assert state.done == 16
     assert (state.running, state.complete, state.texts, state.counted) == (False, False, 40, True)
     assert "not running; the command that began it continues it" in str(state)
-    corpus.run(source, out, explainer(slow), part_size=8)
+    (tmp_path / "released").touch()
+    corpus.run(source, out, explainer(partial(held, tmp_path, 2)), part_size=8)
     assert rows(out) == undisturbed
     assert {path: path.stat().st_mtime_ns for path in there} == there  # whole parts are not computed again
     state = corpus.status(out)
@@ -136,7 +124,7 @@ def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
     made[2] += " boom"
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     process = script(source, out, "deadly", "part_size=2")
-    assert process.wait(120) == -signal.SIGKILL
+    assert process.wait(DEADLINE) == -signal.SIGKILL
     assert corpus.status(out).done == 2
     corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, by halves
     found = rows(out)
@@ -171,8 +159,8 @@ def test_a_text_that_is_never_answered_is_found(tmp_path):
 
 
 def test_a_worker_that_answers_is_not_ended(tmp_path, source):
-    """Each of four batches takes 0.7 s, all of them longer than the time limit."""
-    corpus.run(source, tmp_path / "out", partial(explainer, partial(pausing, tmp_path)), part_size=40, workers=1, timeout=2.5)
+    """Each of four batches takes 1.2 s, all of them longer than the time limit."""
+    corpus.run(source, tmp_path / "out", partial(explainer, partial(pausing, tmp_path)), part_size=40, workers=1, timeout=4.0)
     assert corpus.status(tmp_path / "out").explained == 40
     assert len(list(tmp_path.glob("process-*"))) == 1
 
@@ -270,8 +258,8 @@ def test_other_options_another_model_and_another_source_are_refused(tmp_path, so
     other = Explainer(score, output="log_odds", labels=["bad", "good"], method="ridge", queries=31, check=10)
     with pytest.raises(InputError, match=r"was begun otherwise: options queries was 30, is 31; use the same, or name another"):
         corpus.run(begun, out, other, part_size=2)
-    with pytest.raises(InputError, match='model name was "score", is "slow"'):
-        corpus.run(begun, out, explainer(slow), part_size=2)
+    with pytest.raises(InputError, match='model name was "score", is "other"'):
+        corpus.run(begun, out, explainer(other_model), part_size=2)
     with pytest.raises(InputError, match=r"full was false, is true; part_size was 2, is 3"):
         corpus.run(begun, out, explainer(score), part_size=3, full=True)
     write(begun, texts(3, seed=1))

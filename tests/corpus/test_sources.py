@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slalom.corpus import sources
+from slalom.corpus import files
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import SourceRow
 from slalom.errors import InputError
@@ -70,8 +70,8 @@ def test_a_folder_is_its_files_in_order_and_rows_are_numbered_through(tmp_path):
 
 
 def test_rows_of_large_files_are_estimated_by_the_bytes_that_were_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_COUNTED", 0)
-    monkeypatch.setattr(sources, "_BUFFER", 1024)
+    monkeypatch.setattr(files, "_COUNTED", 0)
+    monkeypatch.setattr(files, "_BUFFER", 1024)
     source = source_of(write(tmp_path / "a.jsonl"))
     assert source.count() is None
     rows = rows_of(source, COLUMNS)
@@ -159,9 +159,9 @@ def test_a_fingerprint_sees_any_change_of_small_files(tmp_path):
 
 
 def test_a_fingerprint_of_large_files_sees_sizes_and_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_HASHED", 4096)
-    monkeypatch.setattr(sources, "_LEAST_HASHED", 4096)
-    monkeypatch.setattr(sources, "_BLOCK", 1024)
+    monkeypatch.setattr(files, "_HASHED", 4096)
+    monkeypatch.setattr(files, "_LEAST_HASHED", 4096)
+    monkeypatch.setattr(files, "_BLOCK", 1024)
     path = tmp_path / "a.jsonl"
     content = bytearray(b"x" * 100_000)
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from experiments.page import as_markdown, shown, write_page
 from experiments.proposition52 import recovered
 from experiments.registry import ALIASES, EXPERIMENTS
 from slalom.training import Stopped
+from tests.waiting import until
 
 # Experiments that share trained networks run one after the other, so that these are trained once.
 SHARED = {
@@ -127,18 +127,11 @@ def test_workers_end_with_the_main_process(tmp_path):
     script.write_text(code)
     main_process = subprocess.Popen([sys.executable, script], env={**os.environ, "PYTHONPATH": str(harness.ROOT)})
     note = tmp_path / "pid"
-    _wait_for(note.exists)
+    until(note.exists, process=main_process)
     worker = int(note.read_text())
     main_process.kill()
     main_process.wait()
-    _wait_for(lambda: not _alive(worker))
-
-
-def _wait_for(there, seconds=60):
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    until(lambda: not _alive(worker))
 
 
 def _alive(process):

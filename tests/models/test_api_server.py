@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import numpy as np
@@ -18,6 +17,7 @@ from slalom.models import Api
 from slalom.models.api.probe import TEXT as PROBE
 from tests.servers import Llama, Proxy
 from tests.smollm2 import loaded
+from tests.waiting import until
 
 TEMPLATE = "Great film! -> positive\nBoring. -> negative\n{text} ->"
 LABELS = ["negative", "positive"]
@@ -129,10 +129,10 @@ def test_kill_9_of_client_and_server_loses_at_most_what_is_in_flight(llama, undi
     with Proxy(llama.url) as proxy:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         client = subprocess.Popen([sys.executable, "-c", CLIENT, proxy.url, str(cache)], env=environment)
-        wait_for(lambda: len(proxy.answered) >= 9, client)
+        until(lambda: len(proxy.answered) >= 9, process=client)
         client.send_signal(signal.SIGKILL)  # the client dies in the middle
         client.wait()
-        wait_for(lambda: proxy.open == 0)
+        until(lambda: proxy.open == 0)
         before = len(proxy.answered)
 
         fault = iter([None] * 6 + ["die"])
@@ -152,11 +152,3 @@ def test_kill_9_of_client_and_server_loses_at_most_what_is_in_flight(llama, undi
         assert len(twice) <= 4, "two in flight when the client died, and two that it had not written yet"
         assert all(body in proxy.answered[:before] for body in twice)
         assert before > 6
-
-
-def wait_for(condition, process=None):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        assert process is None or process.poll() is None
-        time.sleep(0.01)

@@ -3,6 +3,8 @@
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.waiting import DEADLINE
+
 
 class Opened:
     """What tests of all pages do with a driver and the address of a server."""
@@ -19,7 +21,7 @@ class Opened:
     def js(self, code, *arguments):
         return self.driver.execute_script(code, *arguments)
 
-    def until(self, code, *arguments, seconds=30):
+    def until(self, code, *arguments, seconds=DEADLINE):
         return WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(code, *arguments))
 
     def one(self, selector):

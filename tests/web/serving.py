@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 from contextlib import contextmanager
+from itertools import groupby
 
 from slalom import Explainer
 from slalom.web.guard import Access
@@ -11,6 +12,7 @@ from slalom.web.limits import Limits
 from slalom.web.served import Served
 from slalom.web.server import Server
 from slalom.web.sockets import listen
+from tests.waiting import DEADLINE, until
 
 TEXT = "a good film with one bad end and a great cast"
 WORDS = {"good": 2.0, "bad": -3.0, "great": 1.5}
@@ -45,11 +47,11 @@ def serving(*models, access=None, corpus=None, **limits):
     thread.start()
     client = Client(server)
     try:
-        client.wait()
+        until(lambda: server.started)
         yield client
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(DEADLINE)
         assert not thread.is_alive(), "the server did not stop"
 
 
@@ -82,20 +84,18 @@ def parsed_events(lines):
             yield name, json.loads(line.removeprefix("data: "))
 
 
+def rounds(events):
+    """Names of events; several reports of progress in sequence are one: a slow machine asks in smaller lots."""
+    return [name for name, _ in groupby(name for name, _ in events)]
+
+
 class Client:
     """Requests to a server; each has a connection of its own."""
 
     def __init__(self, server):
         self.server, self.port = server, server.port
 
-    def wait(self):
-        for _ in range(1000):
-            if self.server.started:
-                return
-            threading.Event().wait(0.01)
-        raise RuntimeError("the server did not start")
-
-    def connection(self, timeout=30):
+    def connection(self, timeout=DEADLINE):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def request(self, method, path, body=None, headers=None):

@@ -14,7 +14,7 @@ from slalom.render.page.content import content
 from slalom.result import Explanation
 from slalom.web.limits import Limits
 from slalom.web.served import Served
-from tests.web.serving import TEXT, answers, explainer, score, serving
+from tests.web.serving import TEXT, answers, explainer, rounds, score, serving
 
 SUBJECT = {"text": TEXT, "queries": 120}
 
@@ -83,25 +83,24 @@ def test_an_explanation_is_that_of_the_library(client, e):
 def test_a_stream_has_rounds_in_order_and_ends_with_the_same_explanation(client):
     subject = {"text": TEXT, "queries": 200, "seed": 3}
     events = client.stream(subject)
-    assert [name for name, _ in events] == [
-        "queued",
-        *("progress", "explanation") * 3,
-        "done",
-    ]
+    assert rounds(events) == ["queued", *("progress", "explanation") * 3, "done"]
     assert events[0][1] == {"position": 0}
-    rounds = [data for name, data in events if name == "explanation"]
-    assert [data["round"] for data in rounds] == [1, 2, 3]
-    assert [data["final"] for data in rounds] == [False, False, True]
-    asked = [data["queries"] for data in rounds]
+    explained = [data for name, data in events if name == "explanation"]
+    assert [data["round"] for data in explained] == [1, 2, 3]
+    assert [data["final"] for data in explained] == [False, False, True]
+    asked = [data["queries"] for data in explained]
     assert asked == sorted(set(asked))
     progress = [data for name, data in events if name == "progress"]
-    assert [data["queries"] for data in progress] == asked
+    counts = [data["queries"] for data in progress]
+    assert counts == sorted(counts)
+    assert set(asked) <= set(counts)
+    assert counts[-1] == asked[-1]
     assert {data["of"] for data in progress} == {asked[-1]}
     assert events[-1][1] == {}
     again = client.post("/api/explain", subject).json
-    assert again["content"] == rounds[-1]["content"], "bit by bit, the time included: it is the same explanation"
+    assert again["content"] == explained[-1]["content"], "bit by bit, the time included: it is the same explanation"
     fresh = shown(content(explainer()(TEXT, queries=200, seed=3)))
-    assert [shown(rounds[-1]["content"])[k] for k in ("scores", "surrogate", "within", "score")] == [
+    assert [shown(explained[-1]["content"])[k] for k in ("scores", "surrogate", "within", "score")] == [
         fresh[k] for k in ("scores", "surrogate", "within", "score")
     ]
 
@@ -350,13 +349,18 @@ def test_a_text_of_too_many_units_is_refused_before_it_is_fitted():
 
 
 def test_a_text_whose_fit_takes_too_long_is_refused_and_a_long_one_is_announced():
-    many = " ".join(f"word{i}" for i in range(800))  # three fits of about 7.7 s
-    with serving(seconds=20.0) as own:
+    many = " ".join(f"word{i}" for i in range(1000))  # fits of 1000, 500, 250, ... queries
+    with serving(seconds=18.0) as own:
         refused = own.post("/api/explain", {"text": many, "unit": "word"}, {"Accept": "text/event-stream"}).events
         assert refused[0][0] == "queued"
-        assert refused[1] == ("expected", {"units": 800, "seconds": round(3 * Joint().seconds(800))})
+        assert refused[1] == (
+            "expected",
+            {"units": 1000, "seconds": round(sum(Joint().seconds(1000, 1000 // 2**k) for k in range(5)))},
+        )
         assert refused[2][1]["status"] == 400
-        assert "800 words would take about 23 s, and requests end after 20 s; choose unit 'sentence'" in refused[2][1]["error"]
+        assert (
+            "1,000 words would take about 20 s, and requests end after 18 s; choose unit 'sentence'" in refused[2][1]["error"]
+        )
         events = own.stream({"text": many, "unit": "word", "method": "ridge", "queries": 50})
         assert events[1][0] == "progress", "a fit that is quick is not announced"
         assert events[-1][0] == "done"

@@ -10,13 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import closing, contextmanager
 
 import pytest
 
 from slalom import cli
 from slalom.models.huggingface.adapters import EMBEDDED
+from tests.waiting import DEADLINE, until
 
 TEXT = "A slow, beautiful and utterly convincing film."
 
@@ -43,7 +43,7 @@ def address(process):
 
 @contextmanager
 def request(port, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
     with closing(connection):
         connection.request("GET" if body is None else "POST", path, body and json.dumps(body), headers)
         with connection.getresponse() as response:
@@ -82,17 +82,17 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
             "remote": False,
         }  # fmt: skip
         kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        with request(port, "/api/explain", {"text": TEXT, "queries": 2000}, **kinds) as stream:
+        with request(port, "/api/explain", {"text": " ".join(60 * [TEXT]), "queries": 5000}, **kinds) as stream:
             assert stream.readline() == b"event: queued\n"
             process.send_signal(signal.SIGINT)  # with work under way
             rest = stream.read()
         assert b"event: error" in rest
         assert b"the server is stopping" in rest
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=DEADLINE)
     finally:
         ended(process)
     assert process.returncode == 130
-    assert err == "stopped\n"
+    assert err == "loading the bundled classifier\nstopped\n"
     assert out == ""
 
 
@@ -109,13 +109,12 @@ def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, c
             assert json.load(response)["corpus"] is True
         with request(port, "/api/corpus/texts?sort=score") as response:
             assert [text["number"] for text in json.load(response)["texts"]] == [1, 0]
-        for _ in range(600):
+
+        def served():
             with request(port, "/api/corpus/summary") as response:
-                about = json.load(response)["corpus"]
-            if about["served"]:
-                break
-            time.sleep(0.05)
-        assert about["served"] == {"model": "slalom-sentiment", "same": True}
+                return json.load(response)["corpus"]["served"]
+
+        assert until(served) == {"model": "slalom-sentiment", "same": True}
     finally:
         ended(process)
     (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": "no/such/model"}}))
@@ -153,7 +152,7 @@ def test_other_machines_need_the_token_that_is_printed():
         assert status(port, "/api/info") == 401
         assert status(port, "/api/info", Authorization=f"Bearer {token}") == 200
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=DEADLINE)
     finally:
         ended(process)
     assert process.returncode != 0

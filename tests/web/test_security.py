@@ -3,11 +3,14 @@
 import json
 import socket
 import time
+from contextlib import ExitStack, suppress
+from http.client import HTTPException
 
 import pytest
 
 from slalom.web.guard import POLICY, Access, host_name, is_loopback
 from tests.factories import MARKUP
+from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, serving
 
 TOKEN = "sesame-open-9"
@@ -163,10 +166,10 @@ def test_the_token_is_in_no_answer(guarded):
 def test_a_body_that_is_too_large_is_refused_before_it_is_read():
     with serving(body=1000) as own:
         assert own.post("/api/ask", {"texts": ["x" * 2000]}).status == 413
-        with socket.create_connection(("127.0.0.1", own.port), 10) as raw:
+        with socket.create_connection(("127.0.0.1", own.port), DEADLINE) as raw:
             raw.sendall(HEAD + b"Content-Length: 9999999999\r\n\r\n")
             assert b" 413 " in raw.recv(65536).split(b"\r\n")[0]
-        with socket.create_connection(("127.0.0.1", own.port), 10) as raw:  # chunks, of no declared length
+        with socket.create_connection(("127.0.0.1", own.port), DEADLINE) as raw:  # chunks, of no declared length
             raw.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + 3 * (b"1f4\r\n" + b"x" * 500 + b"\r\n"))
             assert b" 413 " in raw.recv(65536).split(b"\r\n")[0]
         assert own.post("/api/ask", {"texts": ["x"]}).status == 200
@@ -175,52 +178,71 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read():
 @pytest.mark.parametrize("sent", [b"", b"GET /api/info HT", b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/inf"])
 def test_connections_that_ask_for_nothing_are_closed(sent):
     """Such connections in numbers would shut everybody else out; what arrives bit by bit gets no more time."""
-    with serving(head_seconds=0.3, connections=8) as client:
-        idle = [socket.create_connection(("127.0.0.1", client.port), timeout=10) for _ in range(8)]
-        try:
-            for connection in idle:
-                connection.sendall(sent)
-            if not sent.endswith(b"inf"):  # those that are answered first may be closed by now
-                refused = client.get("/api/info")
-                assert refused.status == 503
-                assert refused.json == {"error": "too many connections are open; try again in a few seconds"}
-                assert refused.headers["retry-after"] == "5"
-            for connection in idle:
-                while connection.recv(65_536):  # until it is closed
-                    pass
-            assert client.get("/api/info").status == 200
-        finally:
-            for connection in idle:
-                connection.close()
+    with serving(head_seconds=0.5, connections=8) as client:
+
+        def info():
+            """The answer; None where the machine was so busy that this request came too late, too."""
+            with suppress(OSError, HTTPException):
+                return client.get("/api/info")
+
+        def refused():
+            """What a ninth connection is told; False where the machine was so busy that the others were closed before."""
+            with ExitStack() as stack:
+                idle = [stack.enter_context(socket.create_connection(("127.0.0.1", client.port), DEADLINE)) for _ in range(8)]
+                with suppress(ConnectionError):
+                    for connection in idle:
+                        connection.sendall(sent)
+                told = None if sent.endswith(b"inf") else info()  # those that are answered first may be closed by now
+                for connection in idle:
+                    with suppress(ConnectionError):
+                        while connection.recv(65_536):  # until it is closed
+                            pass
+            return sent.endswith(b"inf") or (told is not None and told.status == 503 and told)
+
+        told = until(refused)
+        if told is not True:
+            assert told.json == {"error": "too many connections are open; try again in a few seconds"}
+            assert told.headers["retry-after"] == "5"
+        assert until(info).status == 200
 
 
 def test_a_connection_is_used_again_and_a_slow_answer_is_waited_for():
+    """Longer than the head of a request may take: 1.5 s, which even a busy machine needs only where it waits by itself."""
+
     def slow(texts):
-        time.sleep(0.8)
+        time.sleep(1.8 if "good" in texts else 0.0)
         return answers(texts)
 
-    with serving(slow, head_seconds=0.3) as client:
+    with serving(slow, head_seconds=1.5) as client:
         connection = client.connection()
-        for _ in range(2):
-            body = json.dumps({"texts": ["good"]}).encode()
+        for text in ("good", "bad"):
+            body = json.dumps({"texts": [text]}).encode()
             connection.request("POST", "/api/ask", body, {"Content-Type": "application/json"})
-            assert json.loads(connection.getresponse().read())["scores"] == [1.75]
-            time.sleep(0.5)
+            assert json.loads(connection.getresponse().read())["scores"] == answers([text])
+            if text == "good":
+                time.sleep(1.8)
         connection.close()
 
 
 def test_many_wrong_numbers_do_not_hold_up_the_server(client):
-    """Checking stops at the first: all of them took seconds, in which nobody was answered."""
+    """Checking stops at the first: all of them took 20 times as long as reading the body, in which nobody was answered."""
+    bodies = (
+        b'{"text": "a", "keep": [' + b'["x"],' * 200_000 + b"[1]]}",
+        b'{"text": "a", "keep": [[' + b'"x",' * 300_000 + b"1]]}",
+    )
     began = time.process_time()
-    answer = client.post("/api/ask", b'{"text": "a", "keep": [' + b'["x"],' * 200_000 + b"[1]]}")
-    assert (answer.status, answer.json["error"]) == (400, "keep.0.0: Input should be 0 or 1")
-    answer = client.post("/api/ask", b'{"text": "a", "keep": [[' + b'"x",' * 300_000 + b"1]]}")
-    assert (answer.status, answer.json["error"]) == (400, "keep.0.0: Input should be 0 or 1")
-    assert time.process_time() - began < 1.5  # seconds of CPU; 6 before
+    for body in bodies:
+        json.loads(body)
+    reading, began = time.process_time() - began, time.process_time()
+    for body in bodies:
+        answer = client.post("/api/ask", body)
+        assert (answer.status, answer.json["error"]) == (400, "keep.0.0: Input should be 0 or 1")
+    spent = time.process_time() - began
+    assert spent < 10 * reading  # seconds of CPU
 
 
 def test_a_body_that_does_not_arrive_ends():
-    with serving(body_seconds=0.2) as own, socket.create_connection(("127.0.0.1", own.port), 10) as raw:
+    with serving(body_seconds=0.2) as own, socket.create_connection(("127.0.0.1", own.port), DEADLINE) as raw:
         raw.sendall(HEAD + b"Content-Length: 20\r\n\r\n{")
         assert b" 408 " in raw.recv(65536).split(b"\r\n")[0]
 

@@ -2,37 +2,62 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from slalom.core import Joint
+from slalom.interrupt import Interrupted
 from slalom.web.work import Job, Queue
-from tests.web.serving import TEXT, answers, serving
+from tests.waiting import DEADLINE, until
+from tests.web.serving import TEXT, answers, rounds, serving
 
 LONG = " ".join(f"word{i}" for i in range(40))
 
 
-def until(condition, seconds=10.0):
-    """Wait for a condition."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "this did not happen"
-        time.sleep(0.01)
+class Paced:
+    """Answers after some time per text, and notes what it was asked; from a number of texts on it waits until that is raised.
 
+    The time per text keeps the lots of a job small. Tests compare numbers of texts, never times.
+    """
 
-class Slow:
-    """Answers after some time per text; counts what it was asked."""
+    def __init__(self, seconds, hold=math.inf):
+        self.seconds, self.hold, self.texts, self.changed = seconds, hold, [], threading.Condition()
 
-    def __init__(self, seconds):
-        self.seconds, self.asked = seconds, 0
+    @property
+    def asked(self):
+        return len(self.texts)
 
     def __call__(self, texts):
         time.sleep(self.seconds * len(texts))
-        self.asked += len(texts)
+        with self.changed:
+            self.texts += texts
+            assert self.changed.wait_for(lambda: self.asked < self.hold, DEADLINE)
         return answers(texts)
+
+    def wait(self):
+        """Wait until the model waits."""
+        until(lambda: self.asked >= self.hold)
+
+    def release(self, hold=math.inf):
+        """Let it go on, to another number of texts."""
+        with self.changed:
+            self.hold = hold
+            self.changed.notify_all()
+
+    @contextmanager
+    def held(self, queue):
+        """Hold the model while the block hangs up, and until the server has noticed; then wait for the end of the work."""
+        self.wait()
+        yield
+        until(lambda: all(job.cancelled for job in queue._jobs))
+        self.release()
+        until(lambda: len(queue) == 0)
 
 
 class Gate:
@@ -45,19 +70,19 @@ class Gate:
         self.asked += len(texts)
         if any("wait" in text for text in texts):
             self.waiting.set()
-            assert self.open.wait(20)
+            assert self.open.wait(DEADLINE)
         return answers(texts)
 
 
 def test_hanging_up_cancels_the_work():
-    model = Slow(0.002)
+    model = Paced(0.002, hold=300)
     with serving(model) as client:
         with client.streaming({"text": LONG, "queries": 4000}) as events:
-            for name, _ in events:
-                if name == "explanation":
-                    break
-        queue = client.server.models[0].queue
-        until(lambda: len(queue) == 0)
+            while next(events)[0] != "explanation":
+                pass
+            model.wait()
+        with model.held(client.server.models[0].queue):
+            pass
         asked = model.asked
         assert asked < 2000
         time.sleep(0.1)
@@ -65,37 +90,52 @@ def test_hanging_up_cancels_the_work():
         assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
 
 
-def test_hanging_up_ends_a_fit():
-    """A fit of 900 units takes half a minute; its worker is free within a step."""
+def test_hanging_up_ends_a_fit(monkeypatch):
+    """It takes no step more, and its worker is free."""
+    begun, noticed, ends, solve = threading.Event(), threading.Event(), [], Joint.solve
+
+    def held(self, problem):
+        begun.set()
+        assert noticed.wait(DEADLINE)
+        try:
+            found = solve(self, problem)
+        except Interrupted:
+            ends.append("interrupted")
+            raise
+        ends.append("whole")
+        return found
+
     with serving(workers=1) as client:
-        (served,) = client.server.models
-        began = time.monotonic()
-        with client.streaming({"text": " ".join(f"word{i}" for i in range(900)), "unit": "word", "queries": 900}) as events:
-            while (event := next(events))[0] != "progress":
-                pass
-            assert event[1]["queries"] >= 50
-        until(lambda: len(served.queue) == 0, 20)
+        queue, connection = client.server.models[0].queue, client.connection()
+        body = json.dumps({"text": 60 * f"{TEXT} ", "unit": "word", "queries": 700})
+        with monkeypatch.context() as patch:
+            patch.setattr(Joint, "solve", held)
+            connection.request("POST", "/api/explain", body, {"Content-Type": "application/json"})
+            assert begun.wait(DEADLINE)
+            connection.close()
+            until(lambda: all(job.cancelled for job in queue._jobs))
+            noticed.set()
+            until(lambda: len(queue) == 0)
+        assert ends == ["interrupted"]
         assert client.post("/api/explain", {"text": TEXT, "queries": 50}).status == 200
-        assert time.monotonic() - began < 25
 
 
 def test_hanging_up_cancels_a_request_without_events():
-    model = Slow(0.002)
+    model = Paced(0.002, hold=50)
     with serving(model) as client:
         connection = client.connection()
         body = json.dumps({"text": LONG, "queries": 4000})
         connection.request("POST", "/api/explain", body, {"Content-Type": "application/json"})
-        until(lambda: model.asked > 50)
-        connection.close()
-        until(lambda: len(client.server.models[0].queue) == 0)
-        assert model.asked < 3000
+        with model.held(client.server.models[0].queue):
+            connection.close()
+        assert model.asked < 2000
 
 
 def test_hanging_up_while_nothing_is_sent_frees_the_place():
     gate = Gate()
     with serving(gate, workers=1, waiting=2) as client, ThreadPoolExecutor(1) as pool:
         held = pool.submit(client.post, "/api/ask", {"texts": ["wait"]})
-        gate.waiting.wait(10)
+        assert gate.waiting.wait(DEADLINE)
         with client.streaming({"text": TEXT, "queries": 50}) as events:
             assert next(events) == ("queued", {"position": 0})
             assert client.post("/api/ask", {"texts": ["x"]}).status == 429
@@ -106,14 +146,15 @@ def test_hanging_up_while_nothing_is_sent_frees_the_place():
         until(lambda: not jobs)
 
 
-def test_new_jobs_go_first_and_old_ones_go_on():
+def test_new_jobs_go_first_and_old_ones_go_on(monkeypatch):
+    monkeypatch.setattr("slalom.web.work.time", SimpleNamespace(monotonic=lambda: 0.0))  # no job gets old by a slow machine
     done, ready = [], threading.Event()
 
     async def run():
         queue = Queue("test", 1, 100)
 
         def hold():
-            assert ready.wait(10)
+            assert ready.wait(DEADLINE)
             yield None
 
         def steps(name, number):
@@ -129,7 +170,7 @@ def test_new_jobs_go_first_and_old_ones_go_on():
             queue.submit(job)
         ready.set()
         for job in jobs:
-            _ = [message async for message in job.messages(10)]
+            _ = [message async for message in job.messages(DEADLINE)]
         queue.stop()
 
     asyncio.run(run())
@@ -141,42 +182,41 @@ def test_new_jobs_go_first_and_old_ones_go_on():
 
 
 def test_a_long_text_does_not_hold_up_a_short_one():
-    """One thread works for all; a short text that comes later is done long before a long one."""
-    with serving(Slow(0.001), workers=1) as client, ThreadPoolExecutor(2) as pool:
-        times = {}
-
-        def explain(name, subject):
-            client.post("/api/explain", subject)
-            times[name] = time.monotonic()
-
-        long = pool.submit(explain, "long", {"text": LONG, "queries": 3000})
-        until(lambda: len(client.server.models[0].queue) == 1)
-        began = time.monotonic()
-        pool.submit(explain, "short", {"text": TEXT, "queries": 50}).result()
-        assert not long.done()
-        long.result()
-    assert times["short"] < times["long"]
-    assert times["short"] - began < 0.7 * (times["long"] - began)
+    """One thread works for all; a short text that comes later is asked about long before a long one is through."""
+    model = Paced(0.001, hold=100)
+    with serving(model, workers=1) as client, ThreadPoolExecutor(2) as pool:
+        long = pool.submit(client.post, "/api/explain", {"text": LONG, "queries": 3000})
+        model.wait()
+        short = pool.submit(client.post, "/api/explain", {"text": TEXT, "queries": 50})
+        until(lambda: len(client.server.models[0].queue) == 2)
+        model.release()
+        assert short.result().status == long.result().status == 200
+    of_the_long = [i for i, text in enumerate(model.texts) if "word" in text]
+    last = max(i for i, text in enumerate(model.texts) if text and "word" not in text)
+    assert sum(i < last for i in of_the_long) < 0.7 * len(of_the_long)
 
 
 @pytest.mark.parametrize("kind", ["texts", "keep"])
 def test_a_long_question_does_not_hold_up_a_short_one(kind):
     """Its rows are asked in lots, and other questions in between; hanging up ends it."""
-    model = Slow(0.02)
+    model = Paced(0.01)
     one_by_one = {"text": TEXT, "method": "leave-one-out"}
     rows = [[int(k >> bit & 1) for bit in range(len(TEXT.split()))] for k in range(1, 401)]
     long = {"texts": [f"good {i}" for i in range(400)]} if kind == "texts" else {**one_by_one, "keep": rows}
     with serving(model) as client:
         assert client.post("/api/explain", one_by_one).status == 200
-        asked = model.asked
-        with closing(client.connection()) as connection:
+        asked, queue = model.asked, client.server.models[0].queue
+        model.hold = asked + 1
+        with closing(client.connection()) as connection, ThreadPoolExecutor(1) as pool:
             connection.request("POST", "/api/ask", json.dumps(long).encode(), {"Content-Type": "application/json"})
-            until(lambda: model.asked > asked)
-            began = time.monotonic()
-            assert client.post("/api/ask", {"texts": ["a bad end"]}).json["scores"] == [-3.25]
-            assert time.monotonic() - began < 4.0  # all rows take 8 s
-        until(lambda: len(client.server.models[0].queue) == 0)
-        assert model.asked < 400
+            model.wait()
+            short = pool.submit(client.post, "/api/ask", {"texts": ["a bad end"]})
+            until(lambda: len(queue) == 2)
+            model.release(asked + 200)  # of 400: it waits again, and until then the short one must have had its turn
+            assert short.result().json["scores"] == [-3.25]
+            with model.held(queue):
+                connection.close()
+        assert model.asked < asked + 300
 
 
 def test_clients_take_turns():
@@ -195,7 +235,7 @@ def test_clients_take_turns():
 
     with serving(model, workers=1) as client, ThreadPoolExecutor(8) as pool:
         waits = pool.submit(client.post, "/api/ask", {"texts": ["wait"]})
-        gate.waiting.wait(10)
+        assert gate.waiting.wait(DEADLINE)
         queue = client.server.models[0].queue
         jobs = []
         for i in range(4):
@@ -229,13 +269,13 @@ def test_a_queue_tells_its_position():
     gate = Gate()
     with serving(gate, workers=1) as client, ThreadPoolExecutor(4) as pool:
         first = pool.submit(client.post, "/api/ask", {"texts": ["wait"]})
-        gate.waiting.wait(10)
+        assert gate.waiting.wait(DEADLINE)
         second = pool.submit(client.post, "/api/ask", {"texts": ["x"]})
         until(lambda: len(client.server.models[0].queue) == 2)
         with client.streaming({"text": TEXT, "queries": 50}) as events:
             assert next(events) == ("queued", {"position": 1})
             gate.open.set()
-            assert [name for name, _ in events] == ["progress", "progress", "explanation", "done"]
+            assert rounds(events) == ["progress", "explanation", "done"]
         assert first.result().status == second.result().status == 200
 
 
@@ -243,7 +283,7 @@ def test_one_model_does_not_hold_up_another():
     gate = Gate()
     with serving(gate, answers, workers=1) as client, ThreadPoolExecutor(1) as pool:
         held = pool.submit(client.post, "/api/ask", {"texts": ["wait"]})
-        gate.waiting.wait(10)
+        assert gate.waiting.wait(DEADLINE)
         assert client.post("/api/explain", {"text": TEXT, "queries": 50, "model": "m1"}).status == 200
         gate.open.set()
         assert held.result().status == 200
@@ -301,17 +341,16 @@ def test_nonsense_answers_are_an_error_of_the_model(nonsense):
 def test_a_model_that_hangs_is_given_up_and_the_server_lives_on():
     gate = Gate()
     with serving(gate, answers, seconds=0.5, workers=2) as client:
-        began = time.monotonic()
         late = client.post("/api/ask", {"texts": ["wait"]})
         assert late.status == 503
         assert "longer than 0.5 s" in late.json["error"]
-        assert time.monotonic() - began < 5
         assert client.stream({"text": "please wait", "queries": 50})[-1][1]["status"] == 503
         assert client.get("/api/info").status == 200
-        assert client.post("/api/ask", {"texts": ["good"], "model": "m1"}).json["scores"] == [1.75]
+        # half a second is short for a busy machine: what is given up is asked again
+        until(lambda: client.post("/api/ask", {"texts": ["good"], "model": "m1"}).json.get("scores") == [1.75])
         gate.open.set()
         until(lambda: len(client.server.models[0].queue) == 0)
-        assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
+        until(lambda: client.post("/api/ask", {"texts": ["good"]}).json.get("scores") == [1.75])
 
 
 def test_stopping_ends_open_streams():
@@ -319,13 +358,14 @@ def test_stopping_ends_open_streams():
     with serving(gate) as client:
         with client.streaming({"text": "please wait " + LONG, "queries": 4000}) as events:
             assert next(events)[0] == "queued"
-            gate.waiting.wait(10)
+            assert gate.waiting.wait(DEADLINE)
             client.server.stop()
             assert list(events)[-1] == ("error", {"status": 503, "error": "the server is stopping"})
         gate.open.set()
 
 
 def test_many_requests_leave_nothing_behind():
+    before = threading.active_count()
     with serving() as client, ThreadPoolExecutor(8) as pool:
         subjects = [{"text": f"{TEXT} {i}", "queries": 50} for i in range(24)]
         statuses = [answer.status for answer in pool.map(lambda s: client.post("/api/explain", s), subjects)]
@@ -334,4 +374,4 @@ def test_many_requests_leave_nothing_behind():
         until(lambda: len(queue) == 0)
         assert not queue._new
         assert not queue._old
-        assert threading.active_count() < 30
+        assert threading.active_count() < before + 25

@@ -71,6 +71,33 @@ def classifier(
     Raises:
         BadParameter: Options do not fit together.
     """
+    check_options(model, lm, spellings, chat, api, base_url, template, labels, mode)
+    if lm is None and api is None:
+        return model
+    prompt, answers = template_of(template or ""), labels_of(labels or "")
+    if lm is not None:
+        return _prompted(lm, prompt, answers, spellings, chat, device)
+    from slalom.models import Api  # noqa: PLC0415
+
+    return Api(str(api), prompt, answers, base_url, mode=mode, spellings=spellings or None, concurrency=concurrency)
+
+
+def check_options(
+    model: str | None,
+    lm: str | None,
+    spellings: bool,
+    chat: bool,
+    api: str | None,
+    base_url: str | None,
+    template: str | None,
+    labels: str | None,
+    mode: str,
+) -> None:
+    """Check that options of `classifier` fit together, before anything is loaded.
+
+    Raises:
+        BadParameter: They do not.
+    """
     named = [name for name, value in (("--model", model), ("--lm", lm), ("--api", api)) if value is not None]
     if len(named) > 1:
         raise typer.BadParameter(f"give one of --model, --lm and --api; got {' and '.join(named)}")
@@ -84,24 +111,10 @@ def classifier(
         name = next((option for option, value in given.items() if value is not None), None)
         if name is not None:
             raise typer.BadParameter(f"{name} is for a language model; name one with --lm MODEL or --api MODEL")
-        return model
-    if template is None or labels is None:
+    elif template is None or labels is None:
         raise typer.BadParameter(
             f"{named[0]} needs --template and --labels: --template '{{text}} Sentiment:' --labels negative,positive"
         )
-    if lm is not None:
-        return _prompted(lm, template_of(template), labels_of(labels), spellings, chat, device)
-    from slalom.models import Api  # noqa: PLC0415
-
-    return Api(
-        str(api),
-        template_of(template),
-        labels_of(labels),
-        base_url,
-        mode=mode,
-        spellings=spellings or None,
-        concurrency=concurrency,
-    )
 
 
 def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:

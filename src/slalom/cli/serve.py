@@ -2,6 +2,7 @@
 
 import secrets
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +19,7 @@ from slalom.cli.language_models import (
     Mode,
     Spellings,
     TemplateOption,
+    check_options,
     classifier,
     labels_of,
     template_of,
@@ -86,6 +88,7 @@ def serve(
     """
     if corpus is None and (gold is not None or slices is not None):
         raise typer.BadParameter("--gold and --slice are about a corpus; name it with --corpus OUT")
+    check_options(model[0] if model else None, lm, spellings, chat, api, base_url, template, labels, mode)
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
@@ -95,14 +98,18 @@ def serve(
     limits = Limits(queries=max_queries, seconds=timeout)
     with listen(host, port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
-            from slalom.web.served import Served  # noqa: PLC0415
-            from slalom.web.server import Server  # noqa: PLC0415
-        from slalom import Explainer  # noqa: PLC0415
-
+            import fastapi  # noqa: F401, PLC0415
+            import uvicorn  # noqa: F401, PLC0415
         own = None
         if corpus is not None and not model and lm is None and api is None:
             own = _own_model(corpus, device, cache, local)
         named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
+        if own is None:
+            _say_what_is_loaded(named, lm, api)  # the imports take longer than a small model
+        from slalom import Explainer  # noqa: PLC0415
+        from slalom.web.served import Served  # noqa: PLC0415
+        from slalom.web.server import Server  # noqa: PLC0415
+
         served = []
         if own is not None:
             explainer, code, remote = own
@@ -138,10 +145,12 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
     import slalom.corpus  # noqa: PLC0415
-    from slalom import Explainer  # noqa: PLC0415
 
     options = slalom.corpus.open(path).manifest.get("command") or {}
     try:
+        _say_what_is_loaded([options["model"]], options["lm"], options["api"])
+        from slalom import Explainer  # noqa: PLC0415
+
         asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
         made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
     except KeyError:  # begun in Python, or by another version
@@ -151,6 +160,14 @@ def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -
         return None
     name, lm = _shown(options["model"], local), _shown(options["lm"], local)
     return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
+
+
+def _say_what_is_loaded(models: Sequence[str | None], lm: str | None, api: str | None) -> None:
+    """Say which models are loaded, which may take a while."""
+    named = [lm or api] if lm or api else models
+    kind = "classifier" if named is models else "language model"
+    listed = ", ".join(f"the bundled {kind}" if name is None else f"the {kind} {name!r}" for name in named)
+    complain(f"{'starting with' if api else 'loading'} {listed}")
 
 
 def _run(server: "Server", open_page: bool) -> None:

@@ -15,13 +15,15 @@ from typing import Any, final
 import numpy as np
 
 from slalom.core.checks import Floats, whole_number
+from slalom.corpus.candidates import Pooled, kind_of, parts_of
 from slalom.corpus.compared import Change, CorpusComparison, Flip, WordChange
+from slalom.corpus.counts import Counts
 from slalom.corpus.details import Details
 from slalom.corpus.moments import Moments, effect_of
 from slalom.corpus.opening import Corpus
 from slalom.corpus.opening import open as open_corpus
 from slalom.corpus.shortcuts import explained_by_part
-from slalom.corpus.summarise import Counts, Pooled, kind_of, parts_of, unit_of
+from slalom.corpus.summarise import unit_of
 from slalom.corpus.summarised import KINDS
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.together import columns_of

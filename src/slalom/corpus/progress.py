@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from slalom.corpus.folder import PROGRESS, Folder, folder_of
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
-from slalom.corpus.sources import Source
+from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
 from slalom.errors import InputError
 

@@ -20,7 +20,8 @@ from slalom.corpus.folder import MANIFEST, Folder, LocalFolder, folder_of, part_
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
 from slalom.corpus.progress import Progress
-from slalom.corpus.sources import Columns, Source, digest, rows_of, source_of
+from slalom.corpus.source import Source
+from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
 from slalom.corpus.work import Job, Setup
 from slalom.errors import InputError

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.corpus.counts import label_of
 from slalom.corpus.folder import Folder, part_name
-from slalom.corpus.summarise import label_of
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.errors import ModelError, one_line
 from slalom.render.page.content import content

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.corpus.counts import label_of
 from slalom.corpus.folder import Folder, part_name
-from slalom.corpus.summarise import label_of
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.together import columns_of
 from slalom.corpus.words import PIECE, WORD, Chunk, Reader, observations

@@ -85,21 +85,27 @@ class Server(uvicorn.Server):
         asyncio.run(self._main(ready))
 
     async def _main(self, ready: Callable[[], Any]) -> None:
-        watch = asyncio.ensure_future(self._watch(ready))
+        announcement = asyncio.ensure_future(self._announce(ready))
         try:
             await self.serve(sockets=[self.socket])
         finally:
-            watch.cancel()
+            announcement.cancel()
             self._cancel()
 
-    async def _watch(self, ready: Callable[[], Any]) -> None:
-        """Call `ready` after the start, and cancel all work when the server is told to stop."""
+    async def _announce(self, ready: Callable[[], Any]) -> None:
+        """Call `ready` after the start."""
         while not self.started:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(ready)
-        while not self.should_exit:
-            await asyncio.sleep(0.05)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Cancel all work before open connections get their last seconds, so that streams say why they end.
+
+        Args:
+            sockets: Those that the server listens on.
+        """
         self._cancel()
+        await super().shutdown(sockets)
 
     def _cancel(self) -> None:
         for served in self.models:

@@ -1,0 +1,284 @@
+"""Files with rows as a source: local or remote, compressed, of several kinds, in the order of their names.
+
+Rows are skipped unparsed; a file that is damaged, or has changed since it was opened, is an error that names it.
+"""
+
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, final
+
+from slalom.corpus.source import Broken, Record, Source
+from slalom.corpus.table import arrow
+from slalom.errors import InputError, one_line
+
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_LINES = (".jsonl", ".ndjson")
+_SUFFIXES = (*_TABLES, *_LINES, ".txt", ".parquet")
+_COMPRESSED = (".gz", ".zst")
+_HASHED = 1 << 30  # bytes of all files that a fingerprint reads
+_LEAST_HASHED = 1 << 22  # of one file
+_BLOCK = 1 << 20
+_LISTED = 1000  # files with a fingerprint of their own
+_BUFFER = 1 << 20
+_COUNTED = 1 << 25  # bytes of files whose rows are counted before they are read
+_ROWS = 1000  # of a Parquet file that are read at a time
+
+
+@final
+class Files(Source):
+    """Files with rows, local or on a remote file system.
+
+    Args:
+        address: A file or a folder.
+
+    Raises:
+        InputError: There is no such file, or none that can be read.
+    """
+
+    def __init__(self, address: str) -> None:
+        arrow()
+        from pyarrow import fs  # noqa: PLC0415
+
+        self.address = address
+        try:
+            self.system, root = (
+                fs.FileSystem.from_uri(address)
+                if "://" in address
+                else (fs.LocalFileSystem(), str(Path(address).expanduser().absolute()))
+            )
+            info = self.system.get_file_info(root)
+            selected = fs.FileSelector(root, recursive=True)
+            found = self.system.get_file_info(selected) if info.type == fs.FileType.Directory else [info]
+        except (OSError, ValueError) as error:
+            raise InputError(f"could not read {address!r}: {one_line(error)}") from error
+        if info.type == fs.FileType.NotFound:
+            raise InputError(f"there is no file or folder {address!r}; name one, or hf:NAME for a dataset of Hugging Face")
+        names = {file.path: file.path.removeprefix(root).lstrip("/") or file.base_name for file in found}
+        if info.type == fs.FileType.Directory:
+            found = [file for file in found if file.type == fs.FileType.File and _readable(names[file.path])]
+        elif _kind(root) not in _SUFFIXES:
+            raise InputError(f"{address!r} must be one of {', '.join(_SUFFIXES)}, also {' or '.join(_COMPRESSED)}")
+        if not found:
+            raise InputError(f"the folder {address!r} must have files of {', '.join(_SUFFIXES)}; it has none")
+        self.files: list[tuple[str, str, int]] = sorted((names[file.path], file.path, int(file.size)) for file in found)
+        self._folder, self._times = info.type == fs.FileType.Directory, {file.path: file.mtime_ns for file in found}
+        self.place = address if "://" in address else root
+        self._raw: Any = None
+        self._before, self._size = 0, sum(size for *_, size in self.files)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the sizes of the files and hashes of their content.
+
+        All bytes count where the files have a gigabyte at most. Larger ones are read in blocks at even distances, the first and
+        the last among them: other sizes, files, orders and versions differ, but a change that leaves the size and all these
+        blocks as they were is not seen.
+        """
+        room = max(_HASHED // len(self.files), _LEAST_HASHED)
+        files = [[name, size, self._hash(path, size, room)] for name, path, size in self.files]
+        whole = blake2b(json.dumps(files).encode(), digest_size=16).hexdigest()
+        listed = files if len(files) <= _LISTED else []
+        return {"kind": "files", "bytes": self._size, "number": len(files), "hash": whole, "files": listed}
+
+    def _hash(self, path: str, size: int, room: int) -> str:
+        digest = blake2b(digest_size=16)
+        with self.system.open_input_file(path) as file:
+            if size <= room:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+                return digest.hexdigest()
+            blocks = room // _BLOCK
+            for i in range(blocks):
+                file.seek(i * (size - _BLOCK) // (blocks - 1))
+                digest.update(file.read(_BLOCK))
+        return digest.hexdigest()
+
+    def count(self) -> int | None:
+        """Return the number of rows of Parquet files, and of others that are small."""
+        if all(_kind(name) == ".parquet" for name, *_ in self.files):
+            return sum(self._parquet_rows(name, path) for name, path, _ in self.files)
+        return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
+
+    def share(self) -> float | None:
+        """Return which share of the bytes has been read."""
+        here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
+        return min((self._before + here) / self._size, 1.0) if self._size else None
+
+    def encloses(self, folder: str) -> bool:
+        """Return whether a folder lies within this one, and is not hidden."""
+        mine: PurePath
+        theirs: PurePath
+        if "://" in folder:
+            mine, theirs = PurePosixPath(self.place), PurePosixPath(folder)
+        else:
+            mine, theirs = Path(self.place.removeprefix("file://")).resolve(), Path(folder).resolve()
+        return self._folder and theirs.is_relative_to(mine) and _readable(str(theirs.relative_to(mine) / "a.parquet"))
+
+    def changed(self) -> str | None:
+        """Return which file is gone, or has another size or time."""
+        try:
+            now = {file.path: file for file in self.system.get_file_info([path for _, path, _ in self.files])}
+        except OSError:
+            return None  # a file system that cannot be reached now tells nothing
+        for name, path, size in self.files:
+            if (now[path].size, now[path].mtime_ns) != (size, self._times[path]):
+                return name
+        return None
+
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows of all files from one number on."""
+        self._before = 0
+        for name, path, size in self.files:
+            try:
+                if _kind(name) == ".parquet":
+                    first = yield from self._parquet(path, first, columns)
+                else:
+                    first = yield from self._rows(name, path, first)
+            except InputError:
+                raise
+            except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+                raise self._damaged(name, error) from error
+            self._before += size
+
+    def _damaged(self, name: str, error: Exception) -> InputError:
+        return InputError(f"{name!r} of {self.address!r} is damaged or cut off: {one_line(error)}")
+
+    def _parquet_rows(self, name: str, path: str) -> int:
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        try:
+            with self.system.open_input_file(path) as file:
+                return int(pq.read_metadata(file).num_rows)
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, error) from error
+
+    def _parquet(self, path: str, first: int, columns: Sequence[str]) -> Generator[Record, None, int]:
+        """Yield the rows of a Parquet file; return how many of the next file to skip."""
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        with self.system.open_input_file(path) as raw:
+            self._raw = raw
+            file = pq.ParquetFile(raw)
+            wanted = [name for name in columns if name in file.schema_arrow.names]
+            groups: list[int] = []
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if first >= rows and not groups:
+                    first -= rows
+                else:
+                    groups.append(group)
+            if not groups:
+                return first
+            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=wanted):
+                if first >= batch.num_rows:
+                    first -= batch.num_rows
+                    continue
+                yield from batch.slice(first).to_pylist()
+                first = 0
+        return first
+
+    def _rows(self, name: str, path: str, first: int) -> Generator[Record, None, int]:
+        """Yield the rows of a file of text; return how many of the next file to skip."""
+        with self.system.open_input_file(path) as raw:
+            self._raw = raw
+            with _decompressed(raw, name) as content:
+                for record in _parsed(content, name):
+                    if first:
+                        first -= 1
+                    else:
+                        yield record() if callable(record) else record
+        return first
+
+
+def _readable(name: str) -> bool:
+    """Return whether a file of a folder holds rows: neither hidden nor of another kind."""
+    return _kind(name) in _SUFFIXES and not any(part.startswith((".", "_")) for part in Path(name).parts)
+
+
+def _kind(name: str) -> str:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _decompressed(raw: Any, name: str) -> Any:
+    """Return a buffered file of bytes."""
+    if name.lower().endswith(".gz"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
+    if name.lower().endswith(".zst"):
+        return io.BufferedReader(arrow().CompressedInputStream(raw, "zstd"), _BUFFER)
+    return io.BufferedReader(raw, _BUFFER)
+
+
+def _parsed(content: Any, name: str) -> Iterator[Any]:
+    """Yield the rows of a file, or functions that parse them, so that rows are skipped unparsed."""
+    kind = _kind(name)
+    if kind in _TABLES:
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
+        text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        lines = _Lines(text)
+        for row in csv.DictReader(lines, delimiter=_TABLES[kind], restkey="", restval=None):
+            if lines.ended:  # the reader looks beyond a row only within quotation marks
+                yield Broken(
+                    f"the last row of {name!r} has a quotation mark that is never closed; it runs to the end of the file"
+                )
+            else:
+                yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
+        return
+    read = _json_object if kind in _LINES else _line
+    for number, line in enumerate(content, start=1):
+        begins = line[3:] if number == 1 and line.startswith(b"\xef\xbb\xbf") else line
+        if begins.strip():
+            yield lambda line=begins, number=number: read(line, f"line {number} of {name!r}")
+
+
+class _Lines:
+    """Lines of a file.
+
+    Attributes:
+        ended: Whether a line was asked for after the last one.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.ended = iter(lines), False
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        try:
+            return next(self._lines)
+        except StopIteration:
+            self.ended = True
+            raise
+
+
+def _json_object(line: bytes, where: str) -> Record:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return Broken(f"{where} must be a JSON object; {one_line(error, 120)}")
+    return row if isinstance(row, dict) else Broken(f"{where} must be a JSON object; it is a {type(row).__name__}")
+
+
+def _line(line: bytes, where: str) -> Record:
+    try:
+        return {"text": line.decode("utf-8").rstrip("\r\n")}
+    except UnicodeDecodeError as error:
+        return Broken(f"{where} must be text in UTF-8; {error}")
+
+
+def _is_unicode(values: Iterable[Any]) -> bool:
+    """Return whether no value has bytes that are not UTF-8."""
+    try:
+        "".join(value for value in values if isinstance(value, str)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
