@@ -281,7 +281,7 @@ class _Search:
     def linked_from(self, plain: Candidate) -> tuple[Centred, Hyper]:
         """Return a model without a link as the start of one with a link, which is a little wider than the scores.
 
-        From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls for a step long before its maximum.
+        From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls long before its maximum.
         """
         middle, reach = self.solver.link_range
         scalars = [*self.arrays.to_host(plain.point.scalars, "extras"), middle, -np.log(_WIDE * reach)]
