@@ -23,7 +23,8 @@ from tqdm import tqdm
 
 from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting.near import fit_near
-from slalom.core.fitting.pairs import find_pairs
+from slalom.core.fitting.pairs import Reading, find_pairs
+from slalom.core.fitting.response import response
 from slalom.text import Adaptive, Answered, QueryPlan
 
 # How often each fitter is drawn.
@@ -173,19 +174,22 @@ def wrong_numbers(case, found):
     if np.isnan(found.loss) or (fits and np.isinf(found.loss)):
         wrong.append("loss")
     if not wrong and fits and case.kinds["fitter"].startswith("Joint"):
-        wrong += corrected(case, numbers["predictions"])
+        wrong += corrected(case, found, numbers["predictions"])
     if not wrong and not agrees(case, numbers["predictions"], found.r2):
         wrong.append("r2 is not that of the predictions")
     return wrong
 
 
-def corrected(case, guess):
+def corrected(case, found, guess):
     """The names of what is not finite in pairs and in the correction near the text, fitted to the residuals of a fit."""
     keep, scores = case.counts > 0, case.scores - (case.scores.mean(axis=1, keepdims=True) if case.scores.ndim == 2 else 0.0)
     keep[0], residual = True, scores - guess
     n = keep.shape[1]
     removed, sizes = (~keep).sum(axis=1), np.random.default_rng(n).integers(1, 4, n)
-    pairs = find_pairs(keep, residual)
+    weights = np.ones(len(keep)) if case.weights is None else case.weights
+    reading = Reading(2.0 * float(scores.std()) or 1.0, response=response(found, case.counts, weights))
+    pairs = find_pairs(keep, residual, reading)
+    pairs = pairs.updated(keep, residual - reading.passed_on(keep, pairs.named, pairs.effects), reading)
     near = fit_near(
         keep,
         residual,

@@ -135,6 +135,25 @@ def test_several_classes_are_aligned_too():
     assert {"value[o]", "removal[long]", "importance"} <= set(frame.columns)
 
 
+@pytest.mark.parametrize("explained", [one, three])
+def test_a_data_frame_has_every_score_with_its_errors(explained):
+    e = explained()
+    frame = e.to_pandas()
+    targets = [None] if e.labels is None or e.values.ndim == 1 else e.labels
+    for name in ("removal", "gradient", "shapley", *(() if e.additive else ("linear",))):
+        for target in targets:
+            suffix = "" if target is None else f"[{target}]"
+            np.testing.assert_array_equal(frame[name + suffix], e.scores(name, target))
+            half = (e.interval(name, target=target)[:, 1] - e.scores(name, target)) / 1.959963984540054
+            np.testing.assert_allclose(frame[f"{name}_se{suffix}"], half, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [-1, 1.5, "2", True])
+def test_the_number_of_strongest_units_must_be_a_whole_one(k):
+    with pytest.raises(InputError, match="k must be a whole number of at least 0; got"):
+        one().strongest(k)
+
+
 def test_the_page_shows_the_text_escaped_and_complete():
     page = one()._repr_html_()
     assert "<b>good" not in page

@@ -11,6 +11,7 @@ by how well their scores are known, given the misfit and the predictions of the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
@@ -20,16 +21,21 @@ from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, S
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.noise import finite_bound, imputed, misfit_variance, working
-from slalom.core.fitting.pairs import FoundPairs, find_pairs
+from slalom.core.fitting.pairs import FoundPairs, Reading, find_pairs
 from slalom.core.fitting.posterior import NORMAL_QUANTILE
 from slalom.core.fitting.problem import explained_share
+from slalom.core.fitting.response import response
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.models import Observed
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 from slalom.threads import one_blas_thread
 
 _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are left out
-_PAIR_ROUNDS = 4  # fits without the pairs, and of the pairs to what is left; mostly one or two are enough
+_PAIR_ROUNDS = 5  # fits without the pairs, and of the pairs to what is left; mostly one or two are enough
+_WIDEST_PAIR = 2.0  # of this standard deviation: that of the prior of an effect
+_PAIR_SETTLED = 0.5  # standard errors: a smaller change of an effect ends the rounds
+_HALVINGS = 3  # of a step that does not help
+_STRAIGHT_PAIRS = 3  # that are tried as another start
 _SEARCHES = 3  # for pairs, at most
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
@@ -152,11 +158,11 @@ class SurrogateMethod(Method):
         if certainty is not None:
             far |= ~plan.keep.any(axis=1)  # an empty text calls for a background, also where its score is not known
         weights = None if certainty is None else certainty.far[far]
-        rows = units, plan.keep[far], plan.weights[far], context.seed, weights
-        fitted, length = self._fitted(scores[far], *rows, context.fitted)
+        rows = _FarRows(units, plan.keep[far], plan.weights[far], context.seed, weights)
+        fitted, length = self._fitted(scores[far], rows, context.fitted)
         found = None
         if isinstance(self.sampler, TwoScales) and isinstance(fitted.model, Slalom) and context.pairs:
-            found, fitted, length = self._with_pairs(fitted, length, scores[far], *rows)
+            found, fitted, length = self._with_pairs(fitted, length, scores[far], rows)
         model = fitted.model if units.n_types == len(units) else fitted.model.repeated(types)
         result = MethodResult(
             _with_parts(model, units, pairs=found) if found is not None and isinstance(model, Slalom) else model,
@@ -166,7 +172,7 @@ class SurrogateMethod(Method):
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
             pairs_se=None if found is None else found.errors,
         )
-        result, near = _with_errors(result, fitted, units), None
+        result, near = _with_pair_errors(_with_errors(result, fitted, units), found), None
         if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
             result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
@@ -175,97 +181,137 @@ class SurrogateMethod(Method):
         return result, fitted, near
 
     def _with_pairs(
-        self,
-        fitted: Fit,
-        length: Lengths | None,
-        scores: Floats,
-        units: Units,
-        keep: NDArray[np.bool_],
-        weights: Floats,
-        seed: int,
-        certainty: Floats | None,
+        self, fitted: Fit, length: Lengths | None, scores: Floats, rows: "_FarRows"
     ) -> tuple[FoundPairs | None, Fit, Lengths | None]:
         """Find pairs in the residuals of a fit, and fit again without what they do; None where there are none.
 
         Then pairs are looked for once more: a fit that had to do without a strong pair has residuals that look like others.
         """
-        rows = units, keep, weights, seed, certainty
-        first, least = (fitted, length), _LEAST_PAIR * _deviation(scores, certainty)
-        found = find_pairs(keep, _left(scores, fitted, length, units, keep), least, certainty)
+        first = fitted, length
+        found = find_pairs(rows.keep, rows.left(scores, fitted, length), rows.reading(scores, fitted))
+        starts = [found, self._straight_pairs(scores, rows)] if len(found.units) else []
         for left in reversed(range(_SEARCHES)):
-            if len(found.units):
-                found, fitted, length = self._settled(found, scores, *rows)
+            if starts:
+                found, fitted, length = self._settled(starts, scores, rows)
             if not len(found.units):
                 return None, *first
-            alone = _left(scores - found.predict(keep), fitted, length, units, keep)
-            again = find_pairs(keep, alone + _beyond_sum(found, keep), least, certainty) if left else found
-            if not len(again.units) or {*map(tuple, again.units.tolist())} == {*map(tuple, found.units.tolist())}:
+            if not left:
                 break
-            found = again
+            reading, alone = rows.reading(scores, fitted), rows.left(scores - found.predict(rows.keep), fitted, length)
+            again = find_pairs(rows.keep, alone + reading.passed_on(rows.keep, found.named, found.effects), reading)
+            if not len(again.units) or set(again.named) == set(found.named):
+                break
+            starts = [again]
         return found, fitted, length
 
-    def _settled(
-        self,
-        found: FoundPairs,
-        scores: Floats,
-        units: Units,
-        keep: NDArray[np.bool_],
-        weights: Floats,
-        seed: int,
-        certainty: Floats | None,
-    ) -> tuple[FoundPairs, Fit, Lengths | None]:
-        """Fit the surrogate and the effects of pairs in alternation; pairs that are not told from zero are dropped."""
-        rows = units, keep, weights, seed, certainty
-        fitted, length = self._fitted(scores - found.predict(keep), *rows)
-        for _ in range(_PAIR_ROUNDS):
-            alone = _left(scores - found.predict(keep), fitted, length, units, keep)
-            before, found = found, found.updated(keep, alone, certainty)
-            told = (np.abs(found.effects) > NORMAL_QUANTILE * found.errors).reshape(len(found.units), -1).any(axis=1)
-            if told.all() and (np.abs(found.effects - before.effects) <= found.errors).all():
-                break
-            found = FoundPairs(found.units[told], found.effects[told], found.errors[told])
-            fitted, length = self._fitted(scores - found.predict(keep), *rows)
-            if not len(found.units):
-                break
-        return found, fitted, length
+    def _straight_pairs(self, scores: Floats, rows: "_FarRows") -> FoundPairs:
+        """Return the strongest pairs beside a linear model, whose weights cannot hide a pair."""
+        line = fit(rows.counts, scores, Linear(), weights=rows.weights)
+        found = find_pairs(rows.keep, rows.left(scores, line, None), rows.reading(scores, line))
+        return found.chosen(np.arange(len(found.units)) < _STRAIGHT_PAIRS)
 
-    def _fitted(
-        self,
-        scores: Floats,
-        units: Units,
-        keep: NDArray[np.bool_],
-        weights: Floats,
-        seed: int,
-        certainty: Floats | None,
-        first: Fit | None = None,
-    ) -> tuple[Fit, Lengths | None]:
+    def _settled(self, starts: list[FoundPairs], scores: Floats, rows: "_FarRows") -> tuple[FoundPairs, Fit, Lengths | None]:
+        """Fit the surrogate and the effects of pairs in alternation, from the best of some starts.
+
+        A step that leaves more of the scores unexplained is halved. Pairs that are not told from zero are dropped.
+        """
+        best = min((self._beside(start, scores, rows) for start in starts if len(start.units)), key=_misfit)
+        worse = 1.0 + 2.0 / len(scores)  # a nat of the likelihood
+        for left in reversed(range(_PAIR_ROUNDS)):
+            found, trial = best.pairs.updated(rows.keep, best.residual, rows.reading(scores, best.fitted)), None
+            settled = bool((np.abs(found.effects - best.pairs.effects) <= _PAIR_SETTLED * found.errors).all())
+            moved = found
+            for _ in range(0 if settled or not left else _HALVINGS):
+                trial = self._beside(moved, scores, rows)
+                if trial.misfit <= worse * best.misfit:
+                    break
+                moved, trial = moved._replace(effects=0.5 * (best.pairs.effects + moved.effects)), None
+            if trial is None:  # this is as good as it gets
+                found = found if settled else found._replace(effects=best.pairs.effects)
+                certain = np.abs(found.effects) > NORMAL_QUANTILE * found.errors
+                told = np.asarray(certain.reshape(len(certain), -1).any(axis=1))
+                if told.all() or not told.any():
+                    return found.chosen(told), best.fitted, best.length
+                trial = self._beside(found.chosen(told), scores, rows)
+            best = trial
+        return best.pairs, best.fitted, best.length
+
+    def _beside(self, pairs: FoundPairs, scores: Floats, rows: "_FarRows") -> "_Beside":
+        """Fit the surrogate beside pairs."""
+        alone = scores - pairs.predict(rows.keep)
+        fitted, length = self._fitted(alone, rows)
+        residual = rows.left(alone, fitted, length)
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = (residual**2).reshape(len(residual), -1).sum(axis=1)
+            misfit = float(np.average(square, weights=rows.weights))
+        return _Beside(pairs, fitted, length, residual, misfit)
+
+    def _fitted(self, scores: Floats, rows: "_FarRows", first: Fit | None = None) -> tuple[Fit, Lengths | None]:
         """Fit the surrogate and, in alternation, the effect of the input length to its residuals.
 
         The first fit may be there already.
         """
         if first is not None and not self.lengths:
             return first, None
-        counts, fitter = units.counts(keep), self.fitter.seeded(seed)
+        counts, fitter, weights = rows.counts, self.fitter.seeded(rows.seed), rows.weights
         fitted, length = fit(counts, scores, fitter, weights=weights) if first is None else first, None
-        sizes, longest = units.lengths(keep), int(units.sizes.sum())
+        sizes, longest = rows.units.lengths(rows.keep), int(rows.units.sizes.sum())
         for left in reversed(range(self.lengths)):
-            length = fit_lengths(sizes, scores - fitted.model(counts), longest, certainty)
+            length = fit_lengths(sizes, scores - fitted.model(counts), longest, rows.certainty)
             if length is None or not left:
                 break
             fitted = fit(counts, scores - length(sizes), fitter, weights=weights)
         return fitted, length
 
 
-def _left(scores: Floats, fitted: Fit, length: Lengths | None, units: Units, keep: NDArray[np.bool_]) -> Floats:
-    """Return what a fit and the effect of the length leave of the scores of rows (m, n)."""
-    left = scores - fitted.model(units.counts(keep))
-    return left if length is None else left - length(units.lengths(keep))
+class _Beside(NamedTuple):
+    """A surrogate that was fitted beside pairs, what both leave, and its weighted mean square."""
+
+    pairs: FoundPairs
+    fitted: Fit
+    length: Lengths | None
+    residual: Floats
+    misfit: float
 
 
-def _beyond_sum(found: FoundPairs, keep: NDArray[np.bool_]) -> Floats:
-    """Return what pairs add to rows (m, n) beyond all that single units can take over (`core.fitting.pairs`)."""
-    deviation, (first, second) = keep - keep.mean(axis=1, keepdims=True), found.units.T
-    return np.asarray((deviation[:, first] * deviation[:, second]) @ found.effects)
+def _misfit(part: _Beside) -> float:
+    return part.misfit
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _FarRows:
+    """The rows of the fit of all sizes.
+
+    Args:
+        units: The units of the text.
+        keep: Which of them are present (m, n).
+        weights: Weights (m,) of the rows in the fit.
+        seed: Seed of the fitter.
+        certainty: How well the scores are known (m,); None: exactly.
+    """
+
+    units: Units
+    keep: NDArray[np.bool_]
+    weights: Floats
+    seed: int
+    certainty: Floats | None
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Counts of the types of units (m, n_types)."""
+        return self.units.counts(self.keep)
+
+    def left(self, scores: Floats, fitted: Fit, length: Lengths | None) -> Floats:
+        """Return what a fit and the effect of the length leave of the scores."""
+        left = scores - fitted.model(self.counts)
+        return left if length is None else left - length(self.units.lengths(self.keep))
+
+    def reading(self, scores: Floats, fitted: Fit) -> Reading:
+        """Return how to find pairs in what a fit leaves of the scores."""
+        deviation = _deviation(scores, self.certainty)
+        answer = response(fitted, self.counts, self.weights)
+        return Reading(_WIDEST_PAIR * deviation, _LEAST_PAIR * deviation, self.certainty, answer)
 
 
 def _corrected(
@@ -288,16 +334,18 @@ def _corrected(
     if near is None:
         return result, None
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)
-    removal_se = gradient_se = near.removal_se
+    removal_se, gradient_se = near.removal_se, near.gradient_se
     if weights is not None:
         fade = (1.0 - units.sizes / units.sizes.sum()) ** near.power
         removal_se = _with_own(removal_se, result.removal_se, fade, near.told)
         gradient_se = _with_own(gradient_se, result.gradient_se, np.ones(len(fade)), near.told)
-    removal_error, gradient_error = _with_slope(removal_se, gradient_se, near.lengths or result.lengths, units)
-    corrected = result._replace(
-        surrogate=_with_parts(model, units, near, pairs), lengths=lengths, removal_se=removal_error, gradient_se=gradient_error
+    surrogate, whole = _with_parts(model, units, near, pairs), np.ones(len(units))
+    # The rows tell what whole units do. How the correction falls within a unit is assumed: another power says otherwise.
+    within = surrogate.near.gradient(whole) - surrogate.near.removal(whole)
+    removal_error, gradient_error = _with_slope(
+        removal_se, np.hypot(gradient_se, within), near.lengths or result.lengths, units
     )
-    return corrected, near
+    return result._replace(surrogate=surrogate, lengths=lengths, removal_se=removal_error, gradient_se=gradient_error), near
 
 
 def _with_own(near: Floats, own: Floats | None, fade: Floats, told: Floats) -> Floats:
@@ -453,6 +501,16 @@ def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResul
     linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)
     removal, gradient = _with_slope(removal, gradient, length, units)
     return result._replace(linear_se=linear, gradient_se=gradient, removal_se=removal, shapley_se=shapley)
+
+
+def _with_pair_errors(result: MethodResult, pairs: FoundPairs | None) -> MethodResult:
+    """Return a result with errors of Shapley values that have those of pairs: each unit of a pair gets half of its effect."""
+    if pairs is None or result.shapley_se is None:
+        return result
+    variance = result.shapley_se**2
+    for unit in pairs.units.T:
+        np.add.at(variance, unit, (0.5 * pairs.errors) ** 2)
+    return result._replace(shapley_se=np.sqrt(variance))
 
 
 def _with_slope(

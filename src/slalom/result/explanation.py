@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
-from slalom.core.checks import Floats, freeze
+from slalom.core.checks import Floats, freeze, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.answer import Answer
@@ -574,10 +574,14 @@ class Explanation(Document):
         """Return the indices of the units with the largest effect of removal, strongest first.
 
         Args:
-            k: How many; fewer where there are fewer units.
+            k: How many, not negative; fewer where there are fewer units.
+
+        Raises:
+            InputError: k is not such a number.
         """
+        number = whole_number("k", k, 0)
         effect = np.abs(self.removal)
-        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:k]]
+        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:number]]
 
     def __len__(self) -> int:
         """Return the number of units."""

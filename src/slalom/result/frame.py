@@ -7,6 +7,8 @@ import numpy as np
 from slalom.errors import require
 from slalom.result.codec import FIELDS
 
+_CHANGES = ("removal_se", "gradient_se", "shapley_se")  # of scores that have a meaning where units are additive, and a sign
+
 
 def pandas() -> Any:
     """Return the module pandas."""
@@ -23,17 +25,19 @@ def frame(columns: dict[str, Any]) -> Any:
 def columns(e: Any) -> dict[str, Any]:
     """Return the columns of an Explanation; None for those that it lacks."""
     known = np.nan if e.additive else 1.0  # value, importance and linear scores are unknown where units are additive
-    scores = {
+    scores: dict[str, Any] = {
         "value": known * e.values,
         "removal" if e.signed else "strength": e.removal if e.signed else np.abs(e.removal),
         "linear": known * e.linear,
+        "gradient": e.gradient if e.signed else None,
+        "shapley": e.shapley() if e.signed else None,
         "importance": known * e.importances,
         "weight": e.weights,
     }
     for row in FIELDS:
-        if row.column is not None and (e.signed or row.name != "removal_se"):
+        if row.column is not None and (e.signed or row.column not in _CHANGES):
             numbers = getattr(e, row.name)
-            scores[row.column] = numbers if numbers is None or row.name == "removal_se" else known * numbers
+            scores[row.column] = numbers if numbers is None or row.column in _CHANGES else known * numbers
     places = {name: place for place, name in enumerate(scores)}
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
     for name in sorted(scores, key=lambda name: places.get(name.removesuffix("_se"), 1)):  # a standard error after its score

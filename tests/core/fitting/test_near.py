@@ -6,6 +6,7 @@ import pytest
 from slalom.core.fitting._evidence.process import Process, search
 from slalom.core.fitting.near import fit_near
 from slalom.core.lengths import Lengths
+from slalom.core.two_scale import Near
 
 N = 30
 
@@ -251,3 +252,28 @@ def test_errors_of_removals_hold_with_shifts():
         predicted = predicted + (0.0 if found.lengths is None else found.lengths(np.full(n, n - 1)))
         inside.append(np.abs(predicted - truth(single)) <= 1.96 * found.removal_se)
     assert 0.88 <= np.mean(inside) <= 0.99
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_errors_of_gradients_hold_for_long_units(noisy):
+    """A gradient is p t_i r_0 - d_i: d does not fade as in a removal, and r_0 has an error where the text's score has one."""
+    sizes = np.ones(N, dtype=np.int64)
+    sizes[:3] = 12
+    shares, inside, by_removal = sizes / sizes.sum(), [], []
+    for seed in range(40):
+        rng = np.random.default_rng([7, seed])
+        keep, near = rows(rng, near=200, far=100)
+        changes, noise = 0.3 * rng.normal(size=N), 0.3 * rng.normal(size=len(keep))
+        noise[0] *= noisy
+        residual = (keep @ shares) ** 2 * (1.0 + (~keep) @ changes) + noise
+        weights = np.ones(len(keep)) if noisy else None
+        found = fit_near(keep, residual, near, rng.normal(size=N), np.arange(N), sizes, weights)
+        slopes = (
+            Near(offset + d.sum(), d, shares, power).gradient(np.ones(N))
+            for offset, d, power in ((found.offset, found.changes, found.power), (1.0, changes, 2))
+        )
+        apart = np.abs(next(slopes) - next(slopes))[:3]
+        inside.append(apart <= 1.96 * found.gradient_se[:3])
+        by_removal.append(apart <= 1.96 * found.removal_se[:3])
+    assert 0.9 <= np.mean(inside) <= 0.985
+    assert np.mean(by_removal) < 0.87

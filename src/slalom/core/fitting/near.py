@@ -58,6 +58,7 @@ class NearFit(NamedTuple):
         lengths: b; None where there is none.
         shifts: h; None where there are none.
         removal_se: Standard errors of what all of it does to the removal of each unit, shaped as d.
+        gradient_se: Likewise of what it does to the gradient.
         free: Share of the near rows that it leaves free.
         told: Share (n,) of each of these changes that the near rows tell, from 0 to 1; the prior removes the rest.
     """
@@ -68,22 +69,24 @@ class NearFit(NamedTuple):
     lengths: Lengths | None
     shifts: Shifts | None
     removal_se: Floats
+    gradient_se: Floats
     free: float
     told: Floats
 
     def rescaled(self, power: int) -> "NearFit | None":
         """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
-        offset, changes, errors = (
-            times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.removal_se)
+        offset, changes, removal_se, gradient_se = (
+            times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.removal_se, self.gradient_se)
         )
         lengths = None if self.lengths is None else times_power(self.lengths.offsets, power)
         shifts = None if self.shifts is None else times_power(self.shifts.offsets, power)
-        if not all_finite(offset, changes, errors, lengths, shifts):
+        if not all_finite(offset, changes, removal_se, gradient_se, lengths, shifts):
             return None
         return self._replace(
             offset=offset,
             changes=changes,
-            removal_se=errors,
+            removal_se=removal_se,
+            gradient_se=gradient_se,
             lengths=None if lengths is None else Lengths(lengths),
             shifts=None if self.shifts is None or shifts is None else self.shifts.with_offsets(shifts),
         )
@@ -150,15 +153,15 @@ def _fit(
         lengths = Lengths(classes(found.lengths))
     if found.shifts is not None:
         shifts = Shifts(len(types), *rows.places, classes(found.shifts))
-    errors = np.outer(found.errors, np.sqrt((basis**2).sum(axis=1)))
+    spread = np.sqrt((basis**2).sum(axis=1))
+    removal_se, gradient_se = (np.outer(part, spread) if several else part for part in found.errors)
     return NearFit(
-        classes(found.offset), classes(found.changes), power, lengths, shifts, errors if several else errors[:, 0],
-        found.free, found.told,
-    )  # fmt: skip
+        classes(found.offset), classes(found.changes), power, lengths, shifts, removal_se, gradient_se, found.free, found.told
+    )
 
 
 class _Found(NamedTuple):
-    """r_0 (K,), d (n, K), b (L + 1, K) and h (n_knots, R + 1, K) at one power, and errors, free and told of `NearFit`."""
+    """r_0 (K,), d (n, K), b (L + 1, K) and h (n_knots, R + 1, K) at one power, and errors (2, n), free, told of `NearFit`."""
 
     offset: Floats
     changes: Floats
@@ -254,11 +257,16 @@ class _Rows:
                 shifts = np.einsum("rq,gqk->grk", walk.extended(np.arange(int(levels[-1]) + walk.tail + 1)), by_knot)
         own = slice(int(self.weights is not None), None)  # without r_0
         prior = process.noise * (single[:, own] ** 2).sum(axis=1)
-        unknown = process.variance(single)
-        told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
-        deviation = np.sqrt(((single[:, own] @ process.weights[own]) ** 2).mean(axis=1))
+        told = np.clip(1.0 - process.variance(single) / np.maximum(prior, 1e-300), 0.0, 1.0)
         share = np.minimum(1.0 - told, _MAX_SHRINKAGE)
-        errors = np.sqrt(unknown + (deviation * share / (1.0 - share)) ** 2 + unit[:, 0] ** 2 * variance)
+        # The gradient is p t_i r_0 - d_i, the removal (1 - x^p) r_0 - x^p d_i, with the x of the text without the unit.
+        slope = self._designed(np.eye(len(one)), -power * self.sizes[:, None] / self.longest * _WIDE)
+        steep = np.concatenate([np.sqrt(ratios[0]) * slope, single[:, slope.shape[1] :]], axis=1)
+        errors = np.empty((2, len(one)))
+        for k, (features, fall) in enumerate(((single, unit[:, 0]), (steep, np.ones(len(one))))):
+            deviation = np.sqrt(((features[:, own] @ process.weights[own]) ** 2).mean(axis=1))
+            shrunk = (deviation * share / (1.0 - share)) ** 2
+            errors[k] = np.sqrt(process.variance(features) + shrunk + fall**2 * variance)
         free = max(process.free / len(target), 0.02)
         return _Found(offset, changes, lengths, shifts, errors, free, told)
 

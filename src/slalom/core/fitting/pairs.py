@@ -1,13 +1,17 @@
 """Pairs of units that act together, found in the residuals of a surrogate.
 
 A pair adds g c_i c_j to the score. Given the size of an input, with a share q of its units, the surrogate of single units can
-take over all of that but f_ij = (c_i - q) (c_j - q). So g is the slope of the residual on f_ij:
+take over all of that but f_ij = (c_i - q) (c_j - q). So g is told by how the residuals e go along f_ij:
 
-    g_ij = sum_k w_k e_k f_ij,k / sum_k w_k f_ij,k^2,        z_ij = sum_k w_k e_k f_ij,k / sqrt(sum_k (w_k e_k f_ij,k)^2)
+    z_ij = sum_k w_k e_k f_ij,k / sqrt(sum_k (w_k e_k f_ij,k)^2)
 
 w is the inverse variance of the residuals of inputs of about that size. The sums for all pairs are three products of matrices.
 z is robust: rows need not have equal noise. A pair is kept where its evidence z^2 / 2 exceeds the log of the number of pairs by
 a margin, and pairs are taken one at a time, strongest first, each from the residuals that the others leave.
+
+A surrogate with unequal weights takes over more than that, sometimes nearly all: one unit of a pair gets a large weight. How
+much is known from its derivatives (`response`). The strongest candidates are judged, and effects and their errors are
+estimated, with what a fit would do if the pair were there: these are errors of g with all parameters fitted again.
 """
 
 from typing import NamedTuple
@@ -17,13 +21,14 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from slalom.core.checks import Floats
+from slalom.core.fitting.response import Response
 
 _MARGIN = 4.0  # nats of evidence beyond the log of the number of pairs
 _MOST = 10  # pairs of a text
-_RELAXED = 1.6  # the surrogate has taken over a part of what a pair does, so that single steps fall short
 _BINS = 10  # sizes of inputs with a variance of their own
 _LEAST_ROWS = 4  # with both units present, and as many with one absent
 _LEAST_UNITS = 4
+_CANDIDATES = 32  # pairs that may be stronger than they look, because the surrogate has taken over a part of them
 
 
 class FoundPairs(NamedTuple):
@@ -39,26 +44,97 @@ class FoundPairs(NamedTuple):
     effects: Floats
     errors: Floats
 
+    @property
+    def named(self) -> list[tuple[int, int]]:
+        """The units as pairs of numbers."""
+        return [(int(i), int(j)) for i, j in self.units]
+
+    def chosen(self, which: NDArray[np.bool_]) -> "FoundPairs":
+        """Return some of the pairs, those that are true in `which` (n_pairs,)."""
+        return FoundPairs(self.units[which], self.effects[which], self.errors[which])
+
     def predict(self, keep: NDArray[np.bool_]) -> Floats:
         """Return sum g c_i c_j of rows (m, n)."""
         first, second = self.units.T
         return np.asarray((keep[:, first] & keep[:, second]).astype(np.float64) @ self.effects)
 
-    def updated(self, keep: NDArray[np.bool_], residual: Floats, weights: Floats | None = None) -> "FoundPairs":
-        """Return the pairs with effects changed by what they find in residuals that were fitted without them."""
-        pairs = [(int(i), int(j)) for i, j in self.units]
-        change, errors = (part.reshape(self.effects.shape) for part in pair_effects(keep, residual, pairs, weights))
-        return FoundPairs(self.units, self.effects + _RELAXED * change, errors)
+    def updated(self, keep: NDArray[np.bool_], residual: Floats, reading: "Reading") -> "FoundPairs":
+        """Return the pairs with effects changed by what they find in residuals that were fitted without them.
+
+        Args:
+            keep: Presence of units (m, n).
+            residual: What the surrogate and the pairs leave unexplained, (m,) or (m, n_classes).
+            reading: How to read them.
+        """
+        change, errors = reading.effects(keep, residual, self.named, self.effects)
+        return FoundPairs(self.units, self.effects + change, errors)
 
 
-def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, weights: Floats | None = None) -> FoundPairs:
+class Reading(NamedTuple):
+    """How pairs are read from the residuals of a surrogate.
+
+    Attributes:
+        width: Prior standard deviation of the effect of a pair.
+        least: Smallest effect that counts: without noise, what the priors shrink looks like tiny pairs.
+        weights: Weights (m,) of the rows, in inverse proportion to the noise that they have at one size. None: all alike.
+        response: How the surrogate answers to a change of the scores; None: not at all.
+    """
+
+    width: float = 1e3
+    least: float = 0.0
+    weights: Floats | None = None
+    response: Response | None = None
+
+    def effects(
+        self, keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]], before: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return effects of pairs beyond those `before`, which the residuals do not have, and the errors of their sum."""
+        shape = (len(pairs), *residual.shape[1:])
+        if self.response is not None and pairs:
+            before = np.zeros(shape) if before is None else before
+            x = _features(keep.astype(np.float64), pairs)
+            found = self.response.slopes(self._pulls(keep, residual, pairs), x, residual, before, self.width)
+            if found is not None:
+                return found
+        change, errors = pair_effects(keep, residual, pairs, self.weights)
+        return change.reshape(shape), errors.reshape(shape)
+
+    def passed_on(self, keep: NDArray[np.bool_], pairs: list[tuple[int, int]], effects: Floats) -> Floats:
+        """Return what pairs with these effects add to the residuals."""
+        if self.response is None:
+            return np.asarray(_features(keep - keep.mean(axis=1, keepdims=True), pairs) @ effects)
+        return self.response.left(_features(keep.astype(np.float64), pairs) @ effects)
+
+    def strength(self, keep: NDArray[np.bool_], residual: Floats, evidence: Floats) -> Floats:
+        """Return the evidence (n, n) for pairs, given what it is for a surrogate that takes nothing over."""
+        if self.response is None:
+            return evidence
+        first, second = np.triu_indices(len(evidence), 1)
+        best = np.argsort(-evidence[first, second], kind="stable")[:_CANDIDATES]
+        first, second = first[best], second[best]
+        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+        found = self.response.strengths(self._pulls(keep, residual, pairs), residual)
+        raised = evidence.copy()
+        raised[first, second] = raised[second, first] = np.maximum(raised[first, second], found)
+        return raised
+
+    def _pulls(self, keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]]) -> Floats:
+        """Return f of each pair, times the precisions of the rows: (m, n_pairs)."""
+        share = keep.mean(axis=1)
+        precisions = _precisions(share, residual.reshape(len(residual), -1), self.weights)
+        return _features(keep - share[:, None], pairs) * precisions[:, None]
+
+
+_PLAIN = Reading()
+
+
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PLAIN) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
     Args:
         keep: Presence of units (m, n).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
-        least: Smallest effect that counts: without noise, what the priors shrink looks like tiny pairs.
-        weights: Weights (m,) of the rows, in inverse proportion to the noise that they have at one size. Default: all alike.
+        reading: How to read them.
 
     Returns:
         The pairs that are clearly there, strongest first; mostly none.
@@ -70,16 +146,19 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, we
         >>> find_pairs(keep, 2.0 * f[3] * f[7] + 0.1 * rng.normal(size=400)).units.tolist()
         [[3, 7]]
     """
-    n, e = keep.shape[1], residual.reshape(len(residual), -1).astype(np.float64)
-    chosen = list[tuple[int, int]]()
+    n, left = keep.shape[1], residual.astype(np.float64)
+    chosen, outputs = list[tuple[int, int]](), residual.size // max(len(residual), 1)
     deviation = keep - keep.mean(axis=1, keepdims=True)
-    if n >= _LEAST_UNITS and e.any():
+    if n >= _LEAST_UNITS and left.any():
         # Every class is tested with its own column; centred scores have one column less than they have classes.
-        threshold = chdtri(max(e.shape[1] - 1, 1), 2.0 * np.exp(-_MARGIN) / (n * (n - 1)))
-        allowed, left = None, e
-        while len(chosen) < _MOST:
-            strength = _evidence(deviation, _precisions(keep.mean(axis=1), left, weights), left)
+        threshold = chdtri(max(outputs - 1, 1), 2.0 * np.exp(-_MARGIN) / (n * (n - 1)))
+        allowed = None
+        while len(chosen) < _MOST and np.isfinite(left).all():
+            columns = left.reshape(len(left), outputs)
+            strength = _evidence(deviation, _precisions(keep.mean(axis=1), columns, reading.weights), columns)
             if not strength.max() > threshold:  # mostly so at once
+                strength = reading.strength(keep, left, strength)
+            if not strength.max() > threshold:
                 break
             allowed = _told_apart(keep) if allowed is None else allowed
             strength[~allowed] = 0.0
@@ -89,13 +168,12 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, least: float = 0.0, we
             i, j = divmod(best, n)
             allowed[i, j] = allowed[j, i] = False
             trial = [*chosen, (min(i, j), max(i, j))]
-            effects, _ = pair_effects(keep, e, trial, weights)
-            if np.abs(effects[-1]).max() < least:
+            effects, _ = reading.effects(keep, residual, trial)
+            if np.abs(effects[-1]).max() < reading.least:
                 break
-            chosen, left = trial, e - _features(deviation, trial) @ effects
+            chosen, left = trial, residual - reading.passed_on(keep, trial, effects)
     units = np.array(chosen, dtype=np.int64).reshape(-1, 2)
-    found = pair_effects(keep, e, chosen, weights)
-    return FoundPairs(units, *(part.reshape(len(units), *residual.shape[1:]) for part in found))
+    return FoundPairs(units, *reading.effects(keep, residual, chosen))
 
 
 def pair_effects(
@@ -151,7 +229,7 @@ def _precisions(kept: Floats, e: Floats, weights: Floats | None) -> Floats:
 
 def _features(deviation: Floats, pairs: list[tuple[int, int]]) -> Floats:
     """Return f of each pair (m, n_pairs)."""
-    first, second = np.array(pairs, dtype=np.int64).T
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return np.asarray(deviation[:, first] * deviation[:, second])
 
 

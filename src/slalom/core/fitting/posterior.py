@@ -129,10 +129,9 @@ class Posterior:
             change /= others
             np.add(others, w, out=own)
             change /= own
-            if self.link is None:
-                excess = varied * squares[0][:, None] / own**2  # relative variance of the sum of weights
-                change *= 1.0 + _EXCESS * np.minimum(excess, 1.0)
-            else:
+            excess = varied * squares[0][:, None] / own**2  # relative variance of the sum of weights
+            change *= 1.0 + _EXCESS * np.minimum(excess, 1.0)
+            if self.link is not None:
                 evidence = above / below
                 spread = varied * (squares[2] - 2.0 * evidence * squares[1] + evidence**2 * squares[0]) / below**2
                 without = (above[:, None] - q * w * v) / others
