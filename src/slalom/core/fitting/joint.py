@@ -36,6 +36,7 @@ _FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
 _CLEAR = 3.0  # a test that is this factor above or below is not repeated
+_WIDE = 1.3  # reach of a link at its start, relative to the narrowest one that contains the scores
 _FAINT = 0.1  # with a share below this the fit is repeated without a background
 _VANISHED = 0.01  # and with a share below this at once
 _LARGE = 50_000  # elements of counts from which single precision saves time
@@ -228,7 +229,9 @@ class _Search:
             at = self.solver.linearised(plain.point, plain.hyper, exact=True)
             if not self.solver.link_score_test(at) > _LINK_NATS:
                 return plain, None
-        linked = self.solver.maximise_evidence(*self.linked_start(with_background), target=plain.evidence)
+        similar = plain.point.background == with_background  # a background that is faint without a link may be needed with one
+        start = self.linked_from(plain) if similar else self.linked_start(with_background)
+        linked = self.solver.maximise_evidence(*start, target=plain.evidence)
         return plain, self.without_faint_background(linked)
 
     def without_faint_background(self, candidate: Candidate) -> Candidate:
@@ -274,6 +277,15 @@ class _Search:
                 break
             best = trial
         return best[:2]
+
+    def linked_from(self, plain: Candidate) -> tuple[Centred, Hyper]:
+        """Return a model without a link as the start of one with a link, which is a little wider than the scores.
+
+        From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls long before its maximum.
+        """
+        middle, reach = self.solver.link_range
+        scalars = [*self.arrays.to_host(plain.point.scalars, "extras"), middle, -np.log(_WIDE * reach)]
+        return replace(plain.point, scalars=self.arrays.to_device(np.array(scalars), "extras"), linked=True), plain.hyper
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return a point with the narrowest link that contains the scores: ridge regression on the scores before that link."""

@@ -153,10 +153,10 @@ class Solver:
             point, lower, last = moved, evidence, gain
             evidence, hyper = self.assess(at, terms)
             gain = evidence - lower
-            if self.exact(hyper) or self.done(iteration, gain, last):
+            if self.exact(hyper) or self.done(iteration, gain, last, point.linked):
                 converged = True
                 break
-            if iteration > 3 and out_of_reach(evidence, gain, target):
+            if iteration > 3 and out_of_reach(evidence, max(gain, last), target):
                 break
             if point.background and terms.share < min_share:
                 break
@@ -220,12 +220,15 @@ class Solver:
         gradient = Step(linear, shape - force)
         return at._replace(system=at.system._replace(gradient=gradient), tried=None)
 
-    def done(self, iteration: int, gain: float, last: float) -> bool:
-        """Whether an iteration gains less than the tolerance, or all further ones do if gains shrink as the last two did."""
+    def done(self, iteration: int, gain: float, last: float, linked: bool) -> bool:
+        """Whether an iteration gains less than the tolerance, or all further ones do if gains shrink as the last two did.
+
+        With a link gains may grow again, so that the last two say nothing about further ones.
+        """
         enough = 0.05 + self.tolerance * self.scores.size
         if iteration > 3 and abs(gain) < enough:
             return True
-        return iteration > 2 and 0.0 < gain < min(3.0 * enough, last) and gain**2 < enough * (last - gain)
+        return not linked and iteration > 2 and 0.0 < gain < min(3.0 * enough, last) and gain**2 < enough * (last - gain)
 
     def exact(self, hyper: Hyper) -> bool:
         """Whether the noise is at the level of rounding."""
