@@ -37,6 +37,7 @@ _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
 _CLEAR = 3.0  # a test that is this factor above or below is not repeated
 _WIDE = 1.3  # reach of a link at its start, relative to the narrowest one that contains the scores
+_UNEXPLAINED = 1e-8  # share of the variance below which nothing is left for a link to explain
 _FAINT = 0.1  # with a share below this the fit is repeated without a background
 _VANISHED = 0.01  # and with a share below this at once
 _LARGE = 50_000  # elements of counts from which single precision saves time
@@ -226,6 +227,8 @@ class _Search:
         itself. If the model has converged it is polished first: the linearisation then serves both.
         """
         if self.options.link is not None or self.scores.shape[1] > 1:
+            return plain, None
+        if 1.0 / plain.hyper.precision < _UNEXPLAINED * self.solver.variance:
             return plain, None
         first = _LINK_NATS if plain.before is None else self.solver.link_score_test(plain.before)
         if first <= _CLEAR * _LINK_NATS:
