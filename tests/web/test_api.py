@@ -349,13 +349,18 @@ def test_a_text_of_too_many_units_is_refused_before_it_is_fitted():
 
 
 def test_a_text_whose_fit_takes_too_long_is_refused_and_a_long_one_is_announced():
-    many = " ".join(f"word{i}" for i in range(800))  # three fits of about 7.7 s
-    with serving(seconds=20.0) as own:
+    many = " ".join(f"word{i}" for i in range(1000))  # fits of 1000, 500, 250, ... queries
+    with serving(seconds=18.0) as own:
         refused = own.post("/api/explain", {"text": many, "unit": "word"}, {"Accept": "text/event-stream"}).events
         assert refused[0][0] == "queued"
-        assert refused[1] == ("expected", {"units": 800, "seconds": round(3 * Joint().seconds(800))})
+        assert refused[1] == (
+            "expected",
+            {"units": 1000, "seconds": round(sum(Joint().seconds(1000, 1000 // 2**k) for k in range(5)))},
+        )
         assert refused[2][1]["status"] == 400
-        assert "800 words would take about 23 s, and requests end after 20 s; choose unit 'sentence'" in refused[2][1]["error"]
+        assert (
+            "1,000 words would take about 24 s, and requests end after 18 s; choose unit 'sentence'" in refused[2][1]["error"]
+        )
         events = own.stream({"text": many, "unit": "word", "method": "ridge", "queries": 50})
         assert events[1][0] == "progress", "a fit that is quick is not announced"
         assert events[-1][0] == "done"

@@ -321,9 +321,9 @@ def quick(slow):
 
 @pytest.mark.usefixtures("quick")
 def test_long_texts_are_announced_and_can_be_stopped(live):
-    live.open("#model=slow&text=" + "%20".join(f"word{i}" if i % 10 else f"word{i}!" for i in range(700)))
+    live.open("#model=slow&text=" + "%20".join(f"word{i}" if i % 10 else f"word{i}!" for i in range(1000)))
     live.until("return !document.querySelector('#my-proposal').hidden")
-    assert "770 words: the computation alone takes about 20 s." in live.text("#my-proposal")
+    assert "1,100 words: the computation alone takes about 25 s." in live.text("#my-proposal")
     live.one("#my-halt").click()
     live.state("stopped")
     assert live.text("#my-status").startswith("Stopped")
@@ -333,7 +333,7 @@ def test_long_texts_are_announced_and_can_be_stopped(live):
     live.until("return !document.querySelector('#my-proposal').hidden")
     live.one("#my-proposal button").click()
     live.state("done")
-    assert live.js("return slalom.panes[0].content.units.length") == 71
+    assert live.js("return slalom.panes[0].content.units.length") == 101
     assert live.js("return slalom.panes[0].asked.unit") == "sentence"
 
 
@@ -348,22 +348,22 @@ def test_texts_that_take_minutes_are_explained_by_sentences_unless_words_are_cho
 
     live.open("#model=slow&text=hello!")
     live.state("done")
-    write(2000)
+    write(4000)
     asked("sentence")
-    assert live.js("return slalom.panes[0].content.units.length") == 101
+    assert live.js("return slalom.panes[0].content.units.length") == 201
     assert live.js("return slalom.panes[0].ui.unit.value") == "sentence"
     assert re.fullmatch(
-        r"By words the computation alone would take about \d+ minutes \(2,100 words\); this server stops after 5 minutes\."
+        r"By words the computation alone would take about \d+ minutes \(4,200 words\); this server stops after 5 minutes\."
         r" This is by sentences\.\s+Linear by words: quicker",
         live.text("#my-shortened"),
     )
     write(5)  # a short text is explained by words again
     asked("word")
     assert not live.one("#my-shortened").is_displayed()
-    write(1400)
+    write(2000)
     asked("sentence")
     assert re.fullmatch(
-        r"By words the computation alone would take about \d+ (s|minutes) \(1,470 words\)\. This is by sentences\."
+        r"By words the computation alone would take about \d+ (s|minutes) \(2,100 words\)\. This is by sentences\."
         r"\s+Explain by words\s+Linear by words: quicker",
         live.text("#my-shortened"),
     )

@@ -181,11 +181,12 @@ class Method(ABC):
     takes_budget: ClassVar[bool] = True
     plans_all: ClassVar[bool] = False
 
-    def seconds(self, n: int) -> float:
-        """Return about how long the computation for n units takes on one core, without queries; 0: too short to matter.
+    def seconds(self, n: int, rows: int) -> float:
+        """Return about how long the computation takes on one core, without queries; 0: too short to matter.
 
         Args:
             n: Number of units with parameters of their own.
+            rows: Number of queries.
         """
         return 0.0
 

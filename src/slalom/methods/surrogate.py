@@ -66,9 +66,9 @@ class SurrogateMethod(Method):
     summary: str = ""
     plans_all: ClassVar[bool] = True
 
-    def seconds(self, n: int) -> float:
+    def seconds(self, n: int, rows: int) -> float:
         """Return about how long the fit takes."""
-        return self.fitter.seconds(n)
+        return self.fitter.seconds(n, rows)
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries of the sampler."""

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from slalom.budget import AUTO, CHECK, Goal
+from slalom.budget import AUTO, CHECK, MAX_QUERIES, Goal
 from slalom.core.checks import whole_number
 from slalom.errors import InputError
 from slalom.methods import Method
@@ -91,6 +91,10 @@ class Options:
         if self.goal is not None:
             return self.goal.first(n)
         return self.queries if isinstance(self.queries, (int, np.integer)) else min(max(5 * n, 200), 1000)
+
+    def most_queries(self, n: int) -> int:
+        """Return the budget of n units, the largest one where it grows."""
+        return self.budget(n) if self.goal is None else self.max_queries or MAX_QUERIES
 
     @property
     def limit(self) -> int | None:

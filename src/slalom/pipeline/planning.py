@@ -110,7 +110,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
             UserWarning,
             stacklevel=6,
         )
-    seconds = options.method.seconds(text_units.n_types)
+    seconds = options.method.seconds(text_units.n_types, options.most_queries(n))
     if seconds > _LONG:
         faster = "" if options.unit_kind == "sentence" else ' unit="sentence" or'
         warnings.warn(

@@ -31,7 +31,6 @@ _STEP = 0.5  # seconds that a step with questions to a model should take: a canc
 _MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
 _LOT = 16  # rows or texts of the first lot of a question
 FIRST = 50  # queries of the first round
-_FITS = 3  # fits of all rounds take about three times as long as the last
 _SHORT = 500  # characters of a text that is not worth an estimate
 _ANNOUNCED = 15.0  # seconds of fits that a visitor is told of
 _ALONE = threading.Lock()
@@ -84,7 +83,7 @@ class Served:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
         explainer = self.explainer
-        self._check_units(subject, 1 if first > FIRST else _FITS)
+        self._check_units(subject, first)
         steps = explainer.steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self.target(subject.target), seed=subject.seed,
@@ -98,24 +97,29 @@ class Served:
                         self._recent.popitem(last=False)
             yield step
 
-    def expected(self, subject: Subject, fits: int = _FITS) -> tuple[int, float]:
+    def expected(self, subject: Subject, first: int = FIRST) -> tuple[int, float]:
         """Return the number of units of a text and about how many seconds its fits take; zeros where both are small.
 
         Args:
             subject: The text, and how to explain it.
-            fits: The time of all rounds, in that of the last.
+            first: Queries of the first round; each later one has twice as many.
         """
         chosen = method(subject.method)
         kind = subject.unit or chosen.unit
         if len(subject.text) <= min(self.limits.units, _SHORT) or kind not in KINDS:  # an unknown kind is refused elsewhere
             return 0, 0.0
         units = self.explainer.pipeline.read(subject.text, kind, self.explainer.options.long)[1]
-        return len(units), fits * chosen.seconds(units.n_types)
+        seconds, queries = 0.0, subject.queries or self.explainer.options.budget(len(units))
+        while True:
+            seconds += chosen.seconds(units.n_types, queries)
+            queries //= 2
+            if queries < first:
+                return len(units), seconds
 
-    def _check_units(self, subject: Subject, fits: int) -> None:
+    def _check_units(self, subject: Subject, first: int) -> None:
         """Refuse a text of too many units, or one whose fit would be stopped before its end."""
         kind = subject.unit or method(subject.method).unit
-        n, seconds = self.expected(subject, fits)
+        n, seconds = self.expected(subject, first)
         if n > self.limits.units:
             most = f"{self.limits.units:,}"
             raise InputError(f"a text must have at most {most} {kind}s; got {n:,}; choose unit 'sentence', or a shorter text")

@@ -374,11 +374,12 @@ class Fitter(ABC):
         """
         return self
 
-    def seconds(self, n: int) -> float:
-        """Return about how long a fit of n units and some queries takes on one core; 0: too short to matter.
+    def seconds(self, n: int, rows: int) -> float:
+        """Return about how long a fit takes on one core; 0: too short to matter.
 
         Args:
             n: Number of units with parameters of their own.
+            rows: Number of queries.
         """
         return 0.0
 
