@@ -65,6 +65,13 @@ def test_a_cue_stands_for_its_parts_and_extensions():
     assert representatives({my_view: {}, other: {my_view: idle}}) == {my_view: True, other: False}  # the rest does nothing
 
 
+def test_a_part_that_is_nowhere_else_hides_a_whole_only_where_the_rest_does_next_to_nothing():
+    most = Rival(whole=2.15, texts=23, part=1.73, inside=1.73, elsewhere=0.0, others=0, rest=0.28)
+    all_of_it = most._replace(part=2.05, inside=2.05)
+    assert (most.part_stands(), all_of_it.part_stands()) == (False, True)
+    assert most.whole_stands()
+
+
 def test_a_part_that_is_strong_elsewhere_too_keeps_its_place():
     movie, movie_theater = range(2)
     rival = Rival(whole=0.8, texts=10, part=0.35, inside=0.5, elsewhere=0.34, others=300, rest=0.3)

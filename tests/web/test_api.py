@@ -359,7 +359,7 @@ def test_a_text_whose_fit_takes_too_long_is_refused_and_a_long_one_is_announced(
         )
         assert refused[2][1]["status"] == 400
         assert (
-            "1,000 words would take about 20 s, and requests end after 18 s; choose unit 'sentence'" in refused[2][1]["error"]
+            "1,000 words would take about 24 s, and requests end after 18 s; choose unit 'sentence'" in refused[2][1]["error"]
         )
         events = own.stream({"text": many, "unit": "word", "method": "ridge", "queries": 50})
         assert events[1][0] == "progress", "a fit that is quick is not announced"

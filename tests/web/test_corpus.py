@@ -49,15 +49,25 @@ def client(folder):
         yield started
 
 
-def texts(client, **query):
+def asked(client, **query):
+    """One answer; a search that takes longer than a moment is not complete."""
     answer = client.get(f"/api/corpus/texts?{urlencode(query)}")
     assert answer.status == 200, answer.json
     return answer.json
 
 
+def texts(client, **query):
+    """The answer that is complete."""
+
+    def complete():
+        found = asked(client, **query)
+        return found if found["complete"] else None
+
+    return until(complete)
+
+
 def numbers(client, **query):
     found = texts(client, limit=100, **query)
-    assert found["complete"]
     assert found["matches"] == len(found["texts"])
     return [text["number"] for text in found["texts"]]
 
@@ -65,11 +75,11 @@ def numbers(client, **query):
 def ready(client, known="", there=lambda found: found["summary"], target=""):
     """The overview, once there is a summary."""
 
-    def asked():
+    def overview():
         found = client.get(f"/api/corpus/summary?known={known}&target={target}").json
         return found if there(found) else None
 
-    return until(asked)
+    return until(overview)
 
 
 # --- several classes
@@ -359,7 +369,7 @@ def test_a_long_search_goes_on_where_it_was(tmp_path, monkeypatch):
     with serving(corpus=(out, {})) as client:
         answers = []
         while not answers or not answers[-1]["complete"]:
-            answers.append(texts(client, search="bad"))
+            answers.append(asked(client, search="bad"))
         began = time.monotonic()
         monkeypatch.setattr(web_corpus, "_PATIENCE", DEADLINE)
         assert texts(client, search="bad", offset=10)["matches"] == 12  # nothing is left to read: the answer is there at once

@@ -22,8 +22,9 @@ not have the whole:
     the part stands for the whole     elsewhere it has 0.8 of the whole's effect; or half of it, where it is as frequent and its
                                       score is half of the whole's: a part that is everywhere must not hide a whole that comes
                                       from one source and does up to twice as much. Or within the whole it has 0.8 of the
-                                      effect, of the rest no word (piece) has a quarter of it, and elsewhere it hardly occurs
-                                      (in fewer than three texts, or a quarter as many) or has half of its own mean effect
+                                      effect, of the rest no word (piece) has a quarter of it, and elsewhere it has half of its
+                                      own mean effect; where it hardly occurs elsewhere (in fewer than three texts, or a quarter
+                                      as many) it must have 0.9 of the effect, as the whole is then as frequent
     the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
                                       where it hardly occurs elsewhere: unless it has half of the whole's effect against it
 
@@ -216,8 +217,10 @@ class Rival(NamedTuple):
         suspect = self.others >= self.texts and self.carried >= _PART
         if not self.rare and sign * self.elsewhere >= (_PART if suspect else _MOST) * abs(self.whole):
             return True
-        alone = sign * self.inside >= _MOST * abs(self.whole) and sign * self.rest < _REST * abs(self.whole)
-        return alone and (self.rare or sign * self.elsewhere >= _PART * abs(self.part))
+        alone = sign * self.inside >= (_SAME if self.rare else _MOST) * abs(self.whole)
+        if not alone or sign * self.rest >= _REST * abs(self.whole):
+            return False
+        return self.rare or sign * self.elsewhere >= _PART * abs(self.part)
 
     def whole_stands(self) -> bool:
         """Return whether the whole stands for the part, where the part does not stand for it."""

@@ -44,9 +44,10 @@ _LARGE = 50_000  # elements of counts from which single precision saves time
 _MANY = 64  # units from which the space of the rows saves time where these are fewer,
 _FEW_ROWS = 2  # and on a GPU, where small matrices cost little, fewer by this factor
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
-_SECONDS = (
-    1.5e-8  # of one core, per n^2 m; with 1,000 queries measured 4 s for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000
-)
+# Seconds of one core. Measured with 1,000 queries: 4 for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000, 48 for 3,000, 189
+# for 5,000; with 60 queries 38 for 3,000 units.
+_STEP_SECONDS = 1.5e-8  # per row and pair of units, or of rows where these are fewer
+_UNIT_SECONDS = 1.4e-9  # per cubed unit
 _REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
 _REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
 _RIDGE = f"{FALLBACK} the fit failed numerically; this is ridge regression written as a SLALOM, without standard errors."
@@ -101,13 +102,13 @@ class Joint(Fitter):
             raise InputError(f"tolerance must be finite and not negative; got {self.tolerance!r}")
 
     def seconds(self, n: int, rows: int) -> float:
-        """Return about how long a fit takes on one core: every step multiplies matrices of n units and so many rows.
+        """Return about how long a fit takes on one core.
 
         Args:
             n: Number of units with parameters of their own.
             rows: Number of queries.
         """
-        return _SECONDS * min(n, rows) ** 2 * max(n, rows)
+        return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
 
     def solve(self, problem: Problem) -> Fit:
         """Return the candidate model with the highest evidence.
