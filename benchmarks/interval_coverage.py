@@ -2,6 +2,7 @@
 
 Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py planted [--fits 200] [--processes 2]
      python benchmarks/interval_coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
+         [--classifiers bundled,imdb-bert-2]
 
 planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
 5 deletions; the noise is in units of the scores' standard deviation. The intervals are those of the four scores.
@@ -68,7 +69,8 @@ def real(options):
     texts = [row["text"] for row in rows("imdb_test")]
     order = np.random.default_rng(0).permutation(len(texts))[:3000]
     print(f"{'classifier':<20}{'tokens':<8}" + _heads(names) + "median error of removal, then at the reference")
-    for path in (None, SHARED / "models" / "imdb-bert-2"):
+    for name in options.classifiers.split(","):
+        path = None if name == "bundled" else SHARED / "models" / name
         explainer = slalom.Explainer(path, device=options.device, progress=False, method=options.method)
         found = []
         for low, high in tqdm(LIMITS[: options.reviews], leave=False):
@@ -110,6 +112,7 @@ def main():
     parser.add_argument("--method", default="joint")
     parser.add_argument("--reviews", type=int, default=len(LIMITS))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--classifiers", default="bundled,imdb-bert-2")
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--reference", type=int, default=20_000)
     options = parser.parse_args()

@@ -34,6 +34,7 @@ _LEAST_PAIR = 0.05  # of the standard deviation of the scores: weaker pairs are 
 _PAIR_ROUNDS = 5  # fits without the pairs, and of the pairs to what is left; mostly one or two are enough
 _WIDEST_PAIR = 2.0  # of this standard deviation: that of the prior of an effect
 _PAIR_SETTLED = 0.5  # standard errors: a smaller change of an effect ends the rounds
+_FEW_TYPES = 128  # above, asking of every text what its fit takes over would cost a fifth of the fit
 _HALVINGS = 3  # of a step that does not help
 _STRAIGHT_PAIRS = 3  # that are tried as another start
 _SEARCHES = 3  # for pairs, at most
@@ -188,7 +189,8 @@ class SurrogateMethod(Method):
         Then pairs are looked for once more: a fit that had to do without a strong pair has residuals that look like others.
         """
         first = fitted, length
-        found = find_pairs(rows.keep, rows.left(scores, fitted, length), rows.reading(scores, fitted))
+        reading = rows.reading(scores, fitted if rows.counts.shape[1] <= _FEW_TYPES else None)
+        found = find_pairs(rows.keep, rows.left(scores, fitted, length), reading)
         starts = [found, self._straight_pairs(scores, rows)] if len(found.units) else []
         for left in reversed(range(_SEARCHES)):
             if starts:
@@ -307,10 +309,10 @@ class _FarRows:
         left = scores - fitted.model(self.counts)
         return left if length is None else left - length(self.units.lengths(self.keep))
 
-    def reading(self, scores: Floats, fitted: Fit) -> Reading:
-        """Return how to find pairs in what a fit leaves of the scores."""
+    def reading(self, scores: Floats, fitted: Fit | None) -> Reading:
+        """Return how to find pairs in what a fit leaves of the scores; None: as if the fit took over nothing of them."""
         deviation = _deviation(scores, self.certainty)
-        answer = response(fitted, self.counts, self.weights)
+        answer = None if fitted is None else response(fitted, self.counts, self.weights)
         return Reading(_WIDEST_PAIR * deviation, _LEAST_PAIR * deviation, self.certainty, answer)
 
 
