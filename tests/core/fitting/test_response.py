@@ -95,3 +95,10 @@ def test_other_fits_have_no_response():
     exact = fit(counts, found.model(counts), Joint(device="cpu"))
     answer = response(exact, counts, weights)
     assert answer is None or np.isfinite(answer.left(scores)).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e305])
+def test_only_ratios_of_weights_matter(scale):
+    found, counts, scores, weights = planted()
+    expected = response(found, counts, weights).left(scores)
+    np.testing.assert_allclose(response(found, counts, scale * weights).left(scores), expected, rtol=1e-9, atol=1e-12)

@@ -101,9 +101,11 @@ class Reading(NamedTuple):
 
     def passed_on(self, keep: NDArray[np.bool_], pairs: list[tuple[int, int]], effects: Floats) -> Floats:
         """Return what pairs with these effects add to the residuals."""
-        if self.response is None:
-            return np.asarray(_features(keep - keep.mean(axis=1, keepdims=True), pairs) @ effects)
-        return self.response.left(_features(keep.astype(np.float64), pairs) @ effects)
+        if self.response is not None:
+            left = self.response.left(_features(keep.astype(np.float64), pairs) @ effects)
+            if np.isfinite(left).all():
+                return left
+        return np.asarray(_features(keep - keep.mean(axis=1, keepdims=True), pairs) @ effects)
 
     def strength(self, keep: NDArray[np.bool_], residual: Floats, evidence: Floats) -> Floats:
         """Return the evidence (n, n) for pairs, given what it is for a surrogate that takes nothing over."""

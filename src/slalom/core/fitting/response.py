@@ -166,7 +166,10 @@ def response(fit: Fit, counts: Floats, weights: Floats) -> Response | None:
 def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Response | None:
     basis = helmert(model.values.shape[1]).T if model.values.ndim == 2 else None
     power, rows = exponent(np.asarray(model(counts))), weights > 0
-    counts, weights = counts[rows], weights[rows] / weights[rows].mean()
+    counts, weights = counts[rows], weights[rows] / weights.max()
+    weights = weights / weights.mean()
+    if not (weights.min() > 0.0 and np.isfinite(weights).all()):
+        return None
 
     def outputs(part: Floats) -> Floats:
         scaled = times_power(part, -power)
