@@ -59,7 +59,7 @@ def test_an_error_in_a_block_ends_it():
     assert blas_threads() == {3}
 
 
-@pytest.mark.parametrize(("small", "expected"), [(3e8, {1}), (0.0, {3})])
+@pytest.mark.parametrize(("small", "expected"), [(1e8, {1}), (0.0, {3})])
 def test_small_fits_use_one_thread(monkeypatch, small, expected):
     seen, fit = [], surrogate.fit
     monkeypatch.setattr(surrogate, "_SMALL", small)

@@ -43,7 +43,7 @@ _BOUND_ROUNDS = 8  # at most, where some are known between bounds
 _SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of a row between bounds that ends the rounds
 _UNKNOWN = 1e-12  # weight of a row that is needed but tells nothing
 _KNOWN = 1e-2  # of the misfit: the least variance of the whole text, which the correction near it meets
-_SMALL = 3e8  # products of a Gram matrix up to which it is computed by one thread: some 30 ms
+_SMALL = 1e8  # rows times squared units, up to which a second BLAS thread saves less than a third of the time
 _FEW_FREE = 0.25  # least share of rows that parameters are taken to leave free, for fitters that do not say
 
 
