@@ -8,7 +8,7 @@ their time waiting: fits of `joint` took six times as much processor time on a b
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from math import ceil, inf
 from pathlib import Path
@@ -65,18 +65,22 @@ class _Limit:
     """The limit, which holds from the first block that begins to the last one that ends: threads of a server overlap."""
 
     def __init__(self) -> None:
-        self._lock, self._blocks, self._release = threading.Lock(), 0, ExitStack()
+        self._lock, self._blocks, self._before = threading.Lock(), 0, list[tuple[Any, int]]()
 
     @cached_property
-    def _libraries(self) -> Any:
-        from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (20 ms)
+    def _libraries(self) -> list[Any]:
+        """What is loaded, numpy's among it, and has one limit for the whole process; with OpenMP each thread has its own."""
+        import threadpoolctl  # noqa: PLC0415  (30 ms)
 
-        return ThreadpoolController()  # of what is loaded, numpy's among them
+        loaded = threadpoolctl.ThreadpoolController().lib_controllers
+        return [lib for lib in loaded if lib.user_api == "blas" and getattr(lib, "threading_layer", "") != "openmp"]
 
     def enter(self) -> None:
         with self._lock:
             if not self._blocks:
-                self._release.enter_context(self._libraries.limit(limits=1, user_api="blas"))
+                self._before = [(library, library.num_threads) for library in self._libraries]
+                for library in self._libraries:
+                    library.set_num_threads(1)
             self._blocks += 1
 
     def leave(self) -> None:
@@ -84,11 +88,13 @@ class _Limit:
             self._blocks -= 1
             if not self._blocks:
                 _take_control()
-                self._release.close()
+                for library, number in self._before:
+                    library.set_num_threads(number)
+                _take_control()
 
 
 def _take_control() -> None:
-    """Let this thread undo what another has set: from 3.8 on threadpoolctl allows it to that one alone."""
+    """Let any thread set limits: from 3.8 on threadpoolctl lets only the first one undo what it has set."""
     import threadpoolctl  # noqa: PLC0415
 
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)

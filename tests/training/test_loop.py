@@ -47,7 +47,7 @@ def test_each_architecture_learns_and_is_explained(arch, tmp_path):
     e = slalom.Explainer(tmp_path / "m")("the story of the film was good")
     assert e.target == "positive"
     assert e.prediction[0] == "positive"
-    assert e.units[e.strongest(1)[0]] == "good"
+    assert e.units[int(e.shapley().argmax())] == "good"  # removed alone it changes little: the others saturate
     assert e.model == "m"
 
 
