@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from slalom.budget import AUTO, CHECK, MAX_QUERIES, Goal
+from slalom.budget import AUTO, CHECK, Goal
 from slalom.core.checks import whole_number
 from slalom.errors import InputError
 from slalom.methods import Method
@@ -94,7 +94,7 @@ class Options:
 
     def most_queries(self, n: int) -> int:
         """Return the budget of n units, the largest one where it grows."""
-        return self.budget(n) if self.goal is None else self.max_queries or MAX_QUERIES
+        return self.budget(n) if self.goal is None else self.goal.most
 
     @property
     def limit(self) -> int | None:

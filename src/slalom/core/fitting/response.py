@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, helmert
+from scipy.linalg import helmert
 
 from slalom.core.checks import Floats, exponent, times_power
+from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting.problem import Fit, all_finite
 from slalom.core.slalom import Slalom
 
@@ -199,7 +200,10 @@ def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Respo
     roots = np.sqrt(weights / noise)
     a = roots[:, None] * lead * np.concatenate(linear, axis=1)
     b = roots[:, None, None] * np.concatenate([lead[..., None] * np.concatenate(shape, axis=2), *link], axis=2)
-    through = cho_solve(cho_factor(a.T @ a + np.eye(a.shape[1])), a.T)
+    lower, failed = NumpyBackend().inverse_cholesky(a.T @ a + np.eye(a.shape[1]))
+    if failed:
+        return None
+    through = lower.T @ (lower @ a.T)
     c = b - (a @ (through @ b.reshape(len(b), -1))).reshape(b.shape)
     tall = (-1, b.shape[2])
     inverse = np.linalg.inv(np.eye(b.shape[2]) + b.reshape(tall).T @ c.reshape(tall))
