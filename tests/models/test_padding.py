@@ -46,9 +46,24 @@ def test_padded_batches_give_the_answers_of_batches_of_one_length(name, own):
     np.testing.assert_allclose(_answers(model, 200)[0].outputs, plain.outputs, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "xlnet"])
+@pytest.mark.parametrize("precision", [None, "bfloat16"])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "albert", "roberta", "t5"])
+def test_encoders_are_padded_with_a_mask(name, precision):
+    model = HuggingFace(*classifier(name), precision=precision)
+    assert not model._ignores_padding()
+    assert model._may_be_padded()
+    assert model._masks
+    plain, many = _answers(model, 0)
+    padded, few = _answers(model, 200)
+    assert len(few) < len(many) / 2
+    np.testing.assert_allclose(padded.outputs, plain.outputs, atol=1e-4 if precision is None else 0.1)
+
+
+@pytest.mark.parametrize("name", ["xlnet", "funnel", "mamba"])
 def test_models_that_look_at_padding_are_not_padded(name):
-    assert not HuggingFace(*classifier(name))._ignores_padding()
+    model = HuggingFace(*classifier(name))
+    assert not model._may_be_padded()
+    assert not model._masks
 
 
 def test_on_a_cpu_nothing_is_padded():

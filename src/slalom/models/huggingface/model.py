@@ -1,8 +1,10 @@
 """Hugging Face sequence classifiers, and any torch module that turns token ids into logits.
 
-Special tokens are those that the tokenizer puts around a text. Inputs of one batch have one length, so there is no padding
-token, padding side or attention mask; only for an architecture that cannot read so few tokens is an input padded, and masked,
-to the shortest length that it can read. The model is left as it was: weights, dtype, device, training flags, configuration.
+Special tokens are those that the tokenizer puts around a text. On a CPU inputs of one batch have one length, so there is no
+padding token, padding side or attention mask; only for an architecture that cannot read so few tokens is an input padded, and
+masked, to the shortest length that it can read. On a GPU, where launching a batch takes as long as thousands of tokens, inputs
+of similar lengths are padded to one, if the model ignores what follows an input, by itself (decoders) or with a mask
+(encoders). The model is left as it was: weights, dtype, device, training flags, configuration.
 
 Wrappers (PEFT, torch.compile, DataParallel) are called as they are; configuration is read from the model
 inside.
@@ -71,7 +73,7 @@ class HuggingFace(TorchModel):
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         super().__init__(model, tokenizer, name, max_length)
-        self.precision, self._without_packing, self._lends_padding = precision, False, False
+        self.precision, self._without_packing, self._lends_padding, self._masks = precision, False, False, False
         self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
@@ -211,8 +213,10 @@ class HuggingFace(TorchModel):
             MemoryError: The batch is too large for the device.
             ModelError: The forward pass fails or does not return logits.
         """
-        if PADDING in inputs[:, 0, -1]:
-            return self._padded_on_the_right(inputs)
+        return self._padded_on_the_right(inputs) if PADDING in inputs[:, 0, -1] else self._forward(inputs)
+
+    def _forward(self, inputs: NDArray[np.int32], hidden: NDArray[np.bool_] | None = None) -> torch.Tensor:
+        """Return the logits of ids (k, planes, length) without PADDING; hidden (k, length): positions that are masked."""
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:
@@ -225,6 +229,12 @@ class HuggingFace(TorchModel):
         mask = self._arguments.get("attention_mask")
         if mask is not None and (mask.default is inspect.Parameter.empty or length < self.min_length):
             more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
+        if hidden is not None:
+            # What is added to the attention before the softmax: of a mask of two axes transformers asks the GPU whether it
+            # masks anything, and waits for all that is under way (5.22).
+            number = next(self.model.parameters()).dtype
+            masked = to_device(torch.from_numpy(hidden[:, None, None, :]), device)
+            more["attention_mask"] = masked.to(number) * torch.finfo(number).min
         if "use_cache" in self._arguments:
             more["use_cache"] = False
         if self._without_packing:
@@ -248,29 +258,38 @@ class HuggingFace(TorchModel):
     @cached_property
     def batch_overhead(self) -> int:  # type: ignore[override]
         """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
-        if self.device.type != "cuda" or not self._ignores_padding():
+        if self.device.type != "cuda" or not self._may_be_padded():
             return 0
         self._without_packing = "past_key_values" in self._arguments
         self._without_packing &= self._ignores_padding()
         return self._launch_tokens(self.precision is not None)
 
+    def _may_be_padded(self) -> bool:
+        """Return whether padding changes nothing, with a mask if need be; set whether it needs one."""
+        if self._ignores_padding():
+            return True
+        self._masks = "attention_mask" in self._arguments
+        self._masks &= self._ignores_padding()
+        return self._masks
+
     def _ignores_padding(self) -> bool:
-        """Return whether what follows the last token of an input changes nothing, as in decoders.
+        """Return whether what follows the last token of an input changes nothing, as in decoders, or in encoders with a mask.
 
         Two inputs of one shape that differ in the padding only have equal logits then, bit by bit.
         """
         reading = self.read(self.probe_text, "cut", None)
         inputs = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
-        config, unused = self._text_config, self._unused(inputs)
+        config = self._text_config
         if inputs.shape[1] > 1 or self.min_length or not hasattr(config, "pad_token_id"):
             return False
+        unused, hidden = self._unused(inputs), np.arange(inputs.shape[2] + 5)[None] >= inputs.shape[2]
         try:
             with self.session():
                 plain = self.logits(inputs)
                 padded = []
                 for config.pad_token_id in (next(unused), next(unused)):
                     filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
-                    padded.append(self.logits(np.concatenate([inputs, filler], axis=2)))
+                    padded.append(self._forward(np.concatenate([inputs, filler], axis=2), hidden if self._masks else None))
         except (ModelError, StopIteration):
             return False
         near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
@@ -279,12 +298,12 @@ class HuggingFace(TorchModel):
     def _padded_on_the_right(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Return the logits of ids with PADDING; a model without a padding token gets one that they do not contain."""
         inputs = inputs[:, :, : int((inputs[:, 0] != PADDING).sum(axis=1).max())]
-        config = self._text_config
+        config, hidden = self._text_config, inputs[:, 0] == PADDING
         before = config.pad_token_id
         token = next(self._unused(inputs)) if before == _NO_PADDING else before
         try:
             config.pad_token_id = token
-            return self.logits(np.where(inputs == PADDING, np.int32(token), inputs))
+            return self._forward(np.where(inputs == PADDING, np.int32(token), inputs), hidden if self._masks else None)
         finally:
             config.pad_token_id = before
 
