@@ -175,7 +175,7 @@ class RemoteFolder(Folder):
         with require("a corpus", "corpus", "pyarrow"):
             from pyarrow import fs  # noqa: PLC0415
         try:
-            self.files, self.root = fs.FileSystem.from_uri(self.address)
+            self.files, self.root = fs.FileSystem.from_uri(_uploading_at_once(self.address))
         except (ValueError, OSError, NotImplementedError) as error:
             self.files, self.root = _of_fsspec(self.address, error)
         self._kinds = fs.FileType
@@ -250,6 +250,14 @@ def folder_of(address: str | Path) -> Folder:
     if text.startswith("file://"):
         return LocalFolder(text.removeprefix("file://"))
     return RemoteFolder(text) if "://" in text else LocalFolder(address)
+
+
+def _uploading_at_once(address: str) -> str:
+    """Return an address of S3 with the option to upload small files in one request instead of three; others as they are."""
+    option = "allow_delayed_open"
+    if not address.startswith("s3://") or option in address:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}{option}=true"
 
 
 def _of_fsspec(address: str, error: Exception) -> tuple[Any, str]:
