@@ -216,7 +216,7 @@ class HuggingFace(TorchModel):
         return self._padded_on_the_right(inputs) if PADDING in inputs[:, 0, -1] else self._forward(inputs)
 
     def _forward(self, inputs: NDArray[np.int32], hidden: NDArray[np.bool_] | None = None) -> torch.Tensor:
-        """Return the logits of ids (k, planes, length) without PADDING; hidden (k, length): positions that are masked."""
+        """Return the logits of ids (k, planes, length) without PADDING; hidden (k, length): padding, masked if need be."""
         length, device = inputs.shape[2], self.device
         block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
         if length < self.min_length:
@@ -229,10 +229,10 @@ class HuggingFace(TorchModel):
         mask = self._arguments.get("attention_mask")
         if mask is not None and (mask.default is inspect.Parameter.empty or length < self.min_length):
             more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
-        if hidden is not None:
+        if self._masks and hidden is not None:
             # What is added to the attention before the softmax: of a mask of two axes transformers asks the GPU whether it
             # masks anything, and waits for all that is under way (5.22).
-            number = next(self.model.parameters()).dtype
+            number = next(p.dtype for p in self.model.parameters() if p.is_floating_point())
             masked = to_device(torch.from_numpy(hidden[:, None, None, :]), device)
             more["attention_mask"] = masked.to(number) * torch.finfo(number).min
         if "use_cache" in self._arguments:
@@ -261,7 +261,7 @@ class HuggingFace(TorchModel):
         if self.device.type != "cuda" or not self._may_be_padded():
             return 0
         self._without_packing = "past_key_values" in self._arguments
-        self._without_packing &= self._ignores_padding()
+        self._without_packing = self._without_packing and self._ignores_padding()
         return self._launch_tokens(self.precision is not None)
 
     def _may_be_padded(self) -> bool:
@@ -269,7 +269,7 @@ class HuggingFace(TorchModel):
         if self._ignores_padding():
             return True
         self._masks = "attention_mask" in self._arguments
-        self._masks &= self._ignores_padding()
+        self._masks = self._masks and self._ignores_padding()
         return self._masks
 
     def _ignores_padding(self) -> bool:
@@ -289,7 +289,7 @@ class HuggingFace(TorchModel):
                 padded = []
                 for config.pad_token_id in (next(unused), next(unused)):
                     filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
-                    padded.append(self._forward(np.concatenate([inputs, filler], axis=2), hidden if self._masks else None))
+                    padded.append(self._forward(np.concatenate([inputs, filler], axis=2), hidden))
         except (ModelError, StopIteration):
             return False
         near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
@@ -303,7 +303,7 @@ class HuggingFace(TorchModel):
         token = next(self._unused(inputs)) if before == _NO_PADDING else before
         try:
             config.pad_token_id = token
-            return self._forward(np.where(inputs == PADDING, np.int32(token), inputs), hidden if self._masks else None)
+            return self._forward(np.where(inputs == PADDING, np.int32(token), inputs), hidden)
         finally:
             config.pad_token_id = before
 
