@@ -187,7 +187,10 @@ class SurrogateMethod(Method):
         first = fitted, length
         reading = rows.reading(scores, fitted if rows.counts.shape[1] <= _FEW_TYPES else None)
         found = find_pairs(rows.keep, rows.left(scores, fitted, length), reading)
-        starts = [found, self._straight_pairs(scores, rows)] if len(found.units) else []
+        starts = [found] if len(found.units) else []
+        if starts:
+            straight = self._straight_pairs(scores, rows)
+            starts += [straight] if set(straight.named) != set(found.named) else []
         for left in reversed(range(_SEARCHES)):
             if starts:
                 found, fitted, length = self._settled(starts, scores, rows)
@@ -218,12 +221,15 @@ class SurrogateMethod(Method):
         for left in reversed(range(_PAIR_ROUNDS)):
             found, trial = best.pairs.updated(rows.keep, best.residual, rows.reading(scores, best.fitted)), None
             settled = bool((np.abs(found.effects - best.pairs.effects) <= _PAIR_SETTLED * found.errors).all())
-            moved = found
+            moved, longer = found, np.inf
             for _ in range(0 if settled or not left else _HALVINGS):
                 trial = self._beside(moved, scores, rows)
                 if trial.misfit <= worse * best.misfit:
                     break
-                moved, trial = moved._replace(effects=0.5 * (best.pairs.effects + moved.effects)), None
+                rising = 4.0 * trial.misfit - longer >= 3.0 * best.misfit  # a parabola through both steps, from the start on
+                moved, longer, trial = moved._replace(effects=0.5 * (best.pairs.effects + moved.effects)), trial.misfit, None
+                if rising:
+                    break
             if trial is None:  # this is as good as it gets
                 found = found if settled else found._replace(effects=best.pairs.effects)
                 certain = np.abs(found.effects) > NORMAL_QUANTILE * found.errors

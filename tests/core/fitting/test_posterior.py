@@ -117,11 +117,9 @@ def test_shapley_errors_with_a_link_are_near_those_of_exact_shapley_values():
 
 def test_the_draws_of_effects_have_the_covariance_of_the_normal_equations(monkeypatch):
     """By finite differences of the removal effects along every column of H^-1/2, for data that leave little room for skew."""
-    seen = []
-    monkeypatch.setattr(joint, "drawn", lambda *given: seen.append(given) or draws.drawn(*given))
     monkeypatch.setattr(joint, "worth_mixing", lambda *given: False)
     found = fitted(10, 3000, noise=0.05)[2]
-    best, _, basis = seen[0]
+    best, _, basis = found.draw.args
     point, factors, n = best.point, best.factors, 10
 
     def removal(move):
@@ -141,6 +139,18 @@ def test_the_draws_of_effects_have_the_covariance_of_the_normal_equations(monkey
     drawn = np.array([model.removal() for model in models(found.posterior)])
     np.testing.assert_allclose(drawn[1:].std(axis=0), expected, rtol=0.2)
     assert np.mean(drawn[1:].std(axis=0) / expected) == pytest.approx(1.0, abs=0.07)
+
+
+def test_draws_are_made_when_they_are_asked_for(monkeypatch):
+    made = []
+    monkeypatch.setattr(joint, "drawn", lambda *given: made.append(1) or draws.drawn(*given))
+    counts = np.random.default_rng(0).integers(0, 3, (80, 5)) + np.eye(5)[np.arange(80) % 5]
+    scores = counts @ np.arange(5.0) / counts.sum(axis=1)
+    found, large = (fit(counts, factor * scores) for factor in (1.0, 2.0**700))
+    assert not made
+    assert found.posterior is found.posterior
+    assert len(made) == 1
+    np.testing.assert_allclose(2.0**-700 * large.posterior.values[0], found.posterior.values[0], rtol=1e-6, atol=1e-9)
 
 
 def test_errors_shrink_with_the_square_root_of_the_rows():

@@ -10,7 +10,7 @@ inverse Gauss-Newton Hessian is the posterior covariance, which gives the standa
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -355,7 +355,7 @@ class _Search:
             values_se=errors.values,
             importances_se=errors.importances,
             background_se=errors.background,
-            posterior=drawn(best, nodes, self.basis),
+            draw=partial(drawn, replace(best, before=None), nodes, self.basis),
         )
         return sound(replace(fitted, free=min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)))
 

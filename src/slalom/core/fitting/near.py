@@ -257,16 +257,19 @@ class _Rows:
                 shifts = np.einsum("rq,gqk->grk", walk.extended(np.arange(int(levels[-1]) + walk.tail + 1)), by_knot)
         own = slice(int(self.weights is not None), None)  # without r_0
         prior = process.noise * (single[:, own] ** 2).sum(axis=1)
-        told = np.clip(1.0 - process.variance(single) / np.maximum(prior, 1e-300), 0.0, 1.0)
+        unknown = process.variance(single)
+        told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
         share = np.minimum(1.0 - told, _MAX_SHRINKAGE)
         # The gradient is p t_i r_0 - d_i, the removal (1 - x^p) r_0 - x^p d_i, with the x of the text without the unit.
         slope = self._designed(np.eye(len(one)), -power * self.sizes[:, None] / self.longest * _WIDE)
         steep = np.concatenate([np.sqrt(ratios[0]) * slope, single[:, slope.shape[1] :]], axis=1)
         errors = np.empty((2, len(one)))
-        for k, (features, fall) in enumerate(((single, unit[:, 0]), (steep, np.ones(len(one))))):
+        for k, (features, spread, fall) in enumerate(
+            ((single, unknown, unit[:, 0]), (steep, process.variance(steep), np.ones(len(one))))
+        ):
             deviation = np.sqrt(((features[:, own] @ process.weights[own]) ** 2).mean(axis=1))
             shrunk = (deviation * share / (1.0 - share)) ** 2
-            errors[k] = np.sqrt(process.variance(features) + shrunk + fall**2 * variance)
+            errors[k] = np.sqrt(spread + shrunk + fall**2 * variance)
         free = max(process.free / len(target), 0.02)
         return _Found(offset, changes, lengths, shifts, errors, free, told)
 

@@ -10,10 +10,10 @@ its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallbac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -193,7 +193,7 @@ class Problem:
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
         background_se: tuple[float | Floats, float] | None = None,
-        posterior: Posterior | None = None,
+        draw: "Callable[[], Posterior | None] | None" = None,
     ) -> "Fit":
         """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis.
 
@@ -209,7 +209,7 @@ class Problem:
             values_se: Standard errors of the values.
             importances_se: Standard errors of the importances (n,).
             background_se: Standard errors of the background's value and importance.
-            posterior: Draws of all parameters.
+            draw: Draws all parameters from their posterior.
         """
         if loss is None:
             guess = model(self.counts)
@@ -221,7 +221,7 @@ class Problem:
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
         return _with_finite_errors(
-            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se, posterior)
+            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se, draw)
         )
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
@@ -253,9 +253,9 @@ class Problem:
             background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
         actual, loss = r2(model), float(times_power(np.asarray(fit.loss), 2 * power))
         share = fit.r2 if abs(actual - fit.r2) <= _SHOWS else actual
-        posterior = None if fit.posterior is None else fit.posterior.rescaled(power)
+        draw = None if fit.draw is None else partial(_rescaled, fit.draw, power)
         changed = replace(fit, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
-        return _with_finite_errors(replace(changed, posterior=posterior))
+        return _with_finite_errors(replace(changed, draw=draw))
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
@@ -316,8 +316,7 @@ class Fit:
         importances_se: Standard errors of the importances (n,); None where the fitter has none.
         background_se: Standard errors of the background's value and importance. On real classifiers they are far too small
             (docs/results/core.md has the figures), so no explanation shows them.
-        posterior: Draws of all parameters, from which the standard errors of scores are computed; None where the fitter has
-            none.
+        draw: Draws all parameters from their posterior; None where the fitter has none.
         free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
             fitter does not estimate it.
     """
@@ -331,8 +330,16 @@ class Fit:
     values_se: Floats | None = None
     importances_se: Floats | None = None
     background_se: tuple[float | Floats, float] | None = None
-    posterior: Posterior | None = None
+    draw: Callable[[], Posterior | None] | None = None
     free: float | None = None
+
+    @cached_property
+    def posterior(self) -> Posterior | None:
+        """Draws of all parameters, from which the standard errors of scores are computed; None where there are none.
+
+        They are made when first asked for: of the fits beside pairs all but the last are left without.
+        """
+        return None if self.draw is None else self.draw()
 
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
@@ -347,12 +354,18 @@ def sound(fit: Fit) -> Fit:
     return fit
 
 
+def _rescaled(draw: Callable[[], Posterior | None], power: int) -> Posterior | None:
+    """Return draws for scores times 2**power."""
+    posterior = draw()
+    return None if posterior is None else posterior.rescaled(power)
+
+
 def _with_finite_errors(fit: Fit) -> Fit:
     """Return a fit, without its standard errors if one of them is not finite."""
     if all_finite(fit.values_se, fit.importances_se, *(fit.background_se or ())):
         return fit
     diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None, posterior=None)
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None, draw=None)
 
 
 def all_finite(*arrays: Any) -> bool:

@@ -14,7 +14,7 @@ importance and the link. tau and sigma are those of the estimates and their erro
 
 Rows are multiplied by the roots of W. Then R = 1 - A (A'A + L)^-1 A' is symmetric, and the second part of Var(e) is R - R R.
 The columns of values are the same for all outputs, those of the others are not, so values are eliminated first:
-R = R_v - C (1 + B'C)^-1 C', with B the other columns and C = R_v B.
+R = R_v - R_v B (1 + B'R_v B)^-1 B'R_v, with B the other columns. R_v = 1 - V'V, with V = L^-1 A' and L L' = A'A + 1.
 """
 
 from contextlib import suppress
@@ -38,10 +38,9 @@ class Response(NamedTuple):
     Attributes:
         rows: Which rows of the data have a weight; the others are left out.
         roots: Roots of the weights over the noise, (m,).
-        linear: The columns of A of level and values, (m, q).
-        values: (A'A + L)^-1 A' of these, (q, m).
-        shape: C of the other parameters (m, K, r).
-        inverse: (1 + B'C)^-1, (r, r).
+        values: V, of level and values, (q, m).
+        shape: B, of the other parameters, (m, K, r).
+        inverse: (1 + B'R_v B)^-1, (r, r).
         basis: (C, K), which maps outputs to classes; None: a single score.
         power: Scores are divided by 2**power.
         free: Share of the rows that the parameters leave free.
@@ -49,7 +48,6 @@ class Response(NamedTuple):
 
     rows: NDArray[np.bool_]
     roots: Floats
-    linear: Floats
     values: Floats
     shape: Floats
     inverse: Floats
@@ -61,9 +59,7 @@ class Response(NamedTuple):
         """Return R x, what a change of the scores (m,) or (m, C) does to the residuals; 0 in rows without a weight."""
         result, root = np.zeros_like(change), self.roots[:, None]
         with np.errstate(all="ignore"):
-            part = self._outputs(change)[self.rows] * root
-            through = self.inverse @ np.einsum("mkr,mk->r", self.shape, part)
-            part = (part - self.linear @ (self.values @ part) - self.shape @ through) / root
+            part = self._left((self._outputs(change)[self.rows] * root)[..., None])[..., 0] / root
             result[self.rows] = times_power(part[:, 0] if self.basis is None else part @ self.basis.T, self.power)
         return result
 
@@ -119,9 +115,19 @@ class Response(NamedTuple):
     def _made(self, h: Floats, k: int) -> tuple[Floats, Floats]:
         """Return h (m, p) over the roots, and R times these at output k: (m, K, p)."""
         raw = h[self.rows] / self.roots[:, None]
-        made = -(self.shape @ (self.inverse @ (self.shape[:, k].T @ raw)))
-        made[:, k] += raw - self.linear @ (self.values @ raw)
-        return raw, made
+        alone = np.zeros((len(raw), self.shape.shape[1], raw.shape[1]))
+        alone[:, k] = raw
+        return raw, self._left(alone)
+
+    def _left(self, x: Floats) -> Floats:
+        """Return R x of columns (m, K, p)."""
+        x = self._beside_values(x)
+        through = self.inverse @ np.tensordot(self.shape, x, axes=((0, 1), (0, 1)))
+        return x - self._beside_values(self.shape @ through)
+
+    def _beside_values(self, x: Floats) -> Floats:
+        """Return R_v x of columns (m, K, p)."""
+        return x - (self.values.T @ (self.values @ x.reshape(len(x), -1))).reshape(x.shape)
 
     def _noise(self, e: Floats) -> Floats:
         """Return residuals (m, K) in units of the noise, as large as without a fit."""
@@ -159,7 +165,7 @@ def response(fit: Fit, counts: Floats, weights: Floats) -> Response | None:
         return None
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(all="ignore"):
         found = _response(fit, fit.model, counts, weights)
-        if found is not None and all_finite(found.roots, found.linear, found.values, found.shape, found.inverse):
+        if found is not None and all_finite(found.roots, found.values, found.shape, found.inverse):
             return found
     return None
 
@@ -203,11 +209,10 @@ def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Respo
     lower, failed = NumpyBackend().inverse_cholesky(a.T @ a + np.eye(a.shape[1]))
     if failed:
         return None
-    through = lower.T @ (lower @ a.T)
-    c = b - (a @ (through @ b.reshape(len(b), -1))).reshape(b.shape)
-    tall = (-1, b.shape[2])
-    inverse = np.linalg.inv(np.eye(b.shape[2]) + b.reshape(tall).T @ c.reshape(tall))
-    return Response(rows, roots, a, through, c, inverse, basis, power, fit.free or 1.0)
+    through, tall = lower @ a.T, b.reshape(-1, b.shape[2])
+    taken = (through @ b.reshape(len(b), -1)).reshape(-1, b.shape[2])
+    inverse = np.linalg.inv(np.eye(b.shape[2]) + tall.T @ tall - taken.T @ taken)
+    return Response(rows, roots, through, b, inverse, basis, power, fit.free or 1.0)
 
 
 def _width(deviations: Floats, errors: Floats | None) -> float:

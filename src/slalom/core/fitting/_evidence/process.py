@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.backend import NumpyBackend
 
 _STEPS = 12
 _LONGEST = 2.0  # of a step, in the log of a ratio
 _RANGE = (-14.0, 14.0)
+_NO_FACTORS = "the covariance of the rows near the text has no factors"
 _GAIN = 0.1  # nats of a step with which the search ends
+_SHORT = 0.5  # such a step, whose gain is what it was predicted to be
 
 
 class Ratios(NamedTuple):
@@ -41,8 +44,12 @@ def search(parts: Sequence[Floats], y: Floats, start: Floats) -> Ratios:
     at = _information(grams, y, logs)
     for _ in range(_STEPS):
         if at is None:
-            raise ArithmeticError("the covariance of the rows near the text has no factors")
+            raise ArithmeticError(_NO_FACTORS)
         step = np.clip(np.linalg.solve(at.curvature, at.slope), -_LONGEST, _LONGEST)
+        predicted = 0.5 * float(at.slope @ step)
+        if 0.0 <= predicted < _GAIN and np.abs(step).max() < _SHORT:
+            logs, at = np.clip(logs + step, *_RANGE), at._replace(evidence=at.evidence + predicted)
+            break
         gain = -np.inf
         for _ in range(3):  # shorter steps
             trial = np.clip(logs + step, *_RANGE)
@@ -74,9 +81,10 @@ def _information(grams: list[Floats], y: Floats, logs: Floats) -> _At | None:
     covariance = np.eye(m)
     for part in scaled:
         covariance += part
-    lower, failed = NumpyBackend().inverse_cholesky(covariance)
-    if failed:
+    factor = _cholesky(covariance)
+    if factor is None:
         return None
+    lower, _ = dtrtri(factor, lower=True)
     half = lower @ y
     power = float((half**2).sum())
     if not power > 0.0:
@@ -86,7 +94,7 @@ def _information(grams: list[Floats], y: Floats, logs: Floats) -> _At | None:
     pulled = [part @ solved for part in scaled]
     slope = np.array(
         [
-            0.5 * (float((solved * pull).sum()) / noise - outputs * float((inverse * part).sum()))
+            0.5 * (float((solved * pull).sum()) / noise - outputs * float(np.vdot(inverse, part)))
             for part, pull in zip(scaled, pulled, strict=True)
         ]
     )
@@ -111,7 +119,6 @@ class Process:
         weights: The posterior mean of the features' weights (q, K).
         noise: The noise variance.
         evidence: The log evidence, up to a constant of the number of rows.
-        free: The number of rows that the features leave free.
     """
 
     def __init__(self, features: Floats, y: Floats) -> None:
@@ -119,23 +126,39 @@ class Process:
         self._by_rows, self._features = m < q, features
         gram = features @ features.T if self._by_rows else features.T @ features
         gram.flat[:: len(gram) + 1] += 1.0
-        self._lower, failed = NumpyBackend().inverse_cholesky(gram)
-        if failed:
-            raise ArithmeticError("the covariance of the rows near the text has no factors")
-        half = self._lower @ (y if self._by_rows else features.T @ y)
-        solved = self._lower.T @ half
+        factor = _cholesky(gram)
+        if factor is None:
+            raise ArithmeticError(_NO_FACTORS)
+        self._lower = factor
+        half = self._whitened(y if self._by_rows else features.T @ y)
+        solved = solve_triangular(self._lower, half, trans=1, lower=True, check_finite=False)
         self.weights = features.T @ solved if self._by_rows else solved
         left = float((half**2).sum()) if self._by_rows else float((y**2).sum()) - float((half**2).sum())
         self.noise = max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size
-        log_det = -2.0 * float(np.log(np.diag(self._lower)).sum())
+        log_det = 2.0 * float(np.log(np.diag(self._lower)).sum())
         self.evidence: float = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
-        self.free = float((self._lower**2).sum()) + (0.0 if self._by_rows else m - q)
+
+    @property
+    def free(self) -> float:
+        """The number of rows that the features leave free."""
+        m, q = self._features.shape
+        inverse, _ = dtrtri(self._lower, lower=True)
+        return float(np.vdot(inverse, inverse)) + (0.0 if self._by_rows else m - q)
 
     def variance(self, features: Floats) -> Floats:
         """Return the posterior variance (k,) of further rows (k, q), without their noise."""
         if self._by_rows:
-            known = self._lower @ (self._features @ features.T)
+            known = self._whitened(self._features @ features.T)
             unknown = (features**2).sum(axis=1) - (known**2).sum(axis=0)
         else:
-            unknown = ((self._lower @ features.T) ** 2).sum(axis=0)
+            unknown = (self._whitened(features.T) ** 2).sum(axis=0)
         return np.asarray(self.noise * np.maximum(unknown, 0.0))
+
+    def _whitened(self, columns: Floats) -> Floats:
+        return np.asarray(solve_triangular(self._lower, columns, lower=True, check_finite=False))
+
+
+def _cholesky(matrix: Floats) -> Floats | None:
+    """Return the lower Cholesky factor; None where there is none."""
+    factor, failed = dpotrf(matrix, lower=True)
+    return None if failed or not np.isfinite(factor[-1, -1]) else np.asarray(factor)
