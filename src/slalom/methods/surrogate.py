@@ -169,7 +169,9 @@ class SurrogateMethod(Method):
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
             pairs_se=None if found is None else found.errors,
         )
-        result, near = _with_pair_errors(_with_errors(result, fitted, units), found), None
+        alone = scores[far] if found is None else scores[far] - found.predict(rows.keep)
+        result = _with_pair_errors(_with_errors(result, fitted, rows, rows.left(alone, fitted, length)), found)
+        near = None
         if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
             result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
@@ -387,7 +389,7 @@ def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs:
     return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), power, both, effects, shifts)
 
 
-def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResult:
+def _with_errors(result: MethodResult, fitted: Fit, rows: _FarRows, residual: Floats) -> MethodResult:
     """Return a result with the standard errors of the scores of all units; as it is where the fitter has none.
 
     Removal and gradient include those of the effect of the length, which is the same for all units of one size. Over a Shapley
@@ -396,12 +398,15 @@ def _with_errors(result: MethodResult, fitted: Fit, units: Units) -> MethodResul
     Args:
         result: The result of the fit, with the effect of the length.
         fitted: The fit of one set of parameters for each type of unit.
-        units: The units of the text.
+        rows: The rows that were fitted.
+        residual: What the result leaves of their scores.
     """
     if fitted.posterior is None:
         return result
-    types, length = units.type_of_unit, result.lengths
-    errors = fitted.posterior.errors(np.bincount(types, minlength=units.n_types))
+    units, length = rows.units, result.lengths
+    types, posterior = units.type_of_unit, fitted.posterior
+    factor = posterior.misfit_factor(rows.counts, residual, rows.weights, fitted.free or 1.0)
+    errors = posterior.errors(np.bincount(types, minlength=units.n_types), factor)
     linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)
     removal, gradient = _with_slope(removal, gradient, length, units)
     return result._replace(linear_se=linear, gradient_se=gradient, removal_se=removal, shapley_se=shapley)

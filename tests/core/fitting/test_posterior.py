@@ -225,3 +225,50 @@ def test_without_noise_the_errors_vanish():
     errors = found.posterior.errors()
     for name in SCORES:
         assert (getattr(errors, name) <= 1e-4 * np.abs(getattr(truth, name)()).max()).all(), name
+
+
+def noisy_by_size(seed, more):
+    """A fit of rows whose noise is `more` times as large below the median size, and what it leaves of their scores."""
+    rng = np.random.default_rng(seed)
+    counts = (rng.random((600, 12)) < rng.uniform(0.05, 0.95, (600, 1))).astype(float)
+    truth = Slalom(rng.normal(size=12), 0.5 * rng.normal(size=12), (0.2, 1.0))
+    few = counts.sum(axis=1) < np.median(counts.sum(axis=1))
+    scores = truth(counts) + 0.05 * np.where(few, more, 1.0) * rng.normal(size=600)
+    found = fit(counts, scores)
+    return found, counts, scores - found.model(counts), truth
+
+
+def test_the_factor_of_the_misfit_is_that_of_the_leverages():
+    """Equal noise gives a factor near one; h is computed anew, from the predictions of single draws."""
+    for more, low, high in ((1.0, 1.0, 1.08), (5.0, 1.1, 1.6)):
+        factors = []
+        for seed in range(4):
+            found, counts, left, _ = noisy_by_size(seed, more)
+            factors.append(found.posterior.misfit_factor(counts, left, np.ones(600), found.free))
+        assert low <= np.mean(factors) <= high
+    models_ = [np.asarray(model(counts)) for model in models(found.posterior)][1::5]
+    h = np.var(models_, axis=0, ddof=1)
+    noise = (left**2).mean() / found.free
+    expected = np.sqrt((h * left**2 / (1.0 - np.minimum(h / noise, 0.7))).sum() / h.sum() / noise)
+    assert factors[-1] == pytest.approx(expected, rel=1e-9)
+    scaled = found.posterior.misfit_factor(counts, left, np.full(600, 7.0), found.free)
+    assert scaled == pytest.approx(expected, rel=1e-9)
+    plain, wide = (found.posterior.errors(factor=factor) for factor in (1.0, expected))
+    np.testing.assert_allclose(wide.shapley, expected * plain.shapley)
+
+
+def test_errors_hold_where_rows_that_tell_most_fit_worst():
+    inside = {False: [], True: []}
+    for seed in range(12):
+        found, counts, left, truth = noisy_by_size(seed, 5.0)
+        factor = found.posterior.misfit_factor(counts, left, np.ones(600), found.free)
+        for wide, held in inside.items():
+            error = found.posterior.errors(factor=factor if wide else 1.0).shapley
+            held.append(np.abs(found.model.shapley() - truth.shapley()) <= 1.96 * error)
+    assert np.mean(inside[True]) > 0.9
+    assert np.mean(inside[True]) > np.mean(inside[False])
+
+
+def test_without_a_residual_the_factor_is_one():
+    found, counts, left, _ = noisy_by_size(0, 1.0)
+    assert found.posterior.misfit_factor(counts, 0.0 * left, np.ones(600), found.free) == 1.0

@@ -17,6 +17,14 @@ one, the average of tanh over a normal distribution is a wider tanh.
 
 Last comes the shrinkage, as for values and importances (`_evidence.errors`): the priors shrink a unit's score d by the share
 k = se^2 / (variance of the scores over the units), so d k / (1 - k) is added to the error, in quadrature.
+
+All this takes the noise as equal for all rows. But what a surrogate misses of a real model is largest in some of them. If these
+are the rows that tell most, errors are larger (`Posterior.misfit_factor`):
+
+    factor^2 = sum_k h_k e_k^2 / (1 - h_k) / (noise sum_k h_k)
+
+e_k are the residuals, h_k the leverages of the rows: the variances of their predictions over the noise. Equal noise leaves
+e_k^2 = noise (1 - h_k) on average, and a factor of one.
 """
 
 from dataclasses import dataclass, replace
@@ -32,6 +40,8 @@ LEVEL = 0.95  # of the intervals that standard errors are made for
 NORMAL_QUANTILE = 1.959964  # of a normal distribution, for this level
 MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior to remove
 _NODES = 4  # of the integral over log k
+_EVERY = 5  # one draw of so many tells the leverages; they are ordered by their precisions
+_MAX_LEVERAGE = 0.7  # beyond, draws and the nonlinear model do not tell 1 - h
 _EXCESS = 0.5  # of the relative variance of a sum of weights; 1 to second order, less beyond, as measured against exact values
 
 
@@ -75,20 +85,51 @@ class Posterior:
             link = times_power(link[0], power), times_power(link[1], power)
         return replace(self, values=times_power(self.values, power), background=background, link=link)
 
-    def errors(self, times: NDArray[np.int64] | None = None) -> ScoreErrors:
+    def errors(self, times: NDArray[np.int64] | None = None, factor: float = 1.0) -> ScoreErrors:
         """Return the standard errors of the scores of the whole text.
 
         Args:
             times: How many units of the text have the parameters of each unit here (n,). Default: one. The scores are those of
                 one such unit.
+            factor: `misfit_factor`; 1: the noise of all rows is the same.
         """
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
         with np.errstate(all="ignore"):
             weights = _Weights.of(self, number)
             classes = [self._scores(c, weights, number) for c in range(self.values.shape[2])]
-            columns = [[_spread(score, number) for score in scores] for scores in classes]
+            columns = [[factor * _spread(score, number) for score in scores] for scores in classes]
         stacked = [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
         return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
+
+    def misfit_factor(self, counts: Floats, residual: Floats, weights: Floats, free: float) -> float:
+        """Return by how much errors are larger because the rows that tell most fit worse; at least 1.
+
+        Args:
+            counts: The rows that were fitted (m, n).
+            residual: What the fit leaves of their scores, (m,) or (m, n_classes).
+            weights: Their weights (m,), not negative.
+            free: Share of the rows that the parameters leave free.
+        """
+        some = slice(1, None, _EVERY)
+        background, link = (None if part is None else (part[0][some], part[1][some]) for part in (self.background, self.link))
+        draws = Posterior(self.values[some], self.importances[some], background, link, self.single)
+        with np.errstate(all="ignore"):
+            square = weights * (residual.reshape(len(residual), -1) ** 2).sum(axis=1)
+            noise, pull = float(square.sum()) / (free * max(int((weights > 0).sum()), 1)), weights * draws._variance(counts)
+            left = 1.0 - np.minimum(pull / noise, _MAX_LEVERAGE)
+            factor = float(np.sqrt((pull @ (square / left)) / (noise * pull.sum())))
+        return max(factor, 1.0) if np.isfinite(factor) else 1.0
+
+    def _variance(self, counts: Floats) -> Floats:
+        """Return the variances (m,) of the predictions of rows (m, n) over the draws, summed over classes."""
+        weights, variance = _Weights.of(self, np.ones(counts.shape[1])), np.zeros(len(counts))
+        total = weights.units @ counts.T + weights.background[:, None]
+        for c in range(self.values.shape[2]):
+            numerator = (weights.units * self.values[:, :, c]) @ counts.T
+            if self.background is not None:
+                numerator += (weights.background * self.background[0][:, c])[:, None]
+            variance += self._linked(numerator / total).var(axis=0, ddof=1)
+        return variance
 
     def _scores(self, c: int, weights: "_Weights", number: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the draws (1 + draws, n) of linear, gradient, removal and Shapley scores of one class."""
