@@ -1,6 +1,7 @@
 # make demo    set up .venv on the first run, then explain a sentence with the model that ships with slalom
 # make test    set up .venv on the first run, then format, lint, types, import floors, doctests and tests
 # make test-experiments  the quick runs of all experiments, which `make test` leaves out (two minutes)
+# make test-processes    the tests with clusters, servers and killed processes, which `make test` leaves out (two minutes)
 # make docs    build the documentation site into site/, strictly, and check that its pages load nothing from elsewhere
 # make wheel   build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README's first example
 # make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
@@ -15,18 +16,25 @@ READY := .venv/.ready
 INSTALL = PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable
 TEXT ?= The first half is dull. The second half is one of the best things I have seen in years.
 
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto
+PROCESSES = tests/corpus/test_ray.py tests/corpus/test_run.py tests/models/test_api_server.py \
+	tests/models/test_answer_server.py tests/web/test_command.py tests/cli/test_language_models.py
+
 export TEXT
 
-.PHONY: demo test test-experiments docs wheel test-lowest format pictures bench bench-explain clean
+.PHONY: demo test test-experiments test-processes docs wheel test-lowest format pictures bench bench-explain clean
 
 demo: .venv/.ready-demo
 	.venv/bin/slalom explain --html demo.html -- "$$TEXT"
 
 test: $(READY)
-	scripts/check --ignore=tests/experiments/test_quick.py
+	scripts/check --ignore=tests/experiments/test_quick.py $(addprefix --ignore=,$(PROCESSES))
 
 test-experiments: $(READY)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto tests/experiments/test_quick.py
+	$(PYTEST) tests/experiments/test_quick.py
+
+test-processes: $(READY)
+	$(PYTEST) $(PROCESSES)
 
 docs: .venv/.ready-docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict

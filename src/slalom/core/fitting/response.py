@@ -14,7 +14,7 @@ importance and the link. tau and sigma are those of the estimates and their erro
 
 Rows are multiplied by the roots of W. Then R = 1 - A (A'A + L)^-1 A' is symmetric, and the second part of Var(e) is R - R R.
 The columns of values are the same for all outputs, those of the others are not, so values are eliminated first:
-R = R_v - R_v B (1 + B'R_v B)^-1 B'R_v, with B the other columns. R_v = 1 - V'V, with V = L^-1 A' and L L' = A'A + 1.
+R = R_v - R_v B (1 + B'R_v B)^-1 B'R_v, with B the other columns. R_v = 1 - V'V, with V = U^-1 A' and U U' = A'A + 1.
 """
 
 from contextlib import suppress
