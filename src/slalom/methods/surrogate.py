@@ -169,9 +169,7 @@ class SurrogateMethod(Method):
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
             pairs_se=None if found is None else found.errors,
         )
-        alone = scores[far] if found is None else scores[far] - found.predict(rows.keep)
-        result = _with_pair_errors(_with_errors(result, fitted, rows, rows.left(alone, fitted, length)), found)
-        near = None
+        result, near = _with_pair_errors(_with_errors(result, fitted, rows, scores[far]), found), None
         if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
             result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
@@ -189,10 +187,10 @@ class SurrogateMethod(Method):
         first = fitted, length
         reading = rows.reading(scores, fitted if rows.counts.shape[1] <= _FEW_TYPES else None)
         found = find_pairs(rows.keep, rows.left(scores, fitted, length), reading)
-        starts = [found] if len(found.units) else []
-        if starts:
+        starts = list[FoundPairs]()
+        if len(found.units):
             straight = self._straight_pairs(scores, rows)
-            starts += [straight] if set(straight.named) != set(found.named) else []
+            starts = [found] if set(straight.named) == set(found.named) else [found, straight]
         for left in reversed(range(_SEARCHES)):
             if starts:
                 found, fitted, length = self._settled(starts, scores, rows)
@@ -389,7 +387,7 @@ def _with_parts(model: Slalom, units: Units, near: NearFit | None = None, pairs:
     return TwoScale(model, level, changes, units.sizes / units.sizes.sum(), power, both, effects, shifts)
 
 
-def _with_errors(result: MethodResult, fitted: Fit, rows: _FarRows, residual: Floats) -> MethodResult:
+def _with_errors(result: MethodResult, fitted: Fit, rows: _FarRows, scores: Floats) -> MethodResult:
     """Return a result with the standard errors of the scores of all units; as it is where the fitter has none.
 
     Removal and gradient include those of the effect of the length, which is the same for all units of one size. Over a Shapley
@@ -399,12 +397,13 @@ def _with_errors(result: MethodResult, fitted: Fit, rows: _FarRows, residual: Fl
         result: The result of the fit, with the effect of the length.
         fitted: The fit of one set of parameters for each type of unit.
         rows: The rows that were fitted.
-        residual: What the result leaves of their scores.
+        scores: Their scores.
     """
     if fitted.posterior is None:
         return result
     units, length = rows.units, result.lengths
     types, posterior = units.type_of_unit, fitted.posterior
+    residual = scores - result.predict(rows.keep, units)
     factor = posterior.misfit_factor(rows.counts, residual, rows.weights, fitted.free or 1.0)
     errors = posterior.errors(np.bincount(types, minlength=units.n_types), factor)
     linear, gradient, removal, shapley = (None if error is None else error[types] for error in errors)

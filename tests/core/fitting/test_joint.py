@@ -143,8 +143,8 @@ def test_is_not_worse_than_ridge_with_few_queries(monkeypatch, truth_is, noise, 
     ],
 )
 def test_intervals_cover_what_they_promise(background, m, kind, noise):
-    """70 fits tell coverage to 0.01: errors 20% too small (0.88) or 30% too large (0.99) are found."""
-    n, fits = 12, 70
+    """100 fits tell coverage to 0.01: errors 20% too small (0.88) or 30% too large (0.99) are found."""
+    n, fits = 12, 100
     inside_v, inside_s = [], []
     for seed in range(fits):
         rng = np.random.default_rng(seed)

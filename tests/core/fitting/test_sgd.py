@@ -16,7 +16,7 @@ from tests.factories import parameter_error as error
 
 
 @pytest.mark.parametrize("design", [subsets, pairs])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_planted_parameters_are_recovered(design, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, 20)
