@@ -97,7 +97,9 @@ function lost(again) {
   }, 1500);
 }
 
+// Show what the address holds. What was to be written into it belonged to the place that the reader left.
 function load() {
+  window.clearTimeout(writing);
   if (info.corpus && corpusView.load(window.location.hash)) return;
   const places = fromAddress(window.location.hash);
   if (panes.length > 1 && places.length < 2) closeSecond();
@@ -123,7 +125,7 @@ async function start() {
   byId("compare").addEventListener("click", sideBySide);
   byId("code-close").addEventListener("click", () => byId("code").close());
   byId("code-copy").addEventListener("click", () => copy(byId("code-text").textContent, "The code is copied."));
-  window.addEventListener("hashchange", load);
+  window.addEventListener("popstate", load); // at once: "hashchange" comes later, and an address written in between would win
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
