@@ -65,14 +65,16 @@ def test_presets_are_the_papers_samplers_and_fitters():
     assert lengths == {2, len(TEXT.split())}, "pairs, and the text itself"
 
 
-def test_equal_tokens_share_parameters_in_type_units_only():
+def test_equal_tokens_have_scores_of_their_own_in_token_units_only():
     e, t = (explainer(unit=unit)(TEXT) for unit in ("token", "type"))
     first, last = [i for i, u in enumerate(t.units) if u == "a"][:2]
     assert t.values[first] == t.values[last]
     assert t.importances[first] == t.importances[last]
     assert t.values_se[first] == t.values_se[last]
     assert e.units == t.units
-    assert e.values[first] != e.values[last]
+    assert t.removal[first] == t.removal[last]
+    assert e.values[first] == e.values[last]  # until the scores tell them apart
+    assert e.removal[first] != e.removal[last]
 
 
 def test_words_and_sentences():

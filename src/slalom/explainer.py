@@ -90,7 +90,7 @@ class Explainer:
             film reviews.
         tokenizer: The tokenizer of a Hugging Face classifier.
         method: Name of a method (`slalom.methods()` lists them), or a Method.
-        unit: "token", "type" (equal tokens share their parameters), "word" or "sentence". Default: the method's.
+        unit: "token", "type" (equal tokens share all parameters), "word" or "sentence". Default: the method's.
         queries: Budget of model queries per text, or "auto": rounds of queries, each doubling the budget, until the error on
             held-out queries no longer falls. Default: five per unit, between 200 and 1000.
         tolerance: Another goal of "auto", which it implies: rounds until the 95% intervals of `removal` of the ten strongest

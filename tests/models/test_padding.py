@@ -56,7 +56,7 @@ def test_encoders_are_padded_with_a_mask(name, precision):
     plain, many = _answers(model, 0)
     padded, few = _answers(model, 200)
     assert len(few) < len(many) / 2
-    np.testing.assert_allclose(padded.outputs, plain.outputs, atol=1e-4 if precision is None else 0.1)
+    np.testing.assert_allclose(padded.outputs, plain.outputs, atol=1e-4 if precision is None else 0.2)
 
 
 @pytest.mark.parametrize("name", ["xlnet", "funnel", "mamba"])

@@ -41,6 +41,18 @@ def test_equal_tokens_share_parameters_but_none_vanishes():
     assert (u.counts(keep) == keep @ member).all()
 
 
+def test_units_that_are_the_same_to_the_model_can_share_parameters():
+    u = made("token")
+    assert [u.names[i] for i in np.flatnonzero(u.equal == u.equal[0])] == ["the", "the"]
+    assert u.shared.n_types == 6
+    assert len(u.shared) == 8
+    assert u.shared.counts(np.ones((1, 8), dtype=bool)).sum() == 8
+    words = made("word")
+    assert words.n_types == 6
+    assert words.equal.tolist() == [0, 1, 2, 0, 3, 1]
+    assert made("type").shared.n_types == made("type").n_types == 6
+
+
 def test_rows_of_few_units_are_counted_as_all_others_are():
     """Few units of many: a sparse array, also where a parameter is there many times."""
     types = np.concatenate([np.arange(50), np.full(400, 7), np.arange(50, 4500)])

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit, fit_lengths, fit_many
-from slalom.core.checks import Floats
+from slalom.core.checks import Counts, Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.pairs import FoundPairs, Reading, find_pairs
 from slalom.core.fitting.posterior import NORMAL_QUANTILE
 from slalom.core.fitting.problem import explained_share
 from slalom.core.fitting.response import response
+from slalom.core.fitting.sharing import told_apart
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.methods.uncertain import Certainty, UncertainRows
 from slalom.models import Observed
@@ -38,6 +39,10 @@ _FEW_TYPES = 128  # above, asking of every text what its fit takes over would co
 _HALVINGS = 3  # of a step that does not help
 _STRAIGHT_PAIRS = 3  # that are tried as another start
 _SEARCHES = 3  # for pairs, at most
+_EXACT = 1e-12  # unexplained share of the variance that is due to rounding
+_SHORT = 64  # units of a text that is fitted with and without shared parameters
+_CLOSER = 0.9  # of the expected loss: with this, parameters are not shared
+_SHARING_ROUNDS = 3  # fits with units told apart; mostly none is needed
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
 _SMALL = 1e8  # rows times squared units, up to which a second BLAS thread saves less than a third of the time
@@ -54,6 +59,7 @@ class SurrogateMethod(Method):
         fitter: Fits the surrogate.
         unit: Default unit.
         lengths: Rounds of length-offset fitting; 0 disables it.
+        shared: Whether equal units share value and importance, but for those that the scores tell apart.
         check: Largest default number of held-out queries.
         summary: One line on what it does.
 
@@ -67,6 +73,7 @@ class SurrogateMethod(Method):
     fitter: Fitter
     unit: str = "token"
     lengths: int = 0
+    shared: bool = False
     check: int = 100
     summary: str = ""
     plans_all: ClassVar[bool] = True
@@ -151,16 +158,19 @@ class SurrogateMethod(Method):
             certainty: How well scores are known; None: exactly.
         """
         units = context.units
-        far, types = plan.weights > 0, units.type_of_unit
+        far = plan.weights > 0
         if certainty is not None:
             far |= ~plan.keep.any(axis=1)  # an empty text calls for a background, also where its score is not known
         weights = None if certainty is None else certainty.far[far]
-        rows = _FarRows(units, plan.keep[far], plan.weights[far], context.seed, weights)
+        rows = _FarRows(units.shared if self.shared else units, plan.keep[far], plan.weights[far], context.seed, weights)
         fitted, length = self._fitted(scores[far], rows, context.fitted)
+        if rows.units is not units:
+            rows, fitted, length = self._told_apart(rows, fitted, length, scores[far])
         found = None
         if isinstance(self.sampler, TwoScales) and isinstance(fitted.model, Slalom) and context.pairs:
             found, fitted, length = self._with_pairs(fitted, length, scores[far], rows)
-        model = fitted.model if units.n_types == len(units) else fitted.model.repeated(types)
+        types = rows.units.type_of_unit
+        model = fitted.model if rows.units.own else fitted.model.repeated(types)
         result = MethodResult(
             _with_parts(model, units, pairs=found) if found is not None and isinstance(model, Slalom) else model,
             length,
@@ -177,6 +187,31 @@ class SurrogateMethod(Method):
             result, near = _corrected(result, model, plan.keep, scores, units, reach, found, weights)
         return result, fitted, near
 
+    def _told_apart(
+        self, rows: "_FarRows", fitted: Fit, length: Lengths | None, scores: Floats
+    ) -> tuple["_FarRows", Fit, Lengths | None]:
+        """Fit again with parameters of their own for units that differ from equal ones, as long as that raises the evidence.
+
+        For a short text, where a fit takes little time, all are given their own and the better of both fits is kept.
+        """
+        if len(rows.units) <= _SHORT and _leaves_something(fitted):
+            own = rows.with_types(np.arange(len(rows.units)))
+            alone = self._fitted(scores, own)
+            if _expected_loss(alone[0]) < _CLOSER * _expected_loss(fitted):
+                return own, *alone
+        for _ in range(_SHARING_ROUNDS):
+            types = None
+            if _leaves_something(fitted):
+                types = told_apart(rows.keep, rows.units.type_of_unit, rows.left(scores, fitted, length), rows.weights)
+            if types is None:
+                break
+            apart = rows.with_types(types)
+            trial = self._fitted(scores, apart)
+            if not _evidence(trial[0]) > _evidence(fitted):
+                break
+            rows, (fitted, length) = apart, trial
+        return rows, fitted, length
+
     def _with_pairs(
         self, fitted: Fit, length: Lengths | None, scores: Floats, rows: "_FarRows"
     ) -> tuple[FoundPairs | None, Fit, Lengths | None]:
@@ -185,7 +220,7 @@ class SurrogateMethod(Method):
         Then pairs are looked for once more: a fit that had to do without a strong pair has residuals that look like others.
         """
         first = fitted, length
-        reading = rows.reading(scores, fitted if rows.counts.shape[1] <= _FEW_TYPES else None)
+        reading = rows.reading(scores, fitted if rows.units.n_types <= _FEW_TYPES else None)
         found = find_pairs(rows.keep, rows.left(scores, fitted, length), reading)
         starts = list[FoundPairs]()
         if len(found.units):
@@ -268,6 +303,21 @@ class SurrogateMethod(Method):
         return fitted, length
 
 
+def _evidence(fit: Fit) -> float:
+    """Return the log evidence; minus infinity for a simpler model that was fallen back on."""
+    return -np.inf if fit.evidence is None else fit.evidence
+
+
+def _leaves_something(fit: Fit) -> bool:
+    """Return whether a fit that has an evidence leaves more of the scores than rounding."""
+    return fit.evidence is not None and fit.r2 <= 1.0 - _EXACT
+
+
+def _expected_loss(fit: Fit) -> float:
+    """Return the loss that is to be expected on other rows, by generalised cross-validation."""
+    return fit.loss / (fit.free or 1.0) ** 2
+
+
 class _Beside(NamedTuple):
     """A surrogate that was fitted beside pairs, what both leave, and its weighted mean square."""
 
@@ -302,9 +352,13 @@ class _FarRows:
     certainty: Floats | None
 
     @cached_property
-    def counts(self) -> Floats:
-        """Counts of the types of units (m, n_types)."""
+    def counts(self) -> Counts:
+        """Counts of the types of units (m, n_types); a sparse array where few are present."""
         return self.units.counts(self.keep)
+
+    def with_types(self, types: NDArray[np.int64]) -> "_FarRows":
+        """Return the same rows with other types of the units (n,)."""
+        return replace(self, units=replace(self.units, type_of_unit=types))
 
     def left(self, scores: Floats, fitted: Fit, length: Lengths | None) -> Floats:
         """Return what a fit and the effect of the length leave of the scores."""
@@ -437,7 +491,12 @@ def _with_slope(
 
 OURS = (
     SurrogateMethod(
-        "joint", TwoScales(), Joint(), lengths=1, summary="SLALOM for subsets of every size, corrected near the text"
+        "joint",
+        TwoScales(),
+        Joint(),
+        lengths=1,
+        shared=True,
+        summary="SLALOM for subsets of every size, corrected near the text",
     ),
     SurrogateMethod("local", Deletions(), Joint(), lengths=2, summary="the same on 1 to 10 units removed: small changes only"),
     SurrogateMethod("eff", Pairs(), Sgd(), unit="type", check=20, summary="the paper's SLALOM-eff: pairs of tokens, fast"),

@@ -8,7 +8,8 @@ presence of atoms by `keep[:, unit_of_atom]`. `type_of_unit[i]` is the parameter
 share one, and counts of parameters are fitted. Every occurrence is a separate unit, for every kind.
 """
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -33,16 +34,30 @@ class Units:
         spans: Character spans (n, 2).
         unit_of_atom: Unit of each atom (T,).
         type_of_unit: Parameter of each unit (n,).
+        equal: Equal numbers (n,) where units are the same to the model; None: as their parameters.
     """
 
     names: tuple[str, ...]
     spans: Spans
     unit_of_atom: Index
     type_of_unit: Index
+    equal: Index | None = None
 
     def __len__(self) -> int:
         """Return the number of units."""
         return len(self.names)
+
+    @property
+    def own(self) -> bool:
+        """Whether each unit has its own parameter, in the order of the units."""
+        return bool((self.type_of_unit == np.arange(len(self))).all())
+
+    @property
+    def shared(self) -> "Units":
+        """The same units, with one parameter for all that are the same to the model; itself where all differ."""
+        if self.equal is None or (self.equal == self.type_of_unit).all():
+            return self
+        return replace(self, type_of_unit=self.equal)
 
     @property
     def n_types(self) -> int:
@@ -78,7 +93,7 @@ class Units:
         """
         shape = len(keep), self.n_types
         sparse = 8 * np.count_nonzero(keep) <= keep.size
-        if self.n_types == len(self) and not sparse:
+        if self.own and not sparse:
             return keep.astype(np.float64)
         rows, units_ = np.divmod(np.flatnonzero(keep), len(self))
         types = self.type_of_unit[units_]
@@ -117,18 +132,26 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
     spans = np.array([trimmed(text, a, b) for a, b in spans.tolist()], dtype=np.int64).reshape(n, 2)
     if kind in ("token", "type"):
         atom = np.arange(n, dtype=np.int64)
-        shared = np.unique(types, return_inverse=True)[1].astype(np.int64) if kind == "type" else atom
-        return Units(names, spans, atom, shared)
+        if kind == "type":
+            return Units(names, spans, atom, np.unique(types, return_inverse=True)[1].astype(np.int64))
+        return Units(names, spans, atom, atom, _numbered(types.tolist()))
     group = group_spans(spans, words(text) if kind == "word" else sentences(text))
     n_groups = int(group.max(initial=-1)) + 1
-    covers = np.empty((n_groups, 2), dtype=np.int64)
+    covers, contents = np.empty((n_groups, 2), dtype=np.int64), list[tuple[int, ...]]()
     for g in range(n_groups):
         members = np.flatnonzero(group == g)
+        contents.append(tuple(types[members].tolist()))
         covers[g] = trimmed(text, int(spans[members, 0].min()), int(spans[members, 1].max()))
     group_names = tuple(
         text[a:b] if b > a else " ".join(names[i] for i in np.flatnonzero(group == g)) for g, (a, b) in enumerate(covers)
     )
-    return Units(group_names, covers, group, np.arange(n_groups, dtype=np.int64))
+    return Units(group_names, covers, group, np.arange(n_groups, dtype=np.int64), _numbered(contents))
+
+
+def _numbered(things: Sequence[Hashable]) -> Index:
+    """Return 0, 1, ... for things (n,) in the order in which they first occur; equal things have equal numbers."""
+    numbers = dict[Hashable, int]()
+    return np.array([numbers.setdefault(thing, len(numbers)) for thing in things], dtype=np.int64)
 
 
 def group_spans(spans: Spans, cells: Spans) -> Index:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import helmert
+from scipy.sparse import csr_array
 
 from slalom.core import Joint, Linear, Slalom, fit
 from slalom.core.fitting.response import response
@@ -102,3 +103,13 @@ def test_only_ratios_of_weights_matter(scale):
     found, counts, scores, weights = planted()
     expected = response(found, counts, weights).left(scores)
     np.testing.assert_allclose(response(found, counts, scale * weights).left(scores), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_sparse_counts_give_the_same_response_and_factor():
+    """Units count as a sparse array where few are present."""
+    found, counts, scores, weights = planted()
+    change, residual = counts[:, 0] * counts[:, 1], scores - found.model(counts)
+    dense, sparse = (response(found, part, weights).left(change) for part in (counts, csr_array(counts)))
+    np.testing.assert_array_equal(sparse, dense)
+    factors = [found.posterior.misfit_factor(part, residual, weights, found.free) for part in (counts, csr_array(counts))]
+    assert factors[0] == factors[1]

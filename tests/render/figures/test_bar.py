@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slalom.core import TwoScale
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Key, Words
 from slalom.render.palette import THEMES
@@ -151,6 +152,16 @@ def test_occurrences_can_be_told_apart_or_are_counted():
     assert bars(apart.plot.bar(score="value"))[0] == ["good", "bad", "so (2)", "so (1)"]
     shared = in_order(["so", "good", "so"], [1.0, 5.0, 1.0], np.zeros(3))
     assert bars(shared.plot.bar(score="value"))[0] == ["good", "so ×2"]
+
+
+def test_occurrences_that_share_parameters_but_not_the_score_are_bars_of_their_own():
+    e = in_order(["so", "good", "so", "so"], [1.0, 5.0, 1.0, 1.0], np.zeros(4))
+    changes = np.array([0.0, 0.0, -9.0, 0.0])
+    e = replace(e, surrogate=TwoScale(e.surrogate, changes.sum(), changes, np.full(4, 0.25), 1))
+    names, widths, _ = bars(e.plot.bar())
+    assert names == ["so (2)", "good", "so ×2"]
+    assert np.allclose(widths, e.removal[[2, 1, 0]])
+    assert {name.get_text() for name in artists(e.plot.scatter().axes[0], "name")} == {"so ×3", "good"}
 
 
 def test_names_and_numbers_are_inside_the_figure():

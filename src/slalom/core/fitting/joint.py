@@ -357,7 +357,8 @@ class _Search:
             background_se=errors.background,
             draw=partial(drawn, replace(best, before=None), nodes, self.basis),
         )
-        return sound(replace(fitted, free=min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)))
+        free = min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)
+        return sound(replace(fitted, free=free, evidence=best.evidence))
 
     def linear(self) -> Fit:
         """Return the linear limit without standard errors; it needs no factors beyond those of the ridge regression."""

@@ -12,7 +12,7 @@ Gaussian processes that begin at 0 and are forgotten over a few atoms; the varia
 of the units around the knot: a shift matters where the units do.
 
 mu and alpha are fitted first, by least squares, then d, b and h together to what they leave of the rows near the text. The
-variances and the noise maximise the evidence; b and h are there only if they raise it clearly. The power p maximises the
+variances and the noise maximise the evidence; b and h are there only if they raise it by a nat. The power p maximises the
 evidence without b and h (`_evidence.ridge`) plus the log likelihood of the far rows, on which the correction must not harm the
 surrogate.
 
@@ -45,7 +45,7 @@ _REACH = 3.0  # atoms after which b and h have forgotten most of what they were,
 _MOST_LEVELS = 64  # numbers of missing atoms: where there are more, units are long, and shifts hide behind them
 _SEARCHED = 160  # rows from which the variances are chosen
 _START = 0.3  # variance of b and h in units of the noise, where the search begins
-_MARGIN = 3.0  # nats of evidence that b, and h, must add
+_MARGIN = 1.0  # nats of evidence that b, and h, must add
 
 
 class NearFit(NamedTuple):
@@ -202,7 +202,8 @@ class _Rows:
     def _designed(self, gone: Floats, whole: Floats) -> Floats:
         """Return the features of d for rows (m, n); with weights, `whole` (m, 1) is what r_0 does to them."""
         n_types = len(self.scale)
-        design = (gone if n_types == len(self.types) else gone @ np.eye(n_types)[self.types]) * self.scale
+        own = np.array_equal(self.types, np.arange(n_types))
+        design = (gone if own else gone @ np.eye(n_types)[self.types]) * self.scale
         return design if self.weights is None else np.concatenate([whole, design], axis=1)
 
     def strength(self, e: Floats, power: int) -> float:
@@ -263,15 +264,22 @@ class _Rows:
         # The gradient is p t_i r_0 - d_i, the removal (1 - x^p) r_0 - x^p d_i, with the x of the text without the unit.
         slope = self._designed(np.eye(len(one)), -power * self.sizes[:, None] / self.longest * _WIDE)
         steep = np.concatenate([np.sqrt(ratios[0]) * slope, single[:, slope.shape[1] :]], axis=1)
+        missed = self._missed(process, target) if self.weights is None else 0.0
         errors = np.empty((2, len(one)))
         for k, (features, spread, fall) in enumerate(
             ((single, unknown, unit[:, 0]), (steep, process.variance(steep), np.ones(len(one))))
         ):
             deviation = np.sqrt(((features[:, own] @ process.weights[own]) ** 2).mean(axis=1))
             shrunk = (deviation * share / (1.0 - share)) ** 2
-            errors[k] = np.sqrt(spread + shrunk + fall**2 * variance)
-        free = max(process.free / len(target), 0.02)
+            errors[k] = np.sqrt(spread + shrunk + fall**2 * variance + missed)
+        free = max(float(process.free.mean()), 0.02)
         return _Found(offset, changes, lengths, shifts, errors, free, told)
+
+    def _missed(self, process: Process, target: Floats) -> float:
+        """Return the variance of what the correction misses of a single removal: by how much misfits grow with their number."""
+        number = self.number - self.number.mean()
+        slope = float(number @ process.misfit(target)) / max(float(number @ number), 1e-300)
+        return min(max(slope, 0.0), process.noise / float(self.number.mean()))
 
     def _left(self, e: Floats, power: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the factors (m, 1) of the fitted rows, what r_0, mu and alpha leave of them, and the rest of `_common`."""
@@ -337,7 +345,7 @@ class _Part(NamedTuple):
 
 
 def _supported(target: Floats, alone: _Part, ratio: float, total: _Part, moved: _Part) -> tuple[list[_Part], list[float]]:
-    """Return the parts that raise the evidence clearly, of d, b and h, with the ratios of their variances to the noise."""
+    """Return the parts that raise the evidence enough, of d, b and h, with the ratios of their variances to the noise."""
     some = np.sort(np.random.default_rng(0).permutation(len(target))[:_SEARCHED])
 
     def searched(parts: list[_Part], start: list[float]) -> Ratios:

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats, times_power
+from slalom.core.checks import Counts, Floats, count_matrix, times_power
 
 LEVEL = 0.95  # of the intervals that standard errors are made for
 NORMAL_QUANTILE = 1.959964  # of a normal distribution, for this level
@@ -101,11 +101,11 @@ class Posterior:
         stacked = [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
         return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
 
-    def misfit_factor(self, counts: Floats, residual: Floats, weights: Floats, free: float) -> float:
+    def misfit_factor(self, counts: Counts, residual: Floats, weights: Floats, free: float) -> float:
         """Return by how much errors are larger because the rows that tell most fit worse; at least 1.
 
         Args:
-            counts: The rows that were fitted (m, n).
+            counts: The rows that were fitted (m, n), an array or a sparse one.
             residual: What the fit leaves of their scores, (m,) or (m, n_classes).
             weights: Their weights (m,), not negative.
             free: Share of the rows that the parameters leave free.
@@ -115,7 +115,10 @@ class Posterior:
         draws = Posterior(self.values[some], self.importances[some], background, link, self.single)
         with np.errstate(all="ignore"):
             square = weights * (residual.reshape(len(residual), -1) ** 2).sum(axis=1)
-            noise, pull = float(square.sum()) / (free * max(int((weights > 0).sum()), 1)), weights * draws._variance(counts)
+            noise, pull = (
+                float(square.sum()) / (free * max(int((weights > 0).sum()), 1)),
+                weights * draws._variance(count_matrix(counts)),
+            )
             left = 1.0 - np.minimum(pull / noise, _MAX_LEVERAGE)
             factor = float(np.sqrt((pull @ (square / left)) / (noise * pull.sum())))
         return max(factor, 1.0) if np.isfinite(factor) else 1.0

@@ -319,6 +319,8 @@ class Fit:
         draw: Draws all parameters from their posterior; None where the fitter has none.
         free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
             fitter does not estimate it.
+        evidence: The log evidence of the model, up to a number that depends on the rows and their scores alone; None where the
+            fitter does not compute it.
     """
 
     model: Surrogate
@@ -332,6 +334,7 @@ class Fit:
     background_se: tuple[float | Floats, float] | None = None
     draw: Callable[[], Posterior | None] | None = None
     free: float | None = None
+    evidence: float | None = None
 
     @cached_property
     def posterior(self) -> Posterior | None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from slalom.core.checks import Floats, exponent, times_power
+from slalom.core.checks import Counts, Floats, count_matrix, exponent, times_power
 from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting.problem import Fit, all_finite
 from slalom.core.slalom import Slalom
@@ -139,12 +139,12 @@ class Response(NamedTuple):
         return scaled[..., None] if self.basis is None else scaled @ self.basis
 
 
-def response(fit: Fit, counts: Floats, weights: Floats) -> Response | None:
+def response(fit: Fit, counts: Counts, weights: Floats) -> Response | None:
     """Return the response of a fit to a change of its scores.
 
     Args:
         fit: Of a Slalom.
-        counts: The rows that were fitted (m, n).
+        counts: The rows that were fitted (m, n), an array or a sparse one.
         weights: Their weights (m,), not negative.
 
     Returns:
@@ -164,7 +164,7 @@ def response(fit: Fit, counts: Floats, weights: Floats) -> Response | None:
     if not isinstance(fit.model, Slalom) or (fit.model.link is not None and fit.model.values.ndim == 2):
         return None
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(all="ignore"):
-        found = _response(fit, fit.model, counts, weights)
+        found = _response(fit, fit.model, count_matrix(counts), weights)
         if found is not None and all_finite(found.roots, found.values, found.shape, found.inverse):
             return found
     return None

@@ -58,7 +58,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     hues = np.array([theme.hue(float(e), directed) for e in effect])
     chosen = [
         (i, times)
-        for i, times in view.strongest(np.abs(effect), label)
+        for i, times in view.strongest(np.abs(effect), label, points=True)
         if not frame.pale[i] or (abs(effect[i]) >= _WEAK * top and not _punctuation(view.explanation.units[i]))
     ]
     if spread is not None:

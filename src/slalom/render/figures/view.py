@@ -114,20 +114,23 @@ class View:
             names.append(name)
         return names
 
-    def strongest(self, score: Floats, k: int) -> list[tuple[int, int]]:
+    def strongest(self, score: Floats, k: int, points: bool = False) -> list[tuple[int, int]]:
         """Return k units and how many there are of each, the largest scores first.
 
-        Occurrences that share their name and their parameters are one entry: the first of them.
+        Occurrences of one name whose parameters and scores are the same are one entry: the first of them.
+
+        Args:
+            score: The scores (n,).
+            k: The number of entries.
+            points: Whether the same parameters are enough, as for points of a scatter plot; the entry is then the strongest.
         """
-        seen: Counter[tuple[str, float, float]] = Counter()
-        first: dict[tuple[str, float, float], int] = {}
-        e = self.explanation
-        kinds = list(zip(e.units, self.scores("value").tolist(), e.importances.tolist(), strict=True))
-        for i, kind in enumerate(kinds):
-            seen[kind] += 1
-            first.setdefault(kind, i)
-        order = [int(i) for i in np.argsort(-score, kind="stable") if first[kinds[i]] == i]
-        return [(i, seen[kinds[i]]) for i in order[:k]]
+        e, order = self.explanation, np.argsort(-score, kind="stable")
+        own = np.zeros_like(score) if points else np.round(score / (float(np.abs(score).max(initial=0.0)) or 1.0), 9)
+        kinds = list(zip(e.units, self.scores("value").tolist(), e.importances.tolist(), own.tolist(), strict=True))
+        times, first = Counter(kinds), dict[tuple[str, float, float, float], int]()
+        for i in order:
+            first.setdefault(kinds[i], int(i))
+        return [(i, times[kind]) for kind, i in list(first.items())[:k]]
 
     def title(self) -> str:
         """Return a description of the prediction."""

@@ -39,6 +39,7 @@ from slalom.core.fitting.posterior import Posterior
 MAX_WIDTH = 2.0  # standard deviation of a share's log odds, beyond which a Gaussian at the mode says nothing about it
 _DRAWS = 159  # the 152nd is then the 95% quantile
 _SEED = 0
+_LEAST_VARIANCE = 1e-30  # of a log weight; that of a single unit does not vary
 _GRID = np.linspace(-6.0, 6.0, 49)[:, None]  # of a log weight, in units of its width
 _RATIOS = np.exp(np.linspace(-0.7, 0.7, 5))  # of the tightness to that of the mode; beyond, the strength would change too
 
@@ -114,8 +115,9 @@ def _skewed(candidate: Candidate, change: Floats, prior: Floats, ratios: Floats)
         candidate.point.psi.shape,
     )
     variance = ((shape[:, :n] - (shape[:, :n] @ point.weight)[:, None]) ** 2).sum(axis=0)
+    variance = np.maximum(variance, _LEAST_VARIANCE)
     power, data = strength * (point.psi**2).sum(axis=1), 1.0 - prior
-    extra = np.maximum(1.0 / np.maximum(variance, 1e-300) - tightness - power * data, 0.0)
+    extra = np.maximum(1.0 / variance - tightness - power * data, 0.0)
     pull = power - tightness * point.t - (outputs * data if candidate.marginal else 0.0)
     x = _GRID * np.minimum((tightness + extra) ** -0.5, 3.0 * variance**0.5)
     loose = prior + data * np.exp(2.0 * x)

@@ -8,6 +8,7 @@ a handful of steps.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
@@ -138,12 +139,18 @@ class Process:
         log_det = 2.0 * float(np.log(np.diag(self._lower)).sum())
         self.evidence: float = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
 
-    @property
-    def free(self) -> float:
-        """The number of rows that the features leave free."""
-        m, q = self._features.shape
+    @cached_property
+    def free(self) -> Floats:
+        """How free of the features each row is (m,): the diagonal of K^-1."""
+        if not self._by_rows:
+            return np.asarray(np.maximum(1.0 - (self._whitened(self._features.T) ** 2).sum(axis=0), 0.0))
         inverse, _ = dtrtri(self._lower, lower=True)
-        return float(np.vdot(inverse, inverse)) + (0.0 if self._by_rows else m - q)
+        return np.asarray((inverse**2).sum(axis=0))
+
+    def misfit(self, y: Floats) -> Floats:
+        """Return the mean squared residuals (m,) of the data (m, K), as large on average as the noise in every row."""
+        left = y - self._features @ self.weights
+        return np.asarray((left**2).mean(axis=1) / np.maximum(self.free, 1e-12))
 
     def variance(self, features: Floats) -> Floats:
         """Return the posterior variance (k,) of further rows (k, q), without their noise."""
