@@ -39,10 +39,15 @@ def models(posterior):
         yield Slalom(values[:, 0] if posterior.single else values, importances, background, link)
 
 
+def error(scores):
+    """The standard errors that draws (1 + draws, n) of a score give, without a shrinkage."""
+    return np.sort(np.abs(scores[1:] - scores[0]), axis=0)[151] / 1.959964
+
+
 def spread(scores):
-    """The standard errors that draws (1 + draws, n) of a score give."""
-    error = np.sort(np.abs(scores[1:] - scores[0]), axis=0)[151] / 1.959964
-    return with_shrinkage(error, scores[0], 1.0 / np.mean(scores[0] ** 2 + error**2))
+    """The same with the shrinkage."""
+    alone = error(scores)
+    return with_shrinkage(alone, scores[0], 1.0 / np.mean(scores[0] ** 2 + alone**2))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +82,18 @@ def test_linear_gradient_and_removal_are_those_of_the_drawn_models(classes, back
     for name in ("linear", "gradient", "removal"):
         drawn = np.array([getattr(model, name)() for model in models(found.posterior)])
         columns = drawn[:, :, None] if classes is None else drawn
-        expected = np.stack([spread(columns[:, :, c]) for c in range(columns.shape[2])], axis=1)
+        rule = error if name == "linear" else spread
+        expected = np.stack([rule(columns[:, :, c]) for c in range(columns.shape[2])], axis=1)
         np.testing.assert_allclose(getattr(errors, name), expected[:, 0] if classes is None else expected, rtol=1e-6)
+
+
+def test_the_scale_of_linear_scores_is_at_most_doubled():
+    """In all draws one of three units weighs exp(-6): the scale is 2.002 / exp(-2), not 3; the sum of weights 2.002, not 3."""
+    importances = np.zeros((160, 3))
+    importances[1:, 2] = -6.0
+    found = Posterior(np.tile([[1.0], [2.0], [0.0]], (160, 1, 1)), importances, None, None, single=True).errors()
+    drawn = 2.0 * 3.0 / (2.0 + np.exp(-6.0))
+    np.testing.assert_allclose(found.linear, np.array([1.0, 2.0, 0.0]) * (drawn - 1.0) / 1.959964, rtol=1e-6)
 
 
 @pytest.mark.parametrize("link", [None, (0.3, 0.8)])

@@ -6,6 +6,11 @@ Value and importance of a unit are correlated: with weak data only their product
 made of. Errors of v and s cannot be added up, so the scores are computed for draws of the joint posterior (`_evidence.draws`).
 The quantile makes estimate +- 1.96 se hold 95% of the draws, also where these are skewed or have heavy tails.
 
+v exp(s) is the contribution w v of a unit, w its attention in the whole text, times a scale that is the same for all units:
+the sum of all weights, the background's too, over the geometric mean of the units'. Contributions are determined by the data.
+The scale hardly is where the weights of many units can be anything small, and the draws overstate it: with more queries it
+seldom turns out to be more than twice the estimate. So draws go no further.
+
 Shapley values of all draws would take too long exactly. For their standard errors the coalitions of k others are replaced by
 all others at the fraction q = k / (n - 1) of their weight:
 
@@ -16,7 +21,8 @@ spread of the coalitions of one size. Without a link, 1 / (sum of weights) is la
 one, the average of tanh over a normal distribution is a wider tanh.
 
 Last comes the shrinkage, as for values and importances (`_evidence.errors`): the priors shrink a unit's score d by the share
-k = se^2 / (variance of the scores over the units), so d k / (1 - k) is added to the error, in quadrature.
+k = se^2 / (variance of the scores over the units), so d k / (1 - k) is added to the error, in quadrature. Not so for v exp(s),
+where the error of the scale is in proportion to d.
 
 All this takes the noise as equal for all rows. But what a surrogate misses of a real model is largest in some of them. If these
 are the rows that tell most, errors are larger (`Posterior.misfit_factor`):
@@ -42,6 +48,7 @@ MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior 
 _NODES = 4  # of the integral over log k
 _EVERY = 5  # one draw of so many tells the leverages; they are ordered by their precisions
 _MAX_LEVERAGE = 0.7  # beyond, draws and the nonlinear model do not tell 1 - h
+_MAX_SCALE = 2.0  # of v exp(s) in a draw, relative to the estimate
 _EXCESS = 0.5  # of the relative variance of a sum of weights; 1 to second order, less beyond, as measured against exact values
 
 
@@ -96,8 +103,11 @@ class Posterior:
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
         with np.errstate(all="ignore"):
             weights = _Weights.of(self, number)
-            classes = [self._scores(c, weights, number) for c in range(self.values.shape[2])]
-            columns = [[factor * _spread(score, number) for score in scores] for scores in classes]
+            scale, columns = np.minimum(weights.scale, _MAX_SCALE * weights.scale[0])[:, None], []
+            for c in range(self.values.shape[2]):
+                contribution, *scores = self._scores(c, weights, number)
+                errors = [_error(scale * contribution), *(_spread(score, number) for score in scores)]
+                columns.append([factor * error for error in errors])
         stacked = [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
         return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
 
@@ -135,7 +145,7 @@ class Posterior:
         return variance
 
     def _scores(self, c: int, weights: "_Weights", number: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the draws (1 + draws, n) of linear, gradient, removal and Shapley scores of one class."""
+        """Return the draws (1 + draws, n) of contributions, and of gradient, removal and Shapley scores, of one class."""
         v, w, rest, total = self.values[:, :, c], weights.units, weights.background, weights.total
         push = w * v
         constant = 0.0 * rest if self.background is None else rest * self.background[0][:, c]
@@ -147,7 +157,7 @@ class Posterior:
         if self.link is not None:
             change = self._linked(evidence[:, None]) - self._linked(evidence[:, None] - change)
             slopes = slopes * (1.0 - np.tanh((evidence - self.link[0]) / self.link[1]) ** 2)[:, None]
-        return np.exp(weights.importances) * v, slopes, change, self._shapley(v, w, rest, total, constant, numerator, number)
+        return push / total[:, None], slopes, change, self._shapley(v, w, rest, total, constant, numerator, number)
 
     def _shapley(
         self, v: Floats, w: Floats, rest: Floats, total: Floats, constant: Floats, numerator: Floats, number: Floats
@@ -194,12 +204,12 @@ class Posterior:
 
 
 class _Weights(NamedTuple):
-    """The weights of units (1 + draws, n) and background (1 + draws,), their sum, and importances with mean 0 over the text."""
+    """The weights of units (1 + draws, n) and background (1 + draws,), their sum, and that over the units' geometric mean."""
 
     units: Floats
     background: Floats
     total: Floats
-    importances: Floats
+    scale: Floats
 
     @classmethod
     def of(cls, posterior: Posterior, number: Floats) -> "_Weights":
@@ -207,7 +217,8 @@ class _Weights(NamedTuple):
         s0 = np.full(len(s), -np.inf) if posterior.background is None else posterior.background[1]
         top = np.maximum(s.max(axis=1), s0)
         units, rest = np.exp(s - top[:, None]), np.exp(s0 - top)
-        return cls(units, rest, units @ number + rest, s - (s @ number / number.sum())[:, None])
+        total = units @ number + rest
+        return cls(units, rest, total, total * np.exp(top - s @ number / number.sum()))
 
 
 @lru_cache(maxsize=256)
@@ -224,11 +235,16 @@ def _rule(n: int) -> tuple[Floats, Floats]:
 
 def _spread(draws: Floats, number: Floats) -> Floats:
     """Return standard errors (n,) of scores from the estimate and draws (1 + draws, n), with the shrinkage."""
-    distance = np.abs(draws[1:] - draws[0])
-    place = round(LEVEL * (len(distance) + 1)) - 1
-    error = np.partition(distance, place, axis=0)[place] / NORMAL_QUANTILE
+    error = _error(draws)
     variance = np.average(draws[0] ** 2 + error**2, weights=number)
     return with_shrinkage(error, draws[0], 1.0 / max(float(variance), 1e-300))
+
+
+def _error(draws: Floats) -> Floats:
+    """Return standard errors (n,) from the estimate and draws (1 + draws, n)."""
+    distance = np.abs(draws[1:] - draws[0])
+    place = round(LEVEL * (len(distance) + 1)) - 1
+    return np.asarray(np.partition(distance, place, axis=0)[place] / NORMAL_QUANTILE)
 
 
 def with_shrinkage(error: Floats, deviation: Floats, precision: float | Floats) -> Floats:
