@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from slalom import Explainer, threads
-from slalom.methods import surrogate
+from slalom.methods import far, surrogate
 from slalom.threads import cores_here, one_blas_thread
 
 
@@ -62,9 +62,9 @@ def test_an_error_in_a_block_ends_it():
 
 @pytest.mark.parametrize(("small", "expected"), [(1e8, {1}), (0.0, {3})])
 def test_small_fits_use_one_thread(monkeypatch, small, expected):
-    seen, fit = [], surrogate.fit
+    seen, fit = [], far.fit
     monkeypatch.setattr(surrogate, "_SMALL", small)
-    monkeypatch.setattr(surrogate, "fit", lambda *args, **options: seen.append(blas_threads()) or fit(*args, **options))
+    monkeypatch.setattr(far, "fit", lambda *args, **options: seen.append(blas_threads()) or fit(*args, **options))
     Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds", queries=30)("one two three four")
     assert seen == [expected]
     assert blas_threads() == {3}
