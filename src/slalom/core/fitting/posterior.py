@@ -9,7 +9,7 @@ The quantile makes estimate +- 1.96 se hold 95% of the draws, also where these a
 v exp(s) is the contribution w v of a unit, w its attention in the whole text, times a scale that is the same for all units:
 the sum of all weights, the background's too, over the geometric mean of the units'. Contributions are determined by the data.
 The scale hardly is where the weights of many units can be anything small, and the draws overstate it: with more queries it
-seldom turns out to be more than twice the estimate. So draws go no further.
+seldom turns out to be more than three times the estimate. So draws go no further.
 
 Shapley values of all draws would take too long exactly. For their standard errors the coalitions of k others are replaced by
 all others at the fraction q = k / (n - 1) of their weight:
@@ -48,7 +48,7 @@ MAX_SHRINKAGE = 0.9  # share of a deviation that the correction takes the prior 
 _NODES = 4  # of the integral over log k
 _EVERY = 5  # one draw of so many tells the leverages; they are ordered by their precisions
 _MAX_LEVERAGE = 0.7  # beyond, draws and the nonlinear model do not tell 1 - h
-_MAX_SCALE = 2.0  # of v exp(s) in a draw, relative to the estimate
+_MAX_SCALE = 3.0  # of v exp(s) in a draw, relative to the estimate
 _EXCESS = 0.5  # of the relative variance of a sum of weights; 1 to second order, less beyond, as measured against exact values
 
 
