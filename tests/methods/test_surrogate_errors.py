@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom.core import Slalom
+from slalom.core import Lengths, Slalom
+from slalom.methods import far
 
 TEXT = "good and bad and good or so it goes on and on for a while until it ends"
 WEIGHTS = {"good": 1.5, "bad": -2.0, "so": 0.7, "while": 0.4}
@@ -37,6 +38,16 @@ def test_every_score_has_errors_of_its_shape(method):
         assert (errors > 0).all(), name
         np.testing.assert_allclose(e.interval(name).mean(axis=1), e.scores(name), rtol=1e-9, atol=1e-12)
     assert e.certain()[e.units.index("good")]
+
+
+@pytest.mark.parametrize(("method", "counted"), [("joint", False), ("local", True)])
+def test_the_error_of_the_effect_of_the_length_is_not_that_of_removals_next_to_the_text(method, counted, monkeypatch):
+    """Exact scores of single removals tell what they do, whatever the subsets of other sizes say of the length."""
+    monkeypatch.setattr(far, "fit_lengths", lambda sizes, left, longest, certainty: Lengths(np.zeros(longest + 1), 5.0))
+    e = explained(method=method)
+    assert e.lengths.slope_se == 5.0
+    assert (e.removal_se > 5.0).all() == (e.gradient_se > 5.0).all() == counted
+    assert counted or max(e.removal_se.max(), e.gradient_se.max()) < 1.0
 
 
 def test_tied_units_have_equal_errors():

@@ -202,9 +202,8 @@ def _corrected(
     surrogate, whole = _with_parts(model, units, near, pairs), np.ones(len(units))
     # The rows tell what whole units do. How the correction falls within a unit is assumed: another power says otherwise.
     within = surrogate.near.gradient(whole) - surrogate.near.removal(whole)
-    removal_error, gradient_error = _with_slope(
-        removal_se, np.hypot(gradient_se, within), near.lengths or result.lengths, units
-    )
+    slope = None if weights is None else near.lengths or result.lengths  # exact scores near the text tell it with the rest
+    removal_error, gradient_error = _with_slope(removal_se, np.hypot(gradient_se, within), slope, units)
     return result._replace(surrogate=surrogate, lengths=lengths, removal_se=removal_error, gradient_se=gradient_error), near
 
 
