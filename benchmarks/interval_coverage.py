@@ -1,7 +1,9 @@
-"""How often Joint's 95% intervals contain the truth: planted models, and real classifiers against very many queries.
+"""How often 95% intervals contain the truth: planted models, real classifiers against very many queries or the model itself.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py planted [--fits 200] [--processes 2]
      python benchmarks/interval_coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
+         [--classifiers bundled,imdb-bert-2]
+     python benchmarks/interval_coverage.py removals [--device cuda] [--method joint] [--texts 24] [--queries 500]
          [--classifiers bundled,imdb-bert-2]
 
 planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
@@ -9,6 +11,9 @@ planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 
 
 real: the bundled classifier and imdb-bert-2. IMDB reviews of 20 to 400 tokens are explained at --queries under several seeds,
 and once at --reference. A 95% interval should contain the reference's estimate for about 95% of the units.
+
+removals: 24 reviews of 30 to 508 tokens; does the interval of a removal contain what the model itself says of the text without
+the unit?
 
 The strongest units are counted apart, as they are what people quote: the ten with the largest removal effect, or with 20
 planted units the five.
@@ -63,22 +68,20 @@ def _fit(n, m, shape, background, noise, seed):
 
 def real(options):
     """Print the coverage on real classifiers."""
-    from reviews import SHARED, rows  # noqa: PLC0415  (imports torch)
+    from reviews import rows  # noqa: PLC0415  (imports torch)
 
     names = ("value", "importance", *SCORES)
     texts = [row["text"] for row in rows("imdb_test")]
     order = np.random.default_rng(0).permutation(len(texts))[:3000]
     print(f"{'classifier':<20}{'tokens':<8}" + _heads(names) + "median error of removal, then at the reference")
-    for name in options.classifiers.split(","):
-        path = None if name == "bundled" else SHARED / "models" / name
-        explainer = slalom.Explainer(path, device=options.device, progress=False, method=options.method)
+    for explainer in _explainers(options):
         found = []
         for low, high in tqdm(LIMITS[: options.reviews], leave=False):
             text = next(texts[i] for i in order if low <= len(explainer.tokens(texts[i])) <= high)
             reference = explainer(text, queries=options.reference, check=0)
             ten = np.argsort(-np.abs(reference.removal))[:10]
             fits = [explainer(text, queries=options.queries, seed=seed, check=0) for seed in range(1, options.seeds + 1)]
-            cells = np.mean([[_held(e, reference, name, ten) for name in names] for e in fits], axis=0).ravel()
+            cells = np.mean([[_inside(e, name, reference.scores(name), ten) for name in names] for e in fits], axis=0).ravel()
             found.append(cells)
             spread = np.median([np.median(e.removal_se) for e in fits]), np.median(reference.removal_se)
             print(
@@ -88,11 +91,43 @@ def real(options):
         print(f"{explainer.model.name:<20}{'mean':<8}" + _line(np.mean(found, axis=0)))
 
 
-def _held(fitted, reference, name, ten):
-    """Return the shares of all units and of ten whose interval contains the reference's estimate."""
-    ends, estimate = fitted.interval(name), reference.scores(name)
-    inside = (ends[:, 0] <= estimate) & (estimate <= ends[:, 1])
-    return inside.mean(), inside[ten].mean()
+def removals(options):
+    """Print the coverage of what real classifiers say of the text without each unit."""
+    from reviews import classifier, reviews  # noqa: PLC0415  (imports torch)
+
+    texts = reviews(classifier()[1], options.texts)
+    print(
+        f"{'classifier':<20}{'queries':<9}{'removal':<12}{'top':<7}{'median error':<14}root mean squared difference (medians)"
+    )
+    for explainer in _explainers(options):
+        found = []
+        for text in tqdm(texts, leave=False):
+            e = explainer(text, queries=options.queries, check=0)
+            whole = np.ones((1, len(e)), dtype=bool)
+            full, *without = explainer.ask_many([e], [np.concatenate([whole, ~np.eye(len(e), dtype=bool)])])[0]
+            removed = full - np.array(without)
+            strongest = np.argsort(-np.abs(removed))[:10]
+            apart = np.sqrt(np.mean((e.removal - removed) ** 2))
+            found.append([*_inside(e, "removal", removed, strongest), np.median(e.removal_se), apart])
+        inside, top = np.mean(found, axis=0)[:2]
+        error, apart = np.median(found, axis=0)[2:]
+        print(f"{explainer.model.name:<20}{options.queries:<9}{inside:<12.3f}{top:<7.3f}{error:<14.3g}{apart:.3g}", flush=True)
+
+
+def _explainers(options):
+    """Yield an explainer of each classifier."""
+    from reviews import SHARED  # noqa: PLC0415  (imports torch)
+
+    for name in options.classifiers.split(","):
+        path = None if name == "bundled" else SHARED / "models" / name
+        yield slalom.Explainer(path, device=options.device, progress=False, method=options.method)
+
+
+def _inside(fitted, name, truth, strongest):
+    """Return the shares of all units and of the strongest whose interval contains the truth."""
+    low, high = fitted.interval(name).T
+    inside = (low <= truth) & (truth <= high)
+    return inside.mean(), inside[strongest].mean()
 
 
 def _heads(names):
@@ -105,19 +140,20 @@ def _line(cells):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", choices=("planted", "real"))
+    parser.add_argument("data", choices=("planted", "real", "removals"))
     parser.add_argument("--fits", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--method", default="joint")
     parser.add_argument("--reviews", type=int, default=len(LIMITS))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--classifiers", default="bundled,imdb-bert-2")
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--reference", type=int, default=20_000)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    {"planted": planted, "real": real}[options.data](options)
+    {"planted": planted, "real": real, "removals": removals}[options.data](options)
 
 
 if __name__ == "__main__":
