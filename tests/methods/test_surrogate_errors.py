@@ -5,7 +5,7 @@ import pytest
 
 import slalom
 from slalom.core import Lengths, Slalom
-from slalom.methods import far
+from slalom.methods import far, surrogate
 
 TEXT = "good and bad and good or so it goes on and on for a while until it ends"
 WEIGHTS = {"good": 1.5, "bad": -2.0, "so": 0.7, "while": 0.4}
@@ -40,14 +40,24 @@ def test_every_score_has_errors_of_its_shape(method):
     assert e.certain()[e.units.index("good")]
 
 
-@pytest.mark.parametrize(("method", "counted"), [("joint", False), ("local", True)])
-def test_the_error_of_the_effect_of_the_length_is_not_that_of_removals_next_to_the_text(method, counted, monkeypatch):
-    """Exact scores of single removals tell what they do, whatever the subsets of other sizes say of the length."""
-    monkeypatch.setattr(far, "fit_lengths", lambda sizes, left, longest, certainty: Lengths(np.zeros(longest + 1), 5.0))
-    e = explained(method=method)
-    assert e.lengths.slope_se == 5.0
-    assert (e.removal_se > 5.0).all() == (e.gradient_se > 5.0).all() == counted
-    assert counted or max(e.removal_se.max(), e.gradient_se.max()) < 1.0
+@pytest.mark.parametrize("method", ["joint", "local"])
+def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the_text_do_not_tell_it(method, monkeypatch):
+    told, found, fit_near = np.zeros(len(TEXT.split())), [], surrogate.fit_near
+
+    def watched(*rows):
+        near = fit_near(*rows)
+        told[:] = near.told
+        return near
+
+    monkeypatch.setattr(surrogate, "fit_near", watched)
+    for error in (None, 5.0):
+        length = lambda sizes, left, longest, certainty, error=error: Lengths(np.zeros(longest + 1), error)  # noqa: E731
+        monkeypatch.setattr(far, "fit_lengths", length)
+        found.append(explained(method=method))
+    assert (told > 0.1).any() == (method == "joint")
+    for name in ("removal", "gradient"):
+        expected = np.hypot(found[0].errors(name), 5.0 * np.sqrt(1.0 - told))
+        np.testing.assert_allclose(found[1].errors(name), expected, rtol=1e-9)
 
 
 def test_tied_units_have_equal_errors():

@@ -202,8 +202,11 @@ def _corrected(
     surrogate, whole = _with_parts(model, units, near, pairs), np.ones(len(units))
     # The rows tell what whole units do. How the correction falls within a unit is assumed: another power says otherwise.
     within = surrogate.near.gradient(whole) - surrogate.near.removal(whole)
-    slope = None if weights is None else near.lengths or result.lengths  # exact scores near the text tell it with the rest
-    removal_error, gradient_error = _with_slope(removal_se, np.hypot(gradient_se, within), slope, units)
+    # Exact scores next to the text tell the effect of the length there with the rest: of its variance the untold share is left.
+    open_share = np.sqrt(1.0 - near.told) if weights is None else np.ones(len(units))
+    removal_error, gradient_error = _with_slope(
+        removal_se, np.hypot(gradient_se, within), near.lengths or result.lengths, units, open_share
+    )
     return result._replace(surrogate=surrogate, lengths=lengths, removal_se=removal_error, gradient_se=gradient_error), near
 
 
@@ -269,14 +272,14 @@ def _with_pair_errors(result: MethodResult, pairs: FoundPairs | None) -> MethodR
 
 
 def _with_slope(
-    removal: Floats | None, gradient: Floats | None, length: Lengths | None, units: Units
+    removal: Floats | None, gradient: Floats | None, length: Lengths | None, units: Units, share: Floats | float = 1.0
 ) -> tuple[Floats | None, Floats | None]:
-    """Return the standard errors of removal and gradient with those of the effect of the length."""
+    """Return the standard errors of removal and gradient with that of the effect of the length, or the share (n,) of it."""
     slope_se = None if length is None else length.slope_se
     if slope_se is None:
         return removal, gradient
     wide, long = (  # b is a random walk over short distances
-        None if error is None else np.hypot(error, (slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
+        None if error is None else np.hypot(error, (share * slope_se * units.sizes**power).reshape(-1, *[1] * (error.ndim - 1)))
         for error, power in ((removal, 0.5), (gradient, 1.0))
     )
     return wide, long
