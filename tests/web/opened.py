@@ -1,4 +1,4 @@
-"""A page of the server that is open in a browser."""
+"""A page that is open in a browser."""
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -7,7 +7,7 @@ from tests.waiting import DEADLINE
 
 
 class Opened:
-    """What tests of all pages do with a driver and the address of a server."""
+    """What tests of all pages do with a driver and the address of a server or a file."""
 
     def __init__(self, driver, address):
         self.driver, self.address = driver, address

@@ -32,25 +32,20 @@ from tests.factories import (
     with_pairs,
     with_shifts,
 )
+from tests.waiting import DEADLINE
+from tests.web.opened import Opened
 
 
-class View:
+class View(Opened):
     """A page that is open."""
 
     def __init__(self, driver, file):
-        self.driver, self.file = driver, file
+        super().__init__(driver, file.as_uri())
+        self.file = file
 
     def open(self, explanations, anchor=""):
         self.file.write_text(page(explanations), encoding="utf-8")
-        self.driver.get("about:blank")
-        self.driver.get(self.file.as_uri() + anchor)
-        return self
-
-    def js(self, code, *arguments):
-        return self.driver.execute_script(code, *arguments)
-
-    def one(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
+        return super().open(anchor)
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -863,7 +858,7 @@ def test_text_stays_readable_in_light_and_dark(view):
     view.open([e])
     assert view.js(theme) == "light"
     view.prefer("dark")
-    WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
+    WebDriverWait(view.driver, DEADLINE).until(lambda _: view.js(theme) == "dark")
 
 
 @pytest.mark.parametrize("width", [360, 390, 800, 900])
@@ -905,8 +900,9 @@ def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
     assert view.js("return document.querySelectorAll('circle[data-i]').length") == 5000
     view.js("document.querySelectorAll('.unit')[4000].click()")
     assert view.js("return document.querySelectorAll('.unit')[4000].getAttribute('aria-pressed')") == "true"
-    view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
-    WebDriverWait(view.driver, 20).until(lambda _: view.linked() == [4321] * 3)  # the table scrolls to it
+    over = "document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
+    # The table scrolls to it. A pointer that an earlier test has left there may be over another unit then, so look again.
+    WebDriverWait(view.driver, DEADLINE).until(lambda _: view.js(over) or view.linked() == [4321] * 3)
     view.open([random_explanation(n=300, link=False, seed=i) for i in range(3)] * 10)
     assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
 
