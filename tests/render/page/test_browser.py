@@ -32,7 +32,6 @@ from tests.factories import (
     with_pairs,
     with_shifts,
 )
-from tests.waiting import DEADLINE
 from tests.web.opened import Opened
 
 
@@ -858,7 +857,7 @@ def test_text_stays_readable_in_light_and_dark(view):
     view.open([e])
     assert view.js(theme) == "light"
     view.prefer("dark")
-    WebDriverWait(view.driver, DEADLINE).until(lambda _: view.js(theme) == "dark")
+    WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
 
 
 @pytest.mark.parametrize("width", [360, 390, 800, 900])
@@ -900,9 +899,8 @@ def test_of_long_texts_and_many_texts_only_what_is_in_sight_is_drawn(view):
     assert view.js("return document.querySelectorAll('circle[data-i]').length") == 5000
     view.js("document.querySelectorAll('.unit')[4000].click()")
     assert view.js("return document.querySelectorAll('.unit')[4000].getAttribute('aria-pressed')") == "true"
-    over = "document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
-    # The table scrolls to it. A pointer that an earlier test has left there may be over another unit then, so look again.
-    WebDriverWait(view.driver, DEADLINE).until(lambda _: view.js(over) or view.linked() == [4321] * 3)
+    view.js("document.querySelectorAll('.unit')[4321].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))")
+    WebDriverWait(view.driver, 20).until(lambda _: view.linked() == [4321] * 3)  # the table scrolls to it
     view.open([random_explanation(n=300, link=False, seed=i) for i in range(3)] * 10)
     assert view.js("return document.querySelectorAll('.unit').length") == 300  # only the text that is shown is drawn
 
