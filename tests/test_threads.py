@@ -7,8 +7,11 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from slalom import Explainer, threads
-from slalom.methods import far, surrogate
-from slalom.threads import cores_here, one_blas_thread
+from slalom.core.fitting import joint
+from slalom.methods import surrogate
+from slalom.pipeline import explaining
+from slalom.text import TwoScales
+from slalom.threads import cores_here, many_blas_threads, one_blas_thread
 
 
 def blas_threads():
@@ -30,8 +33,23 @@ def test_one_thread_in_a_block():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == {3}
-    with one_blas_thread(small=False):
+
+
+def test_many_threads_within_a_block():
+    with many_blas_threads():
         assert blas_threads() == {3}
+    with one_blas_thread(), one_blas_thread():
+        with many_blas_threads():
+            assert blas_threads() == {3}
+            with one_blas_thread():
+                assert blas_threads() == {1}
+        assert blas_threads() == {1}
+        with many_blas_threads(large=False):
+            assert blas_threads() == {1}
+        with pytest.raises(ValueError, match="no"), many_blas_threads():
+            raise ValueError("no")
+        assert blas_threads() == {1}
+    assert blas_threads() == {3}
 
 
 def test_blocks_of_several_threads_may_overlap_in_any_order():
@@ -47,6 +65,8 @@ def test_blocks_of_several_threads_may_overlap_in_any_order():
         thread = threading.Thread(target=other)
         thread.start()
         assert begun.wait(60)
+        with many_blas_threads():
+            assert blas_threads() == {1}, "the other thread is in a block"
     assert blas_threads() == {1}, "the other block has not ended"
     end.set()
     assert ended.wait(60)
@@ -60,14 +80,40 @@ def test_an_error_in_a_block_ends_it():
     assert blas_threads() == {3}
 
 
-@pytest.mark.parametrize(("small", "expected"), [(1e8, {1}), (0.0, {3})])
-def test_small_fits_use_one_thread(monkeypatch, small, expected):
-    seen, fit = [], far.fit
-    monkeypatch.setattr(surrogate, "_SMALL", small)
-    monkeypatch.setattr(far, "fit", lambda *args, **options: seen.append(blas_threads()) or fit(*args, **options))
-    Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds", queries=30)("one two three four")
-    assert seen == [expected]
+@pytest.mark.parametrize(("much", "expected"), [(1e8, {1}), (0.0, {3})])
+def test_fits_use_one_thread_and_only_large_ones_more(monkeypatch, much, expected):
+    seen, asked = {}, []
+
+    def watched(owner, name, call):
+        monkeypatch.setattr(owner, name, lambda *args: seen.setdefault(name, []).append(blas_threads()) or call(*args))
+
+    monkeypatch.setattr(joint, "_MUCH_WORK", much)
+    for owner, name in ((joint._Search, "fit"), (TwoScales, "draw"), (surrogate, "fit_near"), (explaining, "_fidelity")):
+        watched(owner, name, getattr(owner, name))
+
+    def scores(texts):
+        asked.append(blas_threads())
+        return [float("good" in text) - 0.1 * len(text.split()) for text in texts]
+
+    text = "a good film that was seen by all of us in the old house"
+    Explainer(scores, output="log_odds", queries=60)(text, pairs=False)
+    assert set(seen) == {"fit", "draw", "fit_near", "_fidelity"}
+    assert all(threads == {1} for name in ("draw", "fit_near", "_fidelity") for threads in seen[name])
+    assert all(threads == expected for threads in seen["fit"])
+    assert all(threads == {3} for threads in asked)
     assert blas_threads() == {3}
+
+
+def test_a_model_that_a_method_asks_has_all_threads():
+    asked = []
+
+    def scores(texts):
+        asked.append(blas_threads())
+        return [float("good" in text) for text in texts]
+
+    Explainer(scores, output="log_odds", queries=30)("a good film", method="lime")
+    assert asked
+    assert all(threads == {3} for threads in asked)
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,9 @@ from slalom.methods.far import FarFitter, FarRows
 from slalom.methods.uncertain import Certainty, UncertainRows
 from slalom.models import Observed
 from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
-from slalom.threads import one_blas_thread
 
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
-_SMALL = 1e8  # rows times squared units, up to which a second BLAS thread saves less than a third of the time
 
 
 @final
@@ -90,17 +88,14 @@ class SurrogateMethod(Method):
             if context.exact:
                 far = context.plan.weights > 0
                 data.append((context.units.counts(context.plan.keep[far]), context.scores[far], context.plan.weights[far]))
-        with one_blas_thread():
-            fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
+        fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
         return [replace(context, fitted=next(fits)) if context.exact else context for context in contexts]
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
-        m, n = context.plan.keep.shape
-        with one_blas_thread(m * n**2 < _SMALL):
-            if context.observed is not None and not context.exact:
-                return self._uncertain(context, context.observed)
-            return self._exact(context)
+        if context.observed is not None and not context.exact:
+            return self._uncertain(context, context.observed)
+        return self._exact(context)
 
     def _exact(self, context: MethodContext) -> MethodResult:
         """Fit scores that are known exactly."""

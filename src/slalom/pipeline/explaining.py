@@ -20,11 +20,13 @@ from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task
 from slalom.pipeline.run import Run, Scored
 from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
+from slalom.threads import many_blas_threads, one_blas_thread
 
 _HUGE = 1e150  # the square of a score must fit into a float
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
 
+@one_blas_thread()
 def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
     """Let the method do at once what takes less time for several texts.
 
@@ -47,6 +49,7 @@ def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
         run.spend(seconds)
 
 
+@one_blas_thread()
 def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
     began = perf_counter()
@@ -128,7 +131,9 @@ def _scored(engine: Engine, run: Run, options: Options) -> Scored:
 
 def _ask_rows(engine: Engine, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
     """Query further rows (k, n) of a text."""
-    (answer,) = engine([Queries(task.reading, task.units.atoms(rows))])
+    queries = Queries(task.reading, task.units.atoms(rows))
+    with many_blas_threads():  # what the model does is its own affair
+        (answer,) = engine([queries])
     return engine.model.observe(answer.outputs, target).scores, answer
 
 

@@ -19,6 +19,7 @@ from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
 from slalom.result import Explanation, Failure
 from slalom.text import Answered, Units, query_keys
+from slalom.threads import one_blas_thread
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _TOGETHER = 64  # texts that a method may prepare at once
@@ -102,7 +103,7 @@ class Pipeline:
 
         observed = self.model.observe(run.answers.outputs[: task.whole], target)
         rng = np.random.default_rng([options.seed, 2, run.rounds])
-        with named_failures(options.method):
+        with named_failures(options.method), one_blas_thread():
             extended = options.method.extend(
                 task.plan, task.units, budget, rng, task.reading.empty, Answered(observed.scores, is_new, observed.certainty)
             )

@@ -12,6 +12,7 @@ from slalom.models import Model, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
 from slalom.text import GIVEN, KINDS, QueryPlan, Units, query_keys, reserved, sentences, units, words
+from slalom.threads import one_blas_thread
 
 _LONG = 60.0  # seconds of a fit that are announced
 
@@ -121,7 +122,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
         )
     budget = options.budget(n)
     steps = options.method.rounds(budget) if options.goal is None else (budget,)
-    with named_failures(options.method):
+    with named_failures(options.method), one_blas_thread():
         plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
     check = options.held_out(budget)
     plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
