@@ -32,7 +32,7 @@ def interrupted_if(test: Callable[[], bool]) -> Iterator[None]:
         Traceback (most recent call last):
         slalom.interrupt.Interrupted: the work was given up
     """
-    before = getattr(_THREAD, "test", None)
+    before = current_test()
     _THREAD.test = test
     try:
         yield
@@ -40,8 +40,21 @@ def interrupted_if(test: Callable[[], bool]) -> Iterator[None]:
         _THREAD.test = before
 
 
+def current_test() -> Callable[[], bool]:
+    """Return the test of this thread, for others that work for it.
+
+    Example:
+        >>> current_test()()
+        False
+    """
+    return getattr(_THREAD, "test", _wanted)
+
+
+def _wanted() -> bool:
+    return False
+
+
 def check() -> None:
     """Raise Interrupted where the work of this thread was given up."""
-    test = getattr(_THREAD, "test", None)
-    if test is not None and test():
+    if current_test()():
         raise Interrupted("the work was given up")

@@ -170,6 +170,7 @@ class Method(ABC):
         signed: Whether the sign of its scores means for or against the target.
         takes_budget: Whether the query budget matters.
         plans_all: Whether all its queries are in its plan, so that they can be counted in advance; else it may ask more.
+        separable: Whether several threads may explain texts at the same time: it neither asks nor looks into the model.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Method(ABC):
     signed: bool = True
     takes_budget: ClassVar[bool] = True
     plans_all: ClassVar[bool] = False
+    separable: ClassVar[bool] = False
 
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the computation takes on one core, without queries; 0: too short to matter.

@@ -60,6 +60,7 @@ class SurrogateMethod(Method):
     check: int = 100
     summary: str = ""
     plans_all: ClassVar[bool] = True
+    separable: ClassVar[bool] = True
 
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the fit takes."""

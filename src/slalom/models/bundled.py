@@ -3,7 +3,6 @@
 Batches are computed in threads, one per core, each with one BLAS thread: matrices of this size are too small to be shared.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
 from slalom.models.readable import readable
 from slalom.networks.encoder import Encoder, Singles
-from slalom.threads import cores_here, one_blas_thread
+from slalom.threads import one_blas_thread, threads_here
 
 _BATCH_TOKENS = 4096  # what stays in the caches of a core
 
@@ -99,10 +98,8 @@ class Bundled(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches are computed at the same time: SLALOM_THREADS where it is set, else one per core."""
-        if os.environ.get("SLALOM_THREADS", "").isdecimal():
-            return max(int(os.environ["SLALOM_THREADS"]), 1)
-        return cores_here()
+        """How many batches are computed at the same time."""
+        return threads_here()
 
     def batch_rows(self, length: int) -> int:
         """Return how many inputs of one length go into a batch."""

@@ -85,7 +85,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         seed=int(options.seed),
         queries=len(inputs),
         tokens=sum(inputs.values()),
-        seconds=run.spend(perf_counter() - began),
+        seconds=run.spend((perf_counter() - began) / run.beside),
         values_se=result.values_se,
         importances_se=result.importances_se,
         removal_se=result.removal_se,

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from time import perf_counter
 from typing import Any, final
 
@@ -17,12 +18,14 @@ from slalom.pipeline.explaining import explain, prepare
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
+from slalom.pipeline.side_by_side import side_by_side
 from slalom.result import Explanation, Failure
 from slalom.text import Answered, Units, query_keys
-from slalom.threads import one_blas_thread
+from slalom.threads import LONG_FIT, one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _TOGETHER = 64  # texts that a method may prepare at once
+_THREADS = 2  # that explain texts: with more, they wait for the interpreter's lock
 
 
 @final
@@ -152,12 +155,29 @@ class Pipeline:
             for start in range(0, len(going), _TOGETHER):
                 lot = going[start : start + _TOGETHER]
                 prepare(self.engine, lot, options)
-                for run in lot:
-                    if run.result is None:
-                        self.advance(run, options)
+                for _ in self._advanced(lot, options):
                     while runs and runs[0].result is not None:
                         yield runs.popleft().result  # type: ignore[misc]
         yield from (run.result for run in runs if run.result is not None)
+
+    def _advanced(self, runs: Sequence[Run], options: Options) -> Iterator[Run]:
+        """Advance runs; yield each when it and those before it have advanced."""
+        threads = min(_THREADS, threads_here()) if options.method.separable and options.goal is None else 1
+
+        def together(run: Run) -> bool:
+            task = None if run.result is not None else run.task
+            return task is None or (not task.steps and options.method.seconds(len(task.units), task.whole) < LONG_FIT)
+
+        def advance(run: Run) -> None:
+            if run.result is None:
+                self.advance(run, options)
+
+        for short, some in groupby(runs, together):
+            group = list(some)
+            beside = min(threads, len(group)) if short else 1
+            for run in group:
+                run.beside = beside
+            yield from side_by_side(advance, group, beside)
 
     def _ask_round(self, runs: Sequence[Run], options: Options, description: str) -> None:
         """Ask for all texts; where the model fails and errors are kept, for one after the other."""

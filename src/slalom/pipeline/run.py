@@ -34,6 +34,7 @@ class Run:
     Attributes:
         rounds: Number of rounds that are answered.
         scored: The scores of this round, where several texts were prepared at once.
+        beside: How many texts are explained at the same time.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
     """
@@ -44,7 +45,7 @@ class Run:
         self.scored: Scored | None = None
         self.explanation: Explanation | None = None
         self.further = FurtherQueries()
-        self.rounds, self._seconds = 0, 0.0
+        self.rounds, self.beside, self._seconds = 0, 1, 0.0
         self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
         self._answers: Answers | None = None
         if isinstance(task, Failure):

@@ -30,10 +30,9 @@ from slalom.core.fitting._evidence.steps import Factors
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
-from slalom.threads import many_blas_threads
+from slalom.threads import LONG_FIT, many_blas_threads
 
 _MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
-_MUCH_WORK = 1e8  # rows times squared units, from which a second BLAS thread saves a third of the time and more
 _FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
@@ -130,7 +129,8 @@ class Joint(Fitter):
         m, n = problem.counts.shape
         small = self.device == "auto" and n * (m + 2 * n) < _MIN_GPU_WORK
         backend = backend_for("cpu" if small else self.device)
-        with suppress(*backend.failures), backend.session(), many_blas_threads(backend.on_host and m * n**2 >= _MUCH_WORK):
+        long = backend.on_host and self.seconds(n, m) >= LONG_FIT
+        with suppress(*backend.failures), backend.session(), many_blas_threads(long):
             return _Search(self, problem, backend).fit()
         host = NumpyBackend()
         with suppress(*host.failures), host.session():

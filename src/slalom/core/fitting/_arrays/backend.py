@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from threading import RLock
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
@@ -155,20 +156,24 @@ class TorchBackend(Backend):
 
         self.xp = torch
         self.failures = (ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
-        self.device = torch.device(device)
+        self.device, self._lock = torch.device(device), RLock()
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch off autograd, which slows small operations down, and TF32, which is coarser than float32."""
+        """Switch off autograd, which slows small operations down, and TF32, which is coarser than float32.
+
+        One thread at a time: CUDA graphs have fixed inputs, and settings of torch hold for all threads.
+        """
         matmul = self.xp.backends.cuda.matmul
         name, off = ("fp32_precision", "ieee") if hasattr(matmul, "fp32_precision") else ("allow_tf32", False)
-        before = getattr(matmul, name)
-        setattr(matmul, name, off)
-        try:
-            with self.xp.inference_mode():
-                yield
-        finally:
-            setattr(matmul, name, before)
+        with self._lock:
+            before = getattr(matmul, name)
+            setattr(matmul, name, off)
+            try:
+                with self.xp.inference_mode():
+                    yield
+            finally:
+                setattr(matmul, name, before)
 
     def asarray(self, array: Floats) -> Any:
         """Copy to the device."""
