@@ -125,6 +125,6 @@ def test_a_text_of_one_word_has_errors():
         return [0.7 * text.count("good") + 0.1 * np.sin(len(text)) for text in texts]
 
     e = slalom.Explainer(model, output="log_odds", unit="word")("good good good good")
-    assert np.ptp(e.removal_se) == 0.0
+    assert np.ptp(e.removal_se) <= 1e-12
     for errors in (e.removal_se, e.shapley_se, e.gradient_se):
         assert (errors > 0.0).all()

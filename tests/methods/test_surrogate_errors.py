@@ -45,7 +45,7 @@ def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the
     told, found, fit_near = np.zeros(len(TEXT.split())), [], surrogate.fit_near
 
     def watched(*rows):
-        near = fit_near(*rows)
+        near = fit_near(*rows)._replace(lengths=None)  # an effect of its own would have its errors among the others
         told[:] = near.told
         return near
 

@@ -279,4 +279,4 @@ def test_errors_of_gradients_hold_for_long_units(noisy):
         inside.append(apart <= 1.96 * found.gradient_se[:3])
         by_removal.append(apart <= 1.96 * found.removal_se[:3])
     assert 0.9 <= np.mean(inside) <= 0.985
-    assert np.mean(by_removal) < 0.87
+    assert np.mean(by_removal) < np.mean(inside) - 0.04

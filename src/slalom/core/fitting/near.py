@@ -41,10 +41,11 @@ _WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it 
 _CLEAR = 2.0  # squared standard errors by which mu and alpha are shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 _KNOTS = 32
-_REACH = 3.0  # atoms after which b and h have forgotten most of what they were, in units of the usual size of a unit
+_REACH = 1.5  # atoms after which b and h have forgotten most of what they were, in units of the usual size of a unit
 _MOST_LEVELS = 64  # numbers of missing atoms: where there are more, units are long, and shifts hide behind them
 _SEARCHED = 160  # rows from which the variances are chosen
-_START = 0.3  # variance of b and h in units of the noise, where the search begins
+_GROWTH = 0.5  # the noise of exact scores grows with this power of the number of missing units
+_STARTS = (0.3, 10.0)  # variances of b and h in units of the noise, where the search begins: mostly it ends near them
 _MARGIN = 1.0  # nats of evidence that b, and h, must add
 
 
@@ -195,7 +196,8 @@ class _Rows:
         self.rows = near if weights is None else near | (np.arange(len(near)) == 0)
         self.missing = missing[self.rows]
         self.own, self.number = (self.gone @ rho)[self.rows], self.gone[self.rows].sum(axis=1)
-        self.root = np.ones((1, 1)) if weights is None else np.sqrt(weights[self.rows] / weights[near].mean())[:, None]
+        certainty, of = (self.number**-_GROWTH, slice(None)) if weights is None else (weights[self.rows], near[self.rows])
+        self.root = np.sqrt(certainty / certainty[of].mean())[:, None]
         self.scale = _prior_scale(rho, types)
         self.design = self._designed(self.gone[self.rows], np.full((int(self.rows.sum()), 1), _WIDE))
 
@@ -277,9 +279,9 @@ class _Rows:
 
     def _missed(self, process: Process, target: Floats) -> float:
         """Return the variance of what the correction misses of a single removal: by how much misfits grow with their number."""
-        number = self.number - self.number.mean()
-        slope = float(number @ process.misfit(target)) / max(float(number @ number), 1e-300)
-        return min(max(slope, 0.0), process.noise / float(self.number.mean()))
+        number, misfit = self.number - self.number.mean(), process.misfit(target) / self.root[:, 0] ** 2
+        slope = float(number @ misfit) / max(float(number @ number), 1e-300)
+        return min(max(slope, 0.0), float(misfit.mean()) / float(self.number.mean()))
 
     def _left(self, e: Floats, power: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the factors (m, 1) of the fitted rows, what r_0, mu and alpha leave of them, and the rest of `_common`."""
@@ -353,8 +355,8 @@ def _supported(target: Floats, alone: _Part, ratio: float, total: _Part, moved: 
 
     parts = [alone]
     best = searched(parts, [ratio])
-    for part in (total, moved):
-        trial = searched([*parts, part], [*best.ratios, _START])
+    for part, start in zip((total, moved), _STARTS, strict=True):
+        trial = searched([*parts, part], [*best.ratios, start])
         if trial.evidence > best.evidence + _MARGIN:
             parts, best = [*parts, part], trial
     return parts, best.ratios.tolist() if len(parts) > 1 else [ratio]  # d alone: the ratio of all rows
