@@ -5,8 +5,8 @@
 e is the residual of the surrogate, x the share of the text that is kept, r_0 the residual at the whole text, so that the text
 itself is met exactly. rho_i is the surrogate's own change by the removal of unit i: where a score saturates at the whole text,
 all these changes are too large by the same factor, and alpha is near -1. mu is what the removal of any unit does. Units that
-matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2. What is missed grows with the number of
-missing units: the variance of the noise is in proportion to its root.
+matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2. The variance of the noise grows with
+the root of the number of missing units.
 
 b is an effect of the number r of missing atoms, h_g of those that are missing before a knot g (`core.shifts`). Both are
 Gaussian processes that begin at 0 and are forgotten over a few atoms; the variances of the h_g are in proportion to the g_i^2
