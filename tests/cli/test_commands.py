@@ -17,6 +17,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import slalom
 from slalom import cli
+from slalom.pipeline import Pipeline
 from slalom.training import read_labelled
 from tests.factories import short_sighted
 from tests.waiting import DEADLINE, until
@@ -545,6 +546,17 @@ def test_ctrl_c_loses_nothing(tmp_path):
     done = slalom.load(path)
     assert 0 < len(done) < len(texts)
     assert [e.text for e in done] == texts[: len(done)]
+
+
+def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pipeline, "ask", pressed)
+    code, _, err = run("explain", SENTENCE, "--out", "e.jsonl")
+    assert code == 130
+    assert "interrupted after 0 of 1 texts; nothing is written yet; the same command begins again" in err
+    assert not (tmp_path / "e.jsonl").exists()
 
 
 def test_the_help_texts_are_those_of_the_documentation(run):

@@ -167,9 +167,12 @@ def explain(
 
 def _kept(out: Path | None, cache: Path | None) -> str:
     """Return what an interruption leaves, and what to do."""
-    files = [f"{str(path)!r} has the {what}" for path, what in ((out, "results"), (cache, "model's answers")) if path]
-    if not files:
+    if not (out or cache):
         return "use --out FILE to keep results, and --cache FILE to keep the model's answers"
+    kept = ((out, "results"), (cache, "model's answers"))
+    files = [f"{str(path)!r} has the {what}" for path, what in kept if path and path.exists()]
+    if not files:
+        return "nothing is written yet; the same command begins again"
     return f"{' and '.join(files)} so far; run the same command to continue"
 
 
