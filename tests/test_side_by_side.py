@@ -2,17 +2,21 @@
 
 import signal
 import threading
-from time import perf_counter
+from dataclasses import dataclass
+from time import perf_counter, sleep
 
 import numpy as np
 import pytest
 
 from slalom import Explainer
+from slalom.core import Fitter
 from slalom.core.fitting import joint
 from slalom.errors import InputError
 from slalom.interrupt import Interrupted, check, interrupted_if
-from slalom.pipeline import pipeline
-from slalom.pipeline.side_by_side import side_by_side
+from slalom.methods import SurrogateMethod
+from slalom.pipeline.side_by_side import SharedClock, side_by_side
+from slalom.text import Scales
+from tests.waiting import until
 
 TEXTS = [" ".join(f"word{(i * k) % 17}" for i in range(10 + 3 * k)) for k in range(1, 6)]
 
@@ -91,6 +95,52 @@ def test_work_that_nobody_waits_for_is_given_up():
     assert set(ended) <= {1, 2}
 
 
+def test_not_many_more_are_begun_than_are_asked_for():
+    done = []
+    items = side_by_side(done.append, list(range(100)), 2)
+    for _ in range(3):
+        next(items)
+    until(lambda: len(done) >= 5)
+    assert len(done) <= 7
+    items.close()
+
+
+def test_seconds_are_shared_by_those_that_work_at_the_same_time():
+    clock, meeting, passed = SharedClock(), threading.Barrier(2, timeout=60), {}
+
+    def work(item):
+        with clock.running():
+            meeting.wait()
+            began = clock()
+            sleep(0.2 * item)
+            passed[item] = clock() - began
+
+    began = perf_counter()
+    list(side_by_side(work, [1, 2], 2))
+    wall = perf_counter() - began
+    assert 0.85 * wall <= sum(passed.values()) <= wall
+    assert passed[1] < passed[2]
+
+
+@dataclass(frozen=True)
+class Mean(Fitter):
+    """A fitter of someone else, who knows nothing of threads."""
+
+    def solve(self, problem):
+        fitted_in.append(threading.get_ident())
+        return problem.constant("the mean score")
+
+
+fitted_in = []
+
+
+def test_fitters_of_others_stay_in_one_thread():
+    fitted_in.clear()
+    found = Explainer(scores, output="log_odds", queries=40, method=SurrogateMethod("mean", Scales(), Mean()))(TEXTS)
+    assert len(found) == len(TEXTS)
+    assert set(fitted_in) == {threading.get_ident()}
+
+
 def test_the_test_of_the_calling_thread_holds():
     with interrupted_if(lambda: True), pytest.raises(Interrupted):
         list(side_by_side(lambda _: running(), [1, 2], 2))
@@ -118,7 +168,7 @@ def test_a_text_has_the_same_explanation_in_company(monkeypatch):
 
 
 def test_long_fits_are_alone(monkeypatch):
-    monkeypatch.setattr(pipeline, "LONG_FIT", 0.0)
+    monkeypatch.setattr(joint, "_LONG", 0.0)
     used, fit = set(), joint._Search.fit
     monkeypatch.setattr(joint._Search, "fit", lambda self, *args: used.add(threading.get_ident()) or fit(self, *args))
     assert len(explainer()(TEXTS)) == len(TEXTS)

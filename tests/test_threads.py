@@ -1,7 +1,9 @@
 """Threads of BLAS: one in a block, as many as before when the last block has ended."""
 
 import os
+import sys
 import threading
+from contextlib import suppress
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -74,6 +76,44 @@ def test_blocks_of_several_threads_may_overlap_in_any_order():
     assert blas_threads() == {3}
 
 
+def test_ctrl_c_at_any_moment_leaves_no_limit():
+    """At each step of entering and leaving blocks in turn."""
+    lines, stop_at = 0, None
+
+    def lost(frame):
+        """Whether what is raised there is lost."""
+        return frame is not None and (frame.f_code.co_name == "__del__" or lost(frame.f_back))
+
+    def watch(frame, event, _):
+        nonlocal lines
+        if event == "line" and frame.f_code.co_filename == threads.__file__ and not lost(frame):
+            lines += 1
+            if lines == stop_at:
+                raise KeyboardInterrupt
+        return watch
+
+    def interrupted():
+        assert blas_threads() == {3}, "by what came before"
+        sys.settrace(watch)
+        try:
+            with one_blas_thread(), many_blas_threads(), one_blas_thread():
+                pass
+        finally:
+            sys.settrace(None)
+
+    interrupted()
+    steps = lines
+    assert steps > 30
+    for step in range(1, steps + 1):
+        lines, stop_at = 0, step
+        with suppress(KeyboardInterrupt):
+            interrupted()
+        assert blas_threads() == {3}, f"step {step}"
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert not len(threads._LIMIT.blocks)
+
+
 def test_an_error_in_a_block_ends_it():
     with pytest.raises(ValueError, match="no"), one_blas_thread():
         raise ValueError("no")
@@ -87,7 +127,7 @@ def test_fits_use_one_thread_and_only_large_ones_more(monkeypatch, long, expecte
     def watched(owner, name, call):
         monkeypatch.setattr(owner, name, lambda *args: seen.setdefault(name, []).append(blas_threads()) or call(*args))
 
-    monkeypatch.setattr(joint, "LONG_FIT", long)
+    monkeypatch.setattr(joint, "_LONG", long)
     for owner, name in ((joint._Search, "fit"), (TwoScales, "draw"), (surrogate, "fit_near"), (explaining, "_fidelity")):
         watched(owner, name, getattr(owner, name))
 

@@ -8,14 +8,14 @@ on 16 cores an explanation took three times as long.
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, final
+from weakref import WeakSet
 
-LONG_FIT = 1.5  # seconds of one core, from which a fit has all BLAS threads for itself; they save a third of its time and more
 _GROUPS = Path("/sys/fs/cgroup")  # where Linux says what a container may use
 
 
@@ -60,13 +60,13 @@ def one_blas_thread() -> Iterator[None]:
         ...     print(np.linalg.inv(2.0 * np.eye(2))[0, 0])
         0.5
     """
-    _LIMIT.enter()
-    _HERE.blocks = blocks_here() + 1
+    block = _Block()
     try:
+        _HERE.blocks.add(block)
+        _LIMIT.change(_LIMIT.blocks.add, [block])
         yield
     finally:
-        _HERE.blocks -= 1
-        _LIMIT.leave()
+        _LIMIT.change(_LIMIT.blocks.discard, [block])
 
 
 @contextmanager
@@ -81,16 +81,12 @@ def many_blas_threads(large: bool = True) -> Iterator[None]:
         ...     print(blocks_here())
         0
     """
-    left = blocks_here() if large else 0
-    for _ in range(left):
-        _LIMIT.leave()
-    _HERE.blocks = blocks_here() - left
+    left = [block for block in _HERE.blocks if large and block in _LIMIT.blocks]
     try:
+        _LIMIT.change(_LIMIT.blocks.discard, left)
         yield
     finally:
-        _HERE.blocks += left
-        for _ in range(left):
-            _LIMIT.enter()
+        _LIMIT.change(_LIMIT.blocks.add, left)
 
 
 def blocks_here() -> int:
@@ -100,15 +96,38 @@ def blocks_here() -> int:
         >>> blocks_here()
         0
     """
-    return getattr(_HERE, "blocks", 0)
+    return sum(block in _LIMIT.blocks for block in _HERE.blocks)
+
+
+@final
+class _Block:
+    """A block of `one_blas_thread`; it exists as long as its function runs, and ends with it in any case."""
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # the interpreter may be about to end
+            if self in _LIMIT.blocks or (_LIMIT.limits and not len(_LIMIT.blocks)):
+                _LIMIT.change(_LIMIT.blocks.discard, [self])
+
+
+@final
+class _Here(threading.local):
+    """The blocks that this thread is in."""
+
+    def __init__(self) -> None:
+        self.blocks: WeakSet[_Block] = WeakSet()
 
 
 @final
 class _Limit:
-    """The limit, which holds from the first block that begins to the last one that ends: threads of a server overlap."""
+    """The limit, which holds as long as there are blocks: threads of a server overlap.
+
+    Ctrl-C may come at any moment: what was begun is done again by the next change, with the numbers of threads that were noted
+    before the first one.
+    """
 
     def __init__(self) -> None:
-        self._lock, self._blocks, self._before = threading.Lock(), 0, list[tuple[Any, int]]()
+        self.blocks: WeakSet[_Block] = WeakSet()
+        self._lock, self._before = threading.RLock(), list[tuple[Any, int]]()
 
     @cached_property
     def _libraries(self) -> list[Any]:
@@ -118,22 +137,33 @@ class _Limit:
         loaded = threadpoolctl.ThreadpoolController().lib_controllers
         return [lib for lib in loaded if lib.user_api == "blas" and getattr(lib, "threading_layer", "") != "openmp"]
 
-    def enter(self) -> None:
-        with self._lock:
-            if not self._blocks:
-                self._before = [(library, library.num_threads) for library in self._libraries]
-                for library in self._libraries:
-                    library.set_num_threads(1)
-            self._blocks += 1
+    @property
+    def limits(self) -> bool:
+        """Whether numbers of threads are changed."""
+        return bool(self._before)
 
-    def leave(self) -> None:
+    def change(self, change: Callable[[_Block], None], blocks: list[_Block]) -> None:
+        """Add or discard blocks, and set the number of threads; also where Ctrl-C comes meanwhile."""
+        try:
+            self._change(change, blocks)
+        except KeyboardInterrupt:
+            self._change(change, blocks)
+            raise
+
+    def _change(self, change: Callable[[_Block], None], blocks: list[_Block]) -> None:
         with self._lock:
-            self._blocks -= 1
-            if not self._blocks:
+            for block in blocks:
+                change(block)
+            if len(self.blocks):
+                self._before = self._before or [(library, library.num_threads) for library in self._libraries]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
+            elif self._before:
                 _take_control()
                 for library, number in self._before:
                     library.set_num_threads(number)
                 _take_control()
+                self._before = []
 
 
 def _take_control() -> None:
@@ -146,4 +176,4 @@ def _take_control() -> None:
 
 
 _LIMIT = _Limit()
-_HERE = threading.local()
+_HERE = _Here()

@@ -170,7 +170,6 @@ class Method(ABC):
         signed: Whether the sign of its scores means for or against the target.
         takes_budget: Whether the query budget matters.
         plans_all: Whether all its queries are in its plan, so that they can be counted in advance; else it may ask more.
-        separable: Whether several threads may explain texts at the same time: it neither asks nor looks into the model.
     """
 
     name: str
@@ -182,7 +181,17 @@ class Method(ABC):
     signed: bool = True
     takes_budget: ClassVar[bool] = True
     plans_all: ClassVar[bool] = False
-    separable: ClassVar[bool] = False
+
+    def separable(self, n: int, rows: int) -> bool:
+        """Return whether a text may be explained while another thread explains another text.
+
+        That must neither ask the model nor look into it, and be interruptible (`slalom.interrupt.check`).
+
+        Args:
+            n: Number of units.
+            rows: Number of queries.
+        """
+        return False
 
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the computation takes on one core, without queries; 0: too short to matter.

@@ -60,7 +60,10 @@ class SurrogateMethod(Method):
     check: int = 100
     summary: str = ""
     plans_all: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+
+    def separable(self, n: int, rows: int) -> bool:
+        """Return whether the fitter allows several threads, and the fit is not so long that it takes all of them."""
+        return self.fitter.separable and not self.fitter.is_long(n, rows)
 
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the fit takes."""

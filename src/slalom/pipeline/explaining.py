@@ -52,7 +52,7 @@ def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
 @one_blas_thread()
 def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
-    began = perf_counter()
+    began = run.clock()
     target, observed, context = _scored(engine, run, options) if run.scored is None else run.scored
     run.scored = None
     task, answer, decision, further = run.task, run.answers, run.decided, run.further
@@ -85,7 +85,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         seed=int(options.seed),
         queries=len(inputs),
         tokens=sum(inputs.values()),
-        seconds=run.spend((perf_counter() - began) / run.beside),
+        seconds=run.spend(run.clock() - began),
         values_se=result.values_se,
         importances_se=result.importances_se,
         removal_se=result.removal_se,

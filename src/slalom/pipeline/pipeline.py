@@ -18,10 +18,10 @@ from slalom.pipeline.explaining import explain, prepare
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
-from slalom.pipeline.side_by_side import side_by_side
+from slalom.pipeline.side_by_side import SharedClock, side_by_side
 from slalom.result import Explanation, Failure
 from slalom.text import Answered, Units, query_keys
-from slalom.threads import LONG_FIT, one_blas_thread, threads_here
+from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _TOGETHER = 64  # texts that a method may prepare at once
@@ -162,22 +162,22 @@ class Pipeline:
 
     def _advanced(self, runs: Sequence[Run], options: Options) -> Iterator[Run]:
         """Advance runs; yield each when it and those before it have advanced."""
-        threads = min(_THREADS, threads_here()) if options.method.separable and options.goal is None else 1
+        clock = SharedClock()
 
         def together(run: Run) -> bool:
-            task = None if run.result is not None else run.task
-            return task is None or (not task.steps and options.method.seconds(len(task.units), task.whole) < LONG_FIT)
+            if run.result is not None:
+                return True
+            task = run.task
+            return options.goal is None and not task.steps and options.method.separable(len(task.units), task.whole)
 
         def advance(run: Run) -> None:
             if run.result is None:
-                self.advance(run, options)
+                with clock.running():
+                    run.clock = clock
+                    self.advance(run, options)
 
-        for short, some in groupby(runs, together):
-            group = list(some)
-            beside = min(threads, len(group)) if short else 1
-            for run in group:
-                run.beside = beside
-            yield from side_by_side(advance, group, beside)
+        for several, group in groupby(runs, together):
+            yield from side_by_side(advance, list(group), min(_THREADS, threads_here()) if several else 1)
 
     def _ask_round(self, runs: Sequence[Run], options: Options, description: str) -> None:
         """Ask for all texts; where the model fails and errors are kept, for one after the other."""

@@ -1,6 +1,8 @@
 """A text on its way from its plan to its explanation: what is asked, answered and explained so far."""
 
 import logging
+from collections.abc import Callable
+from time import perf_counter
 from typing import Literal, NamedTuple, final
 
 import numpy as np
@@ -34,7 +36,7 @@ class Run:
     Attributes:
         rounds: Number of rounds that are answered.
         scored: The scores of this round, where several texts were prepared at once.
-        beside: How many texts are explained at the same time.
+        clock: Returns the seconds that count for this text while it is explained.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
     """
@@ -45,7 +47,8 @@ class Run:
         self.scored: Scored | None = None
         self.explanation: Explanation | None = None
         self.further = FurtherQueries()
-        self.rounds, self.beside, self._seconds = 0, 1, 0.0
+        self.rounds, self._seconds = 0, 0.0
+        self.clock: Callable[[], float] = perf_counter
         self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
         self._answers: Answers | None = None
         if isinstance(task, Failure):

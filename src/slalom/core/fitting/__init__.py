@@ -17,6 +17,7 @@ from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
+from slalom.threads import many_blas_threads
 
 __all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "fit_many", "release_memory"]
 
@@ -88,7 +89,8 @@ def _solved(problem: Problem, fitter: Fitter) -> Fit:
     """Fit one problem."""
     power = problem.power
     scaled, result = problem.scaled(power), None
-    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet():
+    rows, n = scaled.counts.shape
+    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet(), many_blas_threads(fitter.is_long(n, rows)):
         result = fitter.solve(scaled)
     return _completed(scaled, result, power, fitter)
 

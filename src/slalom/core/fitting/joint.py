@@ -11,7 +11,7 @@ inverse Gauss-Newton Hessian is the posterior covariance, which gives the standa
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from scipy.linalg import helmert
@@ -30,9 +30,9 @@ from slalom.core.fitting._evidence.steps import Factors
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
-from slalom.threads import LONG_FIT, many_blas_threads
 
 _MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
+_LONG = 1.5  # seconds of one core
 _FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
@@ -94,6 +94,7 @@ class Joint(Fitter):
     max_iterations: int = 100
     tolerance: float = 5e-3
     device: str = "auto"
+    separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -111,6 +112,19 @@ class Joint(Fitter):
         """
         return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
 
+    def is_long(self, n: int, rows: int) -> bool:
+        """Return whether a fit takes so long on this CPU that all BLAS threads save a third of its time and more.
+
+        Args:
+            n: Number of units with parameters of their own.
+            rows: Number of queries.
+        """
+        return self.seconds(n, rows) >= _LONG and self._backend(rows, n).on_host
+
+    def _backend(self, rows: int, n: int) -> Backend:
+        small = self.device == "auto" and n * (rows + 2 * n) < _MIN_GPU_WORK
+        return backend_for("cpu" if small else self.device)
+
     def solve(self, problem: Problem) -> Fit:
         """Return the candidate model with the highest evidence.
 
@@ -126,11 +140,8 @@ class Joint(Fitter):
             return problem.constant()
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
-        m, n = problem.counts.shape
-        small = self.device == "auto" and n * (m + 2 * n) < _MIN_GPU_WORK
-        backend = backend_for("cpu" if small else self.device)
-        long = backend.on_host and self.seconds(n, m) >= LONG_FIT
-        with suppress(*backend.failures), backend.session(), many_blas_threads(long):
+        backend = self._backend(*problem.counts.shape)
+        with suppress(*backend.failures), backend.session():
             return _Search(self, problem, backend).fit()
         host = NumpyBackend()
         with suppress(*host.failures), host.session():

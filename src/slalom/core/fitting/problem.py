@@ -26,6 +26,7 @@ from slalom.core.fitting.posterior import Posterior
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
+_MUCH_WORK = 1e8  # rows times squared units, from which a second BLAS thread saves a third of the time and more
 FALLBACK = "Fallback:"
 _NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
 _TOO_LARGE = f"{FALLBACK} the fitted parameters are beyond the range of floats; every unit has the mean score instead."
@@ -381,6 +382,9 @@ class Fitter(ABC):
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
     together: ClassVar[bool] = False  # whether `solve_many` is faster than `solve` for each problem
+    separable: ClassVar[bool] = (
+        False  # whether several threads may fit at the same time; long loops then call `interrupt.check`
+    )
 
     def seeded(self, seed: int) -> "Fitter":
         """Return the fitter with this seed; a fitter without randomness returns itself.
@@ -398,6 +402,15 @@ class Fitter(ABC):
             rows: Number of queries.
         """
         return 0.0
+
+    def is_long(self, n: int, rows: int) -> bool:
+        """Return whether a fit gains from several BLAS threads; then no other runs beside it.
+
+        Args:
+            n: Number of units with parameters of their own.
+            rows: Number of queries.
+        """
+        return rows * n**2 >= _MUCH_WORK
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:
