@@ -1,5 +1,6 @@
 """Threads of BLAS: one in a block, as many as before when the last block has ended."""
 
+import linecache
 import os
 import sys
 import threading
@@ -84,9 +85,14 @@ def test_ctrl_c_at_any_moment_leaves_no_limit():
         """Whether what is raised there is lost."""
         return frame is not None and (frame.f_code.co_name == "__del__" or lost(frame.f_back))
 
+    def between(frame):
+        """Whether a signal can come there: not between the end of a block and the release of its lock."""
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        return frame.f_code.co_filename == threads.__file__ and "with " not in line
+
     def watch(frame, event, _):
         nonlocal lines
-        if event == "line" and frame.f_code.co_filename == threads.__file__ and not lost(frame):
+        if event == "line" and between(frame) and not lost(frame):
             lines += 1
             if lines == stop_at:
                 raise KeyboardInterrupt
@@ -112,6 +118,10 @@ def test_ctrl_c_at_any_moment_leaves_no_limit():
         with one_blas_thread():
             assert blas_threads() == {1}
         assert not len(threads._LIMIT.blocks)
+    thread = threading.Thread(target=threads._LIMIT.change, args=(print, []))
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "the lock is held"
 
 
 def test_an_error_in_a_block_ends_it():
