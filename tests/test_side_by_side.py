@@ -10,7 +10,7 @@ import pytest
 
 from slalom import Explainer
 from slalom.core import Fitter
-from slalom.core.fitting import joint
+from slalom.core.fitting import joint, problem
 from slalom.errors import InputError
 from slalom.interrupt import Interrupted, check, interrupted_if
 from slalom.methods import SurrogateMethod
@@ -168,7 +168,7 @@ def test_a_text_has_the_same_explanation_in_company(monkeypatch):
 
 
 def test_long_fits_are_alone(monkeypatch):
-    monkeypatch.setattr(joint, "_LONG", 0.0)
+    monkeypatch.setattr(problem, "_MUCH_WORK", 0.0)
     used, fit = set(), joint._Search.fit
     monkeypatch.setattr(joint._Search, "fit", lambda self, *args: used.add(threading.get_ident()) or fit(self, *args))
     assert len(explainer()(TEXTS)) == len(TEXTS)

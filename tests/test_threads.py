@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from slalom import Explainer, threads
-from slalom.core.fitting import joint
+from slalom.core.fitting import joint, problem
 from slalom.methods import surrogate
 from slalom.pipeline import explaining
 from slalom.text import TwoScales
@@ -130,14 +130,14 @@ def test_an_error_in_a_block_ends_it():
     assert blas_threads() == {3}
 
 
-@pytest.mark.parametrize(("long", "expected"), [(1.5, {1}), (0.0, {3})])
-def test_fits_use_one_thread_and_only_large_ones_more(monkeypatch, long, expected):
+@pytest.mark.parametrize(("much", "expected"), [(1e8, {1}), (0.0, {3})])
+def test_fits_use_one_thread_and_only_large_ones_more(monkeypatch, much, expected):
     seen, asked = {}, []
 
     def watched(owner, name, call):
         monkeypatch.setattr(owner, name, lambda *args: seen.setdefault(name, []).append(blas_threads()) or call(*args))
 
-    monkeypatch.setattr(joint, "_LONG", long)
+    monkeypatch.setattr(problem, "_MUCH_WORK", much)
     for owner, name in ((joint._Search, "fit"), (TwoScales, "draw"), (surrogate, "fit_near"), (explaining, "_fidelity")):
         watched(owner, name, getattr(owner, name))
 

@@ -32,7 +32,6 @@ from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
 _MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
-_LONG = 1.5  # seconds of one core
 _FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
@@ -113,13 +112,13 @@ class Joint(Fitter):
         return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
 
     def is_long(self, n: int, rows: int) -> bool:
-        """Return whether a fit takes so long on this CPU that all BLAS threads save a third of its time and more.
+        """Return whether a fit gains from several BLAS threads: a large one on this CPU.
 
         Args:
             n: Number of units with parameters of their own.
             rows: Number of queries.
         """
-        return self.seconds(n, rows) >= _LONG and self._backend(rows, n).on_host
+        return super().is_long(n, rows) and self._backend(rows, n).on_host
 
     def _backend(self, rows: int, n: int) -> Backend:
         small = self.device == "auto" and n * (rows + 2 * n) < _MIN_GPU_WORK

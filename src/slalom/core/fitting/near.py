@@ -197,12 +197,8 @@ class _Rows:
         self.rows = near if weights is None else near | (np.arange(len(near)) == 0)
         self.missing = missing[self.rows]
         self.own, self.number = (self.gone @ rho)[self.rows], self.gone[self.rows].sum(axis=1)
-        certainty, of = (
-            (np.maximum(self.number, 1.0) ** -_GROWTH, slice(None))
-            if weights is None
-            else (weights[self.rows], near[self.rows])
-        )
-        self.root = np.sqrt(certainty / certainty[of].mean())[:, None]
+        certainty = np.maximum(self.number, 1.0) ** -_GROWTH if weights is None else weights[self.rows]
+        self.root = np.sqrt(certainty / certainty[near[self.rows]].mean())[:, None]
         self.scale = _prior_scale(rho, types)
         self.design = self._designed(self.gone[self.rows], np.full((int(self.rows.sum()), 1), _WIDE))
 
