@@ -11,8 +11,13 @@ import pytest
 from tests.waiting import DEADLINE
 
 
+def pytest_addoption(parser):
+    said = "milliseconds by which the browser reports later what it reports after the fact: finds tests that do not wait"
+    parser.addoption("--slow-browser", type=int, default=0, help=said)
+
+
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
+def browser(request, tmp_path_factory):
     """Chromium without a window, which keeps its console; skips where it is not installed."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -29,6 +34,10 @@ def browser(tmp_path_factory):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     started = webdriver.Chrome(options, webdriver.ChromeService(driver))
     started.set_script_timeout(DEADLINE)
+    started.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # some versions leave the page without it
+    if wait := request.config.getoption("--slow-browser", 0):
+        script = Path(__file__).with_name("slow_browser.js").read_text(encoding="utf-8")
+        started.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": f"{script.rstrip()}({wait});"})
     yield started
     started.quit()
 

@@ -449,6 +449,25 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     assert view.linked() == [3, 3, 3]
 
 
+@pytest.mark.parametrize("by", ["focus", "pointer"])
+def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by):
+    view.open([fitted()])
+    if by == "focus":
+        view.js("document.querySelector('.dots [data-i=\"1\"]').focus()")
+    else:
+        view.hover(view.unit(1))
+    assert view.linked() == [1, 1, 1]
+    before = view.one("#scatter svg").get_attribute("width")
+    view.width(900)
+    view.until("return document.querySelector('#scatter svg').getAttribute('width') !== arguments[0]", before)
+    view.until("return document.querySelector('.ring').dataset.i === '1'")
+    assert view.linked()[1] == 1
+    if by == "focus":
+        view.until('return document.activeElement === document.querySelector(\'.dots [data-i="1"][tabindex="0"]\')')
+        assert view.linked() == [1, 1, 1]
+        assert len(view.all(".dots [tabindex='0']")) == 1
+
+
 def test_units_that_act_together_have_a_card_where_there_are_any(view):
     e = in_order(["not", "good", "so", "so"], [-1.0, 3.0, 1.0, 2.0], np.zeros(4))
     view.open([e])
@@ -733,18 +752,22 @@ def test_an_index_leads_to_every_text(view):
         assert number(link.find_element(By.CSS_SELECTOR, ".score").text) == pytest.approx(e.score, abs=6e-3)
         assert " ".join(e.text.split()) in link.text
     links[1].click()
-    assert view.js(shown) == texts[1]
+    view.until(f"{shown} === arguments[0]", texts[1])
     assert view.driver.current_url.endswith("#text-2")
     assert [link.get_attribute("aria-current") for link in links] == [None, "true", None, None]
     view.unit(0).click()
-    view.one("#next").click()
+    view.js(
+        "document.querySelector('#next').click(); document.querySelector('#next').click()"
+    )  # faster than the address changes
+    assert view.js(shown) == texts[3]
+    view.one("#previous").click()
     assert view.js(shown) == texts[2]
     view.one("#previous").click()
     assert view.js("return slalom.state.keep[0]") == 0  # it remembers what was taken away
     view.driver.back()
-    assert view.js(shown) == texts[2]
+    view.until(f"{shown} === arguments[0]", texts[2])
     links[3].send_keys(Keys.ENTER)
-    assert view.js(shown) == texts[3]
+    view.until(f"{shown} === arguments[0]", texts[3])
     assert not view.one("#next").is_enabled()
     view.open(explanations, "#text-99")
     assert view.js(shown) == texts[0]

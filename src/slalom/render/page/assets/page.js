@@ -27,7 +27,15 @@ const hashed = () => {
   return at >= 0 && at < entries.length ? at : 0;
 };
 
+function turn(at) {
+  show(at);
+  if (narrow.matches) byId("index-fold").open = false;
+  window.scrollTo(0, 0);
+}
+
+// At once, not when the address has changed: a second click may come before that.
 function go(at) {
+  turn(at);
   window.location.hash = `#text-${at + 1}`;
 }
 
@@ -69,10 +77,7 @@ function search() {
 }
 
 window.addEventListener("hashchange", () => {
-  if (!/^(#text-[0-9]+)?$/.test(window.location.hash) || hashed() === state.at) return;
-  show(hashed());
-  if (narrow.matches) byId("index-fold").open = false;
-  window.scrollTo(0, 0);
+  if (/^(#text-[0-9]+)?$/.test(window.location.hash) && hashed() !== state.at) turn(hashed());
 });
 
 theme.start((printing) => viewer.print(printing));

@@ -58,9 +58,23 @@ class Scatter {
     });
     holder.addEventListener("focusout", () => hooks.out());
     holder.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => {
-      if (this.shown && Math.abs(holder.clientWidth - this.width) > 2) this.show(this.shown);
-    }).observe(holder);
+    new ResizeObserver(() => this.resized()).observe(holder);
+  }
+
+  // Drawn for another width; the unit that has the focus keeps it, and the one that is looked at its ring.
+  resized() {
+    if (!this.shown || Math.abs(this.holder.clientWidth - this.width) <= 2) return;
+    const focused = this.circles.indexOf(document.activeElement);
+    const ringed = this.ring.style.display === "none" ? null : Number(this.ring.dataset.i);
+    this.show(this.shown);
+    if (focused >= 0) this.focus(focused);
+    else this.highlight(ringed);
+  }
+
+  focus(unit) {
+    this.holder.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+    this.circles[unit].setAttribute("tabindex", "0");
+    this.circles[unit].focus({ preventScroll: true });
   }
 
   // shown: { names, x, y, within, weights, frame, background, gone }, and what paint takes; within: { x, y }, half the 95% intervals;
@@ -216,9 +230,7 @@ class Scatter {
       const at = this.order.indexOf(unit);
       const to = stepped(event.key, at, this.order.length);
       if (to === null) return;
-      event.target.setAttribute("tabindex", "-1");
-      this.circles[this.order[to]].setAttribute("tabindex", "0");
-      this.circles[this.order[to]].focus({ preventScroll: true });
+      this.focus(this.order[to]);
     }
     event.preventDefault();
   }
