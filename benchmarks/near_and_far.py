@@ -1,6 +1,10 @@
 """Errors near the text and far from it, at equal total queries: the default method against its peers.
 
 Run: python benchmarks/near_and_far.py [--device cuda] [--texts 24] [--budgets 200 500 1000 2000 5000] [--methods joint ...]
+       [--models imdb-bert-2 bundled words phrases FOLDER ...] [--least 30] [--most 508]
+
+Models: the classifier of `reviews`, the one that ships with slalom, scikit-learn pipelines (TF-IDF of words, or of words and
+phrases of two and three, and a logistic regression, trained here on 8000 reviews), and any saved classifier.
 
 near: mean squared error of the change of the score by 1 to 10 removals (1000 rows a text); far: 1 - R2 on 1000 subsets of all
 sizes. Cells are means over the texts; in brackets, the method's mean over that of `local` (near) and of `scales` (far): SLALOM
@@ -12,6 +16,9 @@ import argparse
 from time import perf_counter
 
 import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from slalom import Explainer
 from slalom.core import Joint
@@ -20,10 +27,26 @@ from slalom.methods import SurrogateMethod
 from slalom.methods import method as find_method
 from slalom.text import Scales
 
-from reviews import classifier, reviews
+from reviews import classifier, reviews, rows
 
 METHODS = ("joint", "scales", "local", "ridge", "ridge-scales", "lime")
+PIPELINES = {"words": 1, "phrases": 3}  # the longest phrases that count
 _SCALES = SurrogateMethod("scales", Scales(), Joint(), lengths=1)
+
+
+def pipeline(longest):
+    """Return a scikit-learn pipeline of phrases of up to so many words, trained on 8000 reviews."""
+    data = rows("imdb_train")
+    some = [data[i] for i in np.random.default_rng(0).permutation(len(data))[:8000]]
+    words = TfidfVectorizer(ngram_range=(1, longest), min_df=3, sublinear_tf=True)
+    return make_pipeline(words, LogisticRegression(C=10.0)).fit([row["text"] for row in some], [row["label"] for row in some])
+
+
+def named(name, device):
+    """Return the arguments of the Explainer for another model: what to explain, its tokenizer, and the device."""
+    if name in PIPELINES:
+        return (pipeline(PIPELINES[name]), None), None
+    return (None if name == "bundled" else name, None), device
 
 
 def main():
@@ -32,13 +55,14 @@ def main():
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 500, 1000, 2000, 5000])
     parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
+    parser.add_argument("--least", type=int, default=30, help="tokens of the shortest review")
+    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     parser.add_argument("--methods", nargs="+", default=METHODS)
     options = parser.parse_args()
     network, tokenizer = classifier(options.device)
-    texts = reviews(tokenizer, options.texts)
+    texts = reviews(tokenizer, options.texts, options.least, options.most)
     for name in options.models:
-        model = (network, tokenizer) if name == "imdb-bert-2" else (None, None)
-        device = None if name == "imdb-bert-2" else options.device
+        model, device = ((network, tokenizer), None) if name == "imdb-bert-2" else named(name, options.device)
         Explainer(*model, device=device)(texts[:2], queries=300)  # warm up
         print(f"\n{name}\n{'queries':>8} {'method':<14}{'near':>9}{'':>9}{'far':>9}{'':>9}{'time':>7}", flush=True)
         for budget in options.budgets:

@@ -245,7 +245,7 @@ class TwoScales(Sampler):
     """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
     Between 18 and 30% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units n,
-    up to 2 n; k units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate
+    up to 4 n; k units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate
     that is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of
     small subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
 
@@ -282,7 +282,7 @@ class TwoScales(Sampler):
         if 2**n - int(not empty) <= budget:
             return Scales(max(n, 2), self.anchor).draw(types, budget, rng, empty)
         least, most = (round((budget - 1) * share) for share in (0.18, min(max(0.07 * budget / n, 0.18), 0.3)))
-        n_near = min(most, max(least, 2 * n))
+        n_near = min(most, max(least, 4 * n))
         n_far = budget - 1 - int(empty) - n_near
         sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(n_far // 4, 2))).round().astype(np.int64))[::-1]
         far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, self.anchor)
