@@ -89,11 +89,13 @@ def test_every_round_has_intervals_and_all_but_the_first_are_tested_by_the_same_
         assert np.array_equal(e.held_out.scores, rounds[-1].held_out.scores)
         assert e.score == rounds[-1].score
         assert e.label == rounds[-1].label
-    widths = [float(np.median(e.removal_se)) for e in rounds]
-    assert widths[-1] < widths[0]
-    truth = oracle.surrogate(list(rounds[0].units)).removal()
-    errors = [float(np.square(e.removal - truth).mean()) for e in rounds]
-    assert errors[-1] < errors[0]
+    truth, ends = oracle.surrogate(list(rounds[0].units)).removal(), []
+    for seed in range(8):
+        first, *_, last = Explainer(wavering, output="log_odds", queries=400, seed=seed).refine(TEXT)
+        ends.append([(np.median(e.removal_se), np.square(e.removal - truth).mean()) for e in (first, last)])
+    (first_width, first_error), (last_width, last_error) = np.mean(ends, axis=0)
+    assert last_width < first_width
+    assert last_error < 0.7 * first_error
 
 
 def test_a_first_round_is_as_good_as_a_plan_of_its_own_size():

@@ -26,3 +26,9 @@ class Opened:
 
     def one(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def prefer(self, scheme):
+        """Colours for light or dark, which do not move: what moves would be read half-way."""
+        wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})

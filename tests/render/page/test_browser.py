@@ -68,10 +68,6 @@ class View(Opened):
             actions.send_keys(key)
         actions.perform()
 
-    def prefer(self, scheme):
-        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
-
     def width(self, pixels):
         size = {"width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
