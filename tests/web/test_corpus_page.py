@@ -39,12 +39,6 @@ class View(Opened):
     def choose(self, selector, value):
         self.js("const [box, v] = arguments; box.value = v; box.dispatchEvent(new Event('change'))", self.one(selector), value)
 
-    def media(self, scheme="light", width=1280):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -164,11 +164,6 @@ class Live(Opened):
             actions.send_keys(key)
         actions.perform()
 
-    def media(self, scheme="light", width=1280):
-        self.prefer(scheme)
-        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
 
 def _quoted(value):
     from urllib.parse import quote  # noqa: PLC0415

@@ -382,9 +382,7 @@ class Fitter(ABC):
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
     together: ClassVar[bool] = False  # whether `solve_many` is faster than `solve` for each problem
-    separable: ClassVar[bool] = (
-        False  # whether several threads may fit at the same time; long loops then call `interrupt.check`
-    )
+    separable: ClassVar[bool] = False  # whether threads may fit at the same time; its loops then call `interrupt.check`
 
     def seeded(self, seed: int) -> "Fitter":
         """Return the fitter with this seed; a fitter without randomness returns itself.
