@@ -90,4 +90,6 @@ def cheapest_ranges(
 
 def padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:
     """Return ids (k, planes, n) padded on the right to a length."""
-    return np.pad(inputs, ((0, 0), (0, 0), (0, length - inputs.shape[2])), constant_values=PADDING)
+    longer = np.full((*inputs.shape[:2], length), PADDING, dtype=inputs.dtype)  # np.pad takes ten times as long for few rows
+    longer[:, :, : inputs.shape[2]] = inputs
+    return longer

@@ -25,7 +25,7 @@ from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _TOGETHER = 64  # texts that a method may prepare at once
-_THREADS = 2  # that explain texts: with more, they wait for the interpreter's lock
+_THREADS = 3  # that explain texts: with more, they wait for the interpreter's lock
 
 
 @final

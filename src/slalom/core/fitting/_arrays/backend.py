@@ -14,10 +14,12 @@ from threading import RLock
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, require
 
+_SMALL = 256  # rows of a matrix that LAPACK inverts faster than blocks do
 _BLOCKS = 8  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
 _MIN_ROWS_FOR_BLOCKS = 128  # below, one piece is faster
 
@@ -123,10 +125,13 @@ class NumpyBackend(Backend):
         return np.pad(array, [(0, number) for number in more]) if any(more) else array
 
     def inverse_cholesky(self, matrix: Floats) -> tuple[Floats, Any]:
-        """Factorise by LAPACK, invert by blocks.
+        """Factorise and invert by LAPACK; large matrices by numpy alone, and inverted by blocks.
 
-        Only numpy's own BLAS is used: scipy brings a second one, and the idle threads of each slow down the other.
+        scipy brings a second BLAS: where both use several threads, the idle ones of each slow down the other.
         """
+        if len(matrix) <= _SMALL:
+            lower, failed = dpotrf(matrix.T, lower=True)
+            return (np.full_like(matrix, np.nan) if failed else dtrtri(lower, lower=True)[0]), np.float64(failed)
         try:
             return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), np.float64(0.0)
         except np.linalg.LinAlgError:
