@@ -120,8 +120,7 @@ class FarFitter:
     def _straight_pairs(self, scores: Floats, rows: "FarRows") -> FoundPairs:
         """Return the strongest pairs beside a linear model, whose weights cannot hide a pair."""
         line = fit(rows.counts, scores, Linear(), weights=rows.weights)
-        found = find_pairs(rows.keep, rows.left(scores, line, None), rows.reading(scores, line))
-        return found.chosen(np.arange(len(found.units)) < _STRAIGHT_PAIRS)
+        return find_pairs(rows.keep, rows.left(scores, line, None), rows.reading(scores, line), _STRAIGHT_PAIRS)
 
     def _settled(self, starts: list[FoundPairs], scores: Floats, rows: "FarRows") -> tuple[FoundPairs, Fit, Lengths | None]:
         """Fit the surrogate and the effects of pairs in alternation, from the best of some starts.

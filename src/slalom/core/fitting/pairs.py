@@ -14,13 +14,15 @@ much is known from its derivatives (`response`). The strongest candidates are ju
 estimated, with what a fit would do if the pair were there: these are errors of g with all parameters fitted again.
 """
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._evidence.steps import total
 from slalom.core.fitting.response import Response
 
 _MARGIN = 4.0  # nats of evidence beyond the log of the number of pairs
@@ -28,7 +30,11 @@ _MOST = 10  # pairs of a text
 _BINS = 10  # sizes of inputs with a variance of their own
 _LEAST_ROWS = 4  # with both units present, and as many with one absent
 _LEAST_UNITS = 4
+_LOOKED_AT = 256  # pairs with the strongest evidence, of which pairs are chosen
 _CANDIDATES = 32  # pairs that may be stronger than they look, because the surrogate has taken over a part of them
+
+
+_Coarse = NDArray[np.float32]
 
 
 class FoundPairs(NamedTuple):
@@ -107,17 +113,13 @@ class Reading(NamedTuple):
                 return left
         return np.asarray(_features(keep - keep.mean(axis=1, keepdims=True), pairs) @ effects)
 
-    def strength(self, keep: NDArray[np.bool_], residual: Floats, evidence: Floats) -> Floats:
-        """Return the evidence (n, n) for pairs, given what it is for a surrogate that takes nothing over."""
+    def strength(self, keep: NDArray[np.bool_], residual: Floats, pairs: NDArray[np.int64], evidence: Floats) -> Floats:
+        """Return the evidence (k,) for pairs (k, 2), given what it is for a surrogate that takes nothing over."""
         if self.response is None:
             return evidence
-        first, second = np.triu_indices(len(evidence), 1)
-        best = np.argsort(-evidence[first, second], kind="stable")[:_CANDIDATES]
-        first, second = first[best], second[best]
-        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-        found = self.response.strengths(self._pulls(keep, residual, pairs), residual)
-        raised = evidence.copy()
-        raised[first, second] = raised[second, first] = np.maximum(raised[first, second], found)
+        best, raised = np.argsort(-evidence, kind="stable")[:_CANDIDATES], evidence.copy()
+        found = self.response.strengths(self._pulls(keep, residual, [(i, j) for i, j in pairs[best].tolist()]), residual)
+        raised[best] = np.maximum(raised[best], found)
         return raised
 
     def _pulls(self, keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]]) -> Floats:
@@ -130,13 +132,14 @@ class Reading(NamedTuple):
 _PLAIN = Reading()
 
 
-def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PLAIN) -> FoundPairs:
+def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PLAIN, most: int = _MOST) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
     Args:
         keep: Presence of units (m, n).
         residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
         reading: How to read them.
+        most: Number of pairs with which the search ends.
 
     Returns:
         The pairs that are clearly there, strongest first; mostly none.
@@ -150,26 +153,26 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PL
     """
     n, left = keep.shape[1], residual.astype(np.float64)
     chosen, outputs = list[tuple[int, int]](), residual.size // max(len(residual), 1)
-    deviation = keep - keep.mean(axis=1, keepdims=True)
     if n >= _LEAST_UNITS and left.any():
         # Every class is tested with its own column; centred scores have one column less than they have classes.
         threshold = chdtri(max(outputs - 1, 1), 2.0 * np.exp(-_MARGIN) / (n * (n - 1)))
-        allowed = None
-        while len(chosen) < _MOST and np.isfinite(left).all():
+        kept = keep.mean(axis=1)
+        candidates, allowed = _Candidates(keep - kept[:, None]), None
+        while len(chosen) < most and np.isfinite(left).all():
             columns = left.reshape(len(left), outputs)
-            strength = _evidence(deviation, _precisions(keep.mean(axis=1), columns, reading.weights), columns)
+            strength = candidates.evidence(_precisions(kept, columns, reading.weights), columns)
             if not strength.max() > threshold:  # mostly so at once
-                strength = reading.strength(keep, left, strength)
+                strength = reading.strength(keep, left, candidates.pairs, strength)
             if not strength.max() > threshold:
                 break
-            allowed = _told_apart(keep) if allowed is None else allowed
+            allowed = _told_apart(keep, candidates.pairs) if allowed is None else allowed
             strength[~allowed] = 0.0
             best = int(strength.argmax())
-            if not strength.flat[best] > threshold:
+            if not strength[best] > threshold:
                 break
-            i, j = divmod(best, n)
-            allowed[i, j] = allowed[j, i] = False
-            trial = [*chosen, (min(i, j), max(i, j))]
+            allowed[best] = False
+            i, j = candidates.pairs[best].tolist()
+            trial = [*chosen, (i, j)]
             effects, _ = reading.effects(keep, residual, trial)
             if np.abs(effects[-1]).max() < reading.least:
                 break
@@ -200,18 +203,58 @@ def pair_effects(
     return effects, np.sqrt(through @ left**2)
 
 
-def _evidence(deviation: Floats, w: Floats, e: Floats) -> Floats:
-    """Return z^2 of all pairs (n, n), summed over the outputs; w (m,) are the precisions."""
-    deviation = deviation.astype(np.float32)  # half the time, and enough to compare with a threshold
-    square, total = deviation**2, np.zeros((deviation.shape[1],) * 2)
-    for column in e.T:
-        pull = w * column
-        pull = (pull / max(float(np.abs(pull).max()), 1e-300)).astype(np.float32)
-        along, root = (deviation.T * pull) @ deviation, square * np.abs(pull)[:, None]
-        variance = root.T @ root  # numpy computes half of such a product
-        total += along.astype(np.float64) ** 2 / np.where(variance > 0.0, variance, np.inf)
-    np.fill_diagonal(total, 0.0)
-    return total
+@final
+class _Candidates:
+    """The pairs that may act together: at first all, then those with the strongest evidence of the first look.
+
+    Args:
+        deviation: Presence of units less their share in the row (m, n).
+
+    Attributes:
+        pairs: Their units (k, 2), the first smaller.
+    """
+
+    def __init__(self, deviation: Floats) -> None:
+        self._deviation = deviation.astype(np.float32)  # half the time, and enough to compare with a threshold
+        self.pairs = np.zeros((0, 2), dtype=np.int64)
+
+    def evidence(self, w: Floats, e: Floats) -> Floats:
+        """Return z^2 of the pairs (k,), summed over the outputs of e (m, K); w (m,) are the precisions."""
+        pulls = w[:, None] * e
+        pulls = (pulls / np.maximum(np.abs(pulls).max(axis=0), 1e-300)).astype(np.float32)
+        if len(self.pairs):
+            return np.asarray(total(_squared(pull @ self._features, (pull**2) @ self._squares) for pull in pulls.T))
+        whole = np.asarray(total(_squared(*_of_all_pairs(self._deviation, pull)) for pull in pulls.T))
+        first, second = np.triu_indices(len(whole), 1)
+        strength = whole[first, second]
+        best = np.sort(np.argpartition(-strength, min(_LOOKED_AT, len(strength)) - 1)[:_LOOKED_AT])
+        self.pairs = np.stack([first[best], second[best]], axis=1)
+        return np.asarray(strength[best])
+
+    @cached_property
+    def _features(self) -> _Coarse:
+        """f of the pairs (m, k)."""
+        first, second = self.pairs.T
+        return self._deviation[:, first] * self._deviation[:, second]
+
+    @cached_property
+    def _squares(self) -> _Coarse:
+        return self._features**2
+
+
+def _of_all_pairs(deviation: _Coarse, pull: _Coarse) -> tuple[_Coarse, _Coarse]:
+    """Return the sums of pull f and of (pull f)^2 over the rows, of all pairs (n, n)."""
+    part, sums = np.sqrt(np.abs(pull))[:, None] * deviation, []
+    for rows in (pull > 0.0, pull < 0.0):
+        some = part[rows]
+        sums.append(some.T @ some)  # numpy computes half of such a product
+    root = deviation**2 * np.abs(pull)[:, None]
+    return np.asarray(sums[0] - sums[1]), np.asarray(root.T @ root)
+
+
+def _squared(along: _Coarse, variance: _Coarse) -> Floats:
+    """Return z^2 from sums and sums of squares; 0 where nothing varies."""
+    return np.asarray(along.astype(np.float64) ** 2 / np.where(variance > 0.0, variance, np.inf))
 
 
 def _precisions(kept: Floats, e: Floats, weights: Floats | None) -> Floats:
@@ -235,10 +278,8 @@ def _features(deviation: Floats, pairs: list[tuple[int, int]]) -> Floats:
     return np.asarray(deviation[:, first] * deviation[:, second])
 
 
-def _told_apart(keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which pairs (n, n) are in enough rows together, apart and not at all."""
-    present = keep.astype(np.float32)
-    both, times = present.T @ present, present.sum(axis=0)
-    one = times[:, None] - both
-    neither = len(keep) - times[:, None] - times + both
-    return np.asarray(np.minimum.reduce([both, one, one.T, neither]) >= _LEAST_ROWS)
+def _told_apart(keep: NDArray[np.bool_], pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which pairs (k, 2) are in enough rows together, apart and not at all."""
+    first, second = (keep[:, unit] for unit in pairs.T)
+    both, one, other = ((a & b).sum(axis=0) for a, b in ((first, second), (first, ~second), (~first, second)))
+    return np.asarray(np.minimum.reduce([both, one, other, len(keep) - both - one - other]) >= _LEAST_ROWS)
