@@ -227,7 +227,7 @@ class _Rows:
         noise = float((weights * e[self.far] ** 2).mean()) if self.far.any() else 0.0
         if not noise:
             return process.evidence
-        left = e[self.far] - self.kept[self.far] ** power * (offset + self.gone[self.far] @ changes)
+        left = e[self.far] - self.kept[self.far] ** power * (offset + (self.gone @ changes)[self.far])
         return process.evidence - 0.5 * float((weights * left**2).sum()) / noise
 
     def fitted(self, e: Floats, power: int, strength: float) -> _Found:
@@ -240,7 +240,7 @@ class _Rows:
         if len(levels) <= _MOST_LEVELS and len(np.unique(self.missing)) > 2:
             walk = _Walk(levels, _REACH * float(np.median(self.sizes)))
             total = _Part(self.root * walk(self.missing), walk(self.sizes))
-            before, each = self._before(self.gone[self.rows]), self._before(np.eye(len(one)))
+            before, each = self._before(self.gone[self.rows]), self.sizes[:, None] * (one[:, None] < self._middles)
             root = np.sqrt(self.spread / self.spread.sum())[:, None]
             moved = _Part(self.root * (root * walk(before)).reshape(len(before), -1), (root * walk(each)).reshape(len(one), -1))
             parts, ratios = _supported(target, alone, ratios[0], total, moved)
@@ -404,7 +404,9 @@ def _least_squares(x: Floats, y: Floats, beside: Floats | None) -> tuple[Floats,
     if beside is not None:
         beside = beside / np.sqrt((beside**2).sum())
         x, y = x - beside @ (beside.T @ x), y - beside[:, 0] * float(beside[:, 0] @ y)
-    inverse = np.linalg.pinv(x.T @ x, rcond=1e-10, hermitian=True)
+    values, basis = np.linalg.eigh(x.T @ x)
+    told = values > 1e-10 * values[-1]
+    inverse = (basis[:, told] / values[told]) @ basis[:, told].T
     slopes = inverse @ (x.T @ y)
     left = y - x @ slopes
     noise = float(left @ left) / max(len(y) - x.shape[1] - int(beside is not None), 1)

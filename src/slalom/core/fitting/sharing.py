@@ -63,12 +63,11 @@ def told_apart(
 
 def _different(keep: NDArray[np.bool_], types: NDArray[np.int64], residual: Floats, w: Floats) -> NDArray[np.bool_]:
     """Return which units (n,) differ from others of their type; w (m,) are the weights, with a mean of one."""
+    shared = np.bincount(types)[types] > 1
+    types = np.unique(types[shared], return_inverse=True)[1]
     number = np.bincount(types)
-    shared = number[types] > 1
-    share = keep / (1.0 + keep.sum(axis=1, keepdims=True))
-    order = np.argsort(types, kind="stable")
-    total = np.add.reduceat(share[:, order], np.cumsum(number) - number, axis=1)
-    contrasts, types = (share - (total / number)[:, types])[:, shared], types[shared]
+    share = keep[:, shared] / (1.0 + keep.sum(axis=1, keepdims=True))
+    contrasts = share - (share @ (np.eye(len(number)) / number)[types])[:, types]
     apart = np.zeros(len(shared), dtype=bool)
     e = times_power(residual, -exponent(residual)).reshape(len(share), -1)
     if e.shape[1] > 1:

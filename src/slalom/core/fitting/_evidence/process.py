@@ -155,10 +155,11 @@ class Process:
     def variance(self, features: Floats) -> Floats:
         """Return the posterior variance (k,) of further rows (k, q), without their noise."""
         if self._by_rows:
-            known = self._whitened(self._features @ features.T)
-            unknown = (features**2).sum(axis=1) - (known**2).sum(axis=0)
+            known = self._whitened((features @ self._features.T).T)  # columns that LAPACK need not copy
+            unknown = np.einsum("kq,kq->k", features, features) - np.einsum("mk,mk->k", known, known)
         else:
-            unknown = (self._whitened(features.T) ** 2).sum(axis=0)
+            known = self._whitened(features.T)
+            unknown = np.einsum("qk,qk->k", known, known)
         return np.asarray(self.noise * np.maximum(unknown, 0.0))
 
     def _whitened(self, columns: Floats) -> Floats:
