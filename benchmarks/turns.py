@@ -4,7 +4,8 @@ Run: git archive COMMIT src benchmarks/reviews.py | tar -x -C FOLDER
      python benchmarks/turns.py FOLDER [--device cuda] [--texts 24] [--queries 1000] [--passes 3] [--models imdb-bert-2 bundled]
 
 Cells are milliseconds a text, medians over the passes: texts one by one, and all of them in one call. Only one process computes
-at a time, so that both meet the machine alike. Leave OMP_NUM_THREADS unset: how many threads are used is part of the time.
+at a time, so that both meet the machine alike. The model answers anew in every pass. Leave OMP_NUM_THREADS unset: how many
+threads are used is part of the time.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -30,7 +32,9 @@ def work(options):
     explainers = {"imdb-bert-2": Explainer(model, tokenizer), "bundled": Explainer(device=options.device)}
     for line in sys.stdin:
         name, way = json.loads(line)
-        explain, began = explainers[name], perf_counter()
+        explain = explainers[name]
+        explain.engine.forget()  # answers of the pass before
+        began = perf_counter()
         for part in [texts] if way == "all" else [[text] for text in texts]:
             explain(part, method="joint", queries=options.queries)
         sys.stderr.write(json.dumps(perf_counter() - began) + "\n")
@@ -49,8 +53,9 @@ class Version:
 
     def seconds(self, name, way):
         """Return how long this version takes now."""
-        self.process.stdin.write(json.dumps([name, way]) + "\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended; what it said is below
+            self.process.stdin.write(json.dumps([name, way]) + "\n")
+            self.process.stdin.flush()
         said = []
         for line in self.process.stderr:  # warnings come here, too
             try:
