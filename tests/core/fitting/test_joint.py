@@ -8,7 +8,7 @@ import torch
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
-from slalom.core.fitting._arrays.backend import TorchBackend
+from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
 from slalom.errors import InputError
 from tests.factories import benchmark, planted
 
@@ -430,6 +430,19 @@ def test_a_slope_that_leads_out_of_the_posterior_is_not_followed():
     found = fit(counts, scores, Joint(), weights)
     assert found.r2 > 0.95
     assert np.abs(found.model.importances).max() < 20
+
+
+@pytest.mark.parametrize("n", [1, 64, 256, 257])
+def test_numpy_inverts_cholesky_factors_of_small_and_large_matrices(n):
+    rows = np.random.default_rng(n).normal(size=(2 * n, n))
+    matrix = rows.T @ rows
+    found, failed = NumpyBackend().inverse_cholesky(matrix)
+    assert failed == 0
+    np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
+    assert not np.triu(found, 1).any()
+    bad, failed = NumpyBackend().inverse_cholesky(-matrix)
+    assert failed != 0
+    assert np.isnan(bad).all()
 
 
 @pytest.mark.parametrize("n", [1, 127, 128, 131, 226])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slalom.core.fitting.pairs import find_pairs, pair_effects
+from slalom.core.fitting.pairs import _Candidates, find_pairs, pair_effects
 
 
 def subsets(rng, m=600, n=40):
@@ -51,6 +51,45 @@ def test_effects_are_those_of_weighted_least_squares():
     inverse = np.linalg.inv(design.T @ design)
     robust = inverse @ (design.T * left**2) @ design @ inverse
     np.testing.assert_allclose(errors[:, 0], np.sqrt(np.diag(robust)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_evidence_is_the_formula_at_the_first_look_and_afterwards(n):
+    rng = np.random.default_rng(5)
+    keep = subsets(rng, m=200, n=n)
+    deviation = keep - keep.mean(axis=1, keepdims=True)
+    candidates = _Candidates(deviation)
+    assert len(candidates.pairs) == 0
+    for seed in range(2):
+        w, e = np.random.default_rng(seed).uniform(0.5, 1.0, 200), np.random.default_rng(seed).normal(size=(200, 2))
+        found = candidates.evidence(w, e)
+        f = deviation[:, candidates.pairs[:, 0]] * deviation[:, candidates.pairs[:, 1]]
+        expected = sum((f.T @ (w * column)) ** 2 / (f.T**2 @ (w * column) ** 2) for column in e.T)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert len(found) == min(n * (n - 1) // 2, 256)
+    assert (candidates.pairs[:, 0] < candidates.pairs[:, 1]).all()
+
+
+def test_the_first_look_keeps_the_strongest_pairs():
+    rng = np.random.default_rng(6)
+    keep = subsets(rng)
+    deviation = keep - keep.mean(axis=1, keepdims=True)
+    candidates, e = _Candidates(deviation), rng.normal(size=(600, 1))
+    kept = candidates.evidence(np.ones(600), e)
+    f = np.einsum("mi,mj->ijm", deviation, deviation)
+    of_all = (f @ e[:, 0]) ** 2 / (f**2 @ e[:, 0] ** 2)
+    strongest = np.sort(of_all[np.triu_indices(40, 1)])[::-1][:256]
+    np.testing.assert_allclose(np.sort(kept)[::-1], strongest, rtol=1e-2)
+
+
+def test_a_search_ends_with_as_many_pairs_as_are_asked_for():
+    rng = np.random.default_rng(7)
+    keep = subsets(rng)
+    f = keep - keep.mean(axis=1, keepdims=True)
+    residual = sum((5 - k) * f[:, 2 * k] * f[:, 2 * k + 1] for k in range(5)) + 0.05 * rng.normal(size=600)
+    found = find_pairs(keep, residual).units.tolist()
+    assert sorted(found) == [[2 * k, 2 * k + 1] for k in range(5)]
+    assert find_pairs(keep, residual, most=3).units.tolist() == found[:3]
 
 
 def test_pairs_that_are_never_seen_apart_are_not_told():
