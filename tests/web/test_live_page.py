@@ -423,13 +423,32 @@ def test_a_phrase_is_removed_together(live, explained):
     assert live.gone() == phrase
     keep = ~np.isin(np.arange(len(explained)), phrase)
     assert number(live.one("#now").text) == pytest.approx(float(explained.predict(keep)), abs=6e-4)
+    live.answered()
     live.one("#restore").click()
+    assert live.gone() == []
     live.js("document.querySelectorAll('.unit')[arguments[0]].focus()", phrase[0])
     ActionChains(live.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).send_keys(
         Keys.ENTER
     ).perform()
     assert live.gone() == phrase
     live.answered()
+
+
+@pytest.mark.parametrize("width", [390, 760, 1280])
+def test_nothing_moves_when_the_model_answers(live, width):
+    """A click on "Restore all" would miss it: the verdict and the words on its mark have their room before they are there."""
+    live.media(width=width)
+    try:
+        live.explain(SENTENCE)
+        live.js("slalom.panes[0].ask = () => {}; document.querySelectorAll('.unit')[13].click()")
+        place = "const { top, left } = document.querySelector('#restore').getBoundingClientRect(); return [top, left]"
+        assert live.one("#model-now").text == "…"
+        before = live.js(place)
+        live.js("delete slalom.panes[0].ask; slalom.panes[0].ask()")
+        live.answered()
+        assert live.js(place) == before
+    finally:
+        live.media()
 
 
 def test_fingers_get_a_button_for_the_phrase(live, explained):

@@ -14,10 +14,13 @@ class Guess {
     const away = keep.filter((kept) => !kept).length;
     ui.restore.disabled = away === 0;
     const said = [this.surrogate(reading, keep, whole, now, away)];
-    if (answer !== undefined && away && now !== null) said.push(this.model(reading, keep, now, answer));
+    const asked = answer !== undefined && away > 0 && now !== null;
+    if (asked) said.push(this.model(reading, keep, now, answer));
     ui["live-said"].replaceChildren(...said);
     ui["live-said"].classList.toggle("asked", said.length > 1);
     this.bars(reading, keep, whole, now, away && answer?.scores ? answer.scores : null);
+    ui["bars-model"].hidden = !asked;
+    ui["bars-model"].classList.toggle("reserved", asked && !answer?.scores);
   }
 
   surrogate(reading, keep, whole, now, away) {
@@ -41,23 +44,22 @@ class Guess {
     return said;
   }
 
+  // Before the model answers there is room for what it will say: nothing below, such as a button, may move when it does.
   model(reading, keep, now, answer) {
     const { at: c, content } = reading;
-    const said = make("p", { class: "model" }, make("span", { class: "term" }, "The model itself"));
-    if (!answer?.scores) {
-      said.append(make("b", { id: this.id("model-now"), class: "soft" }, answer === "waiting" ? "…" : "–"), make("span", { class: "hidden" }, "the model is being asked"));
-      return said;
-    }
-    const score = answer.scores[c];
+    const scores = answer?.scores;
+    const score = (scores ?? now)[c];
     const difference = `differs by ${plain(Math.abs(score - now[c]), 3)}`;
-    const right = judged(reading, keep, answer.scores);
-    said.append(
-      make("b", { id: this.id("model-now"), class: content.answer ? "" : score < 0 ? "minus" : "plus" }, signed(score, 3)),
-      make("span", { class: "soft" }, content.score_name),
-      ...(reading.probable ? [make("span", { class: "soft", id: this.id("model-probability") }, percent(probabilities(answer.scores)[c]))] : []),
-      make("span", { class: `change verdict ${right ? "yes" : "no"}`, id: this.id("verdict") }, `${right ? "✓" : "✗"} ${difference}, ${right ? rightMeans(reading) : wrongMeans(reading)}`),
+    const right = !scores || judged(reading, keep, scores);
+    const part = (kind, name, text) => make("span", scores ? { class: kind, ...(name && { id: this.id(name) }) } : { class: `${kind} reserved` }, text);
+    return make("p", { class: "model" },
+      make("span", { class: "term" }, "The model itself"),
+      make("b", { id: this.id("model-now"), class: !scores ? "soft" : content.answer ? "" : score < 0 ? "minus" : "plus" }, scores ? signed(score, 3) : answer === "waiting" ? "…" : "–"),
+      ...(scores ? [] : [make("span", { class: "hidden" }, "the model is being asked")]),
+      part("soft", null, content.score_name),
+      ...(reading.probable ? [part("soft", "model-probability", percent(probabilities(scores ?? now)[c]))] : []),
+      part(`change verdict ${right ? "yes" : "no"}`, "verdict", `${right ? "✓" : "✗"} ${difference}, ${right ? rightMeans(reading) : wrongMeans(reading)}`),
     );
-    return said;
   }
 
   bars(reading, keep, whole, now, answered) {
@@ -66,7 +68,6 @@ class Guess {
     const around = several || now === null ? null : reading.around(keep); // the other classes move too, so only one target has an interval
     ui["bars-help"].hidden = !reading.probable;
     ui["bars-within"].hidden = around === null;
-    ui["bars-model"].hidden = answered === null;
     const labels = !reading.probable ? [] : several ? content.labels : [content.target];
     const [before, after] = [probabilities(whole ?? [0]), now && probabilities(now)];
     const own = answered && probabilities(answered);
