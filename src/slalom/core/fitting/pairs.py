@@ -15,10 +15,10 @@ estimated, with what a fit would do if the pair were there: these are errors of 
 """
 
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
 from slalom.core.checks import Floats
@@ -35,6 +35,7 @@ _CANDIDATES = 32  # pairs that may be stronger than they look, because the surro
 
 
 _Coarse = NDArray[np.float32]
+_Float = TypeVar("_Float", np.float32, np.float64)
 
 
 class FoundPairs(NamedTuple):
@@ -118,11 +119,11 @@ class Reading(NamedTuple):
         if self.response is None:
             return evidence
         best, raised = np.argsort(-evidence, kind="stable")[:_CANDIDATES], evidence.copy()
-        found = self.response.strengths(self._pulls(keep, residual, [(i, j) for i, j in pairs[best].tolist()]), residual)
+        found = self.response.strengths(self._pulls(keep, residual, pairs[best]), residual)
         raised[best] = np.maximum(raised[best], found)
         return raised
 
-    def _pulls(self, keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]]) -> Floats:
+    def _pulls(self, keep: NDArray[np.bool_], residual: Floats, pairs: ArrayLike) -> Floats:
         """Return f of each pair, times the precisions of the rows: (m, n_pairs)."""
         share = keep.mean(axis=1)
         precisions = _precisions(share, residual.reshape(len(residual), -1), self.weights)
@@ -234,8 +235,7 @@ class _Candidates:
     @cached_property
     def _features(self) -> _Coarse:
         """f of the pairs (m, k)."""
-        first, second = self.pairs.T
-        return self._deviation[:, first] * self._deviation[:, second]
+        return _features(self._deviation, self.pairs)
 
     @cached_property
     def _squares(self) -> _Coarse:
@@ -272,7 +272,7 @@ def _precisions(kept: Floats, e: Floats, weights: Floats | None) -> Floats:
     return np.asarray(result / result.max())
 
 
-def _features(deviation: Floats, pairs: list[tuple[int, int]]) -> Floats:
+def _features(deviation: NDArray[_Float], pairs: ArrayLike) -> NDArray[_Float]:
     """Return f of each pair (m, n_pairs)."""
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return np.asarray(deviation[:, first] * deviation[:, second])
