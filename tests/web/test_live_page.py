@@ -436,7 +436,7 @@ def test_a_phrase_is_removed_together(live, explained):
 
 @pytest.mark.parametrize("width", [390, 760, 1280])
 def test_nothing_moves_when_the_model_answers(live, width):
-    """A click on "Restore all" would miss it: the verdict and the words on its mark have their room before they are there."""
+    """A click on "Restore all" would miss it: the verdict has its room before it comes, and the words on its mark are there."""
     live.media(width=width)
     try:
         live.explain(SENTENCE)

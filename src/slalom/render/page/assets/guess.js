@@ -20,7 +20,6 @@ class Guess {
     ui["live-said"].classList.toggle("asked", said.length > 1);
     this.bars(reading, keep, whole, now, away && answer?.scores ? answer.scores : null);
     ui["bars-model"].hidden = !asked;
-    ui["bars-model"].classList.toggle("reserved", asked && !answer?.scores);
   }
 
   surrogate(reading, keep, whole, now, away) {
