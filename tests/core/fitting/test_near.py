@@ -135,6 +135,10 @@ def test_short_texts_do_not_extrapolate_to_single_removals():
     assert np.abs(found.changes).max() < 1.0
 
 
+def variances(process, rows):
+    return process.variance(process.coordinates(rows), (rows**2).sum(axis=1))
+
+
 @pytest.mark.parametrize(("m", "n"), [(12, 40), (39, 40)])
 def test_few_rows_are_solved_in_their_own_space_with_the_same_result(m, n):
     """Rows of zeros change nothing but the space in which it is solved."""
@@ -143,7 +147,9 @@ def test_few_rows_are_solved_in_their_own_space_with_the_same_result(m, n):
     few, many = Process(features, y), Process(np.vstack([features, np.zeros((n, n))]), np.vstack([y, np.zeros((n, 2))]))
     np.testing.assert_allclose(few.weights, many.weights, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(few.noise * y.size, many.noise * (y.size + 2 * n))
-    np.testing.assert_allclose(few.variance(more) / few.noise, many.variance(more) / many.noise, rtol=1e-9)
+    for process in (few, many):
+        np.testing.assert_allclose(process.coordinates(np.eye(3, n)), process.coordinates_of_weights(3), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(variances(few, more) / few.noise, variances(many, more) / many.noise, rtol=1e-9)
     np.testing.assert_allclose(np.append(few.free, np.ones(n)), many.free, rtol=1e-9)
     np.testing.assert_allclose(few.misfit(y), many.misfit(np.vstack([y, np.zeros((n, 2))]))[:m], rtol=1e-9)
 
@@ -156,7 +162,7 @@ def test_the_posterior_is_that_of_bayes_rule():
     precision = np.eye(8) + features.T @ features
     np.testing.assert_allclose(process.weights, np.linalg.solve(precision, features.T @ y), rtol=1e-10)
     np.testing.assert_allclose(
-        process.variance(more), process.noise * np.diag(more @ np.linalg.solve(precision, more.T)), rtol=1e-10
+        variances(process, more), process.noise * np.diag(more @ np.linalg.solve(precision, more.T)), rtol=1e-10
     )
     covariance = np.eye(30) + features @ features.T
     assert process.noise == pytest.approx(float((y * np.linalg.solve(covariance, y)).sum()) / 30)

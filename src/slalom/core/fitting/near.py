@@ -200,14 +200,11 @@ class _Rows:
         certainty = np.maximum(self.number, 1.0) ** -_GROWTH if weights is None else weights[self.rows]
         self.root = np.sqrt(certainty / certainty[near[self.rows]].mean())[:, None]
         self.scale = _prior_scale(rho, types)
-        self.design = self._designed(self.gone[self.rows], np.full((int(self.rows.sum()), 1), _WIDE))
-
-    def _designed(self, gone: Floats, whole: Floats) -> Floats:
-        """Return the features of d for rows (m, n); with weights, `whole` (m, 1) is what r_0 does to them."""
-        n_types = len(self.scale)
-        own = np.array_equal(self.types, np.arange(n_types))
-        design = (gone if own else gone @ np.eye(n_types)[self.types]) * self.scale
-        return design if self.weights is None else np.concatenate([whole, design], axis=1)
+        n_types, removed = len(self.scale), self.gone[self.rows]
+        own = np.array_equal(types, np.arange(n_types))
+        self.design = (removed if own else removed @ np.eye(n_types)[types]) * self.scale
+        if weights is not None:
+            self.design = np.concatenate([np.full((len(removed), 1), _WIDE), self.design], axis=1)
 
     def strength(self, e: Floats, power: int) -> float:
         """Return the strength of the ridge regression of d on residuals (m, K), relative to the size of its design."""
@@ -233,19 +230,20 @@ class _Rows:
     def fitted(self, e: Floats, power: int, strength: float) -> _Found:
         """Return the correction of residuals (m, K), with the effects of lengths and shifts that the rows tell."""
         fade, target, common, variance = self._left(e, power)
-        unit, one = (1.0 - self.sizes / self.longest)[:, None] ** power, np.arange(len(self.types))
-        alone = _Part(fade * self.design, self._designed(unit * np.eye(len(one)), (unit - 1.0) * _WIDE))
+        kinds, kind = self._kinds()
+        alone = _Part(fade * self.design, np.zeros((len(kinds), self.design.shape[1])))
         parts, ratios, total = [alone], [1.0 / (strength * (alone.size or 1.0))], None
         levels = np.unique(np.concatenate([self.missing, self.sizes]))
         if len(levels) <= _MOST_LEVELS and len(np.unique(self.missing)) > 2:
-            walk = _Walk(levels, _REACH * float(np.median(self.sizes)))
-            total = _Part(self.root * walk(self.missing), walk(self.sizes))
-            before, each = self._before(self.gone[self.rows]), self.sizes[:, None] * (one[:, None] < self._middles)
+            walk, sizes = _Walk(levels, _REACH * float(np.median(self.sizes))), self.sizes[kinds]
+            total = _Part(self.root * walk(self.missing), walk(sizes))
+            before, each = self._before(self.gone[self.rows]), sizes[:, None] * (kinds[:, None] < self._middles)
             root = np.sqrt(self.spread / self.spread.sum())[:, None]
-            moved = _Part(self.root * (root * walk(before)).reshape(len(before), -1), (root * walk(each)).reshape(len(one), -1))
+            moved = _Part(
+                self.root * (root * walk(before)).reshape(len(before), -1), (root * walk(each)).reshape(len(each), -1)
+            )
             parts, ratios = _supported(target, alone, ratios[0], total, moved)
         features = np.concatenate([np.sqrt(r) * part.rows for part, r in zip(parts, ratios, strict=True)], axis=1)
-        single = np.concatenate([np.sqrt(r) * part.single for part, r in zip(parts, ratios, strict=True)], axis=1)
         process = Process(features, target)
         weights = np.split(process.weights, np.cumsum([part.rows.shape[1] for part in parts])[:-1])
         weights = [np.sqrt(r) * part for r, part in zip(ratios, weights, strict=True)]
@@ -259,24 +257,55 @@ class _Rows:
             else:
                 by_knot = root[..., None] * found.reshape(len(root), -1, e.shape[1])
                 shifts = np.einsum("rq,gqk->grk", walk.extended(np.arange(int(levels[-1]) + walk.tail + 1)), by_knot)
-        own = slice(int(self.weights is not None), None)  # without r_0
-        prior = process.noise * (single[:, own] ** 2).sum(axis=1)
-        unknown = process.variance(single)
-        told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
-        share = np.minimum(1.0 - told, _MAX_SHRINKAGE)
-        # The gradient is p t_i r_0 - d_i, the removal (1 - x^p) r_0 - x^p d_i, with the x of the text without the unit.
-        slope = self._designed(np.eye(len(one)), -power * self.sizes[:, None] / self.longest * _WIDE)
-        steep = np.concatenate([np.sqrt(ratios[0]) * slope, single[:, slope.shape[1] :]], axis=1)
+        widths = np.sqrt(ratios[0]) * (self.scale if self.weights is None else np.append(_WIDE, self.scale))
+        of_kinds = np.concatenate([np.sqrt(r) * part.single for part, r in zip(parts, ratios, strict=True)], axis=1)
         missed = self._missed(process, target) if self.weights is None else 0.0
-        errors = np.empty((2, len(one)))
-        for k, (features, spread, fall) in enumerate(
-            ((single, unknown, unit[:, 0]), (steep, process.variance(steep), np.ones(len(one))))
-        ):
-            deviation = np.sqrt(((features[:, own] @ process.weights[own]) ** 2).mean(axis=1))
-            shrunk = (deviation * share / (1.0 - share)) ** 2
-            errors[k] = np.sqrt(spread + shrunk + fall**2 * variance + missed)
-        free = max(float(process.free.mean()), 0.02)
-        return _Found(offset, changes, lengths, shifts, errors, free, told)
+        errors, told = self._errors(process, widths, of_kinds, kind, power, variance, missed)
+        return _Found(offset, changes, lengths, shifts, errors, max(float(process.free.mean()), 0.02), told)
+
+    def _errors(
+        self,
+        process: Process,
+        widths: Floats,
+        of_kinds: Floats,
+        kind: NDArray[np.int64],
+        power: int,
+        variance: Floats,
+        missed: float,
+    ) -> tuple[Floats, Floats]:
+        """Return errors (2, n) of removals and gradients, and how much of the removals the rows tell (n,).
+
+        The removal of a unit has a feature of its type, of a width times a factor, one of r_0 with weights, and those of its
+        kind. What is linear in features is computed for types and kinds, which are fewer than units.
+
+        Args:
+            process: The posterior.
+            widths: The features of r_0, with weights, and of the types, before their factors.
+            of_kinds: Features (n_kinds, q) of a unit of each kind.
+            kind: The kind of each unit (n,).
+            power: p.
+            variance: That of mu + alpha rho of each unit (n,).
+            missed: The variance of what the correction misses of a removal.
+        """
+        first, left = int(self.weights is not None), 1.0 - self.sizes / self.longest
+        column, width, weight = self.types + first, widths[first:][self.types], process.weights[first:][self.types]
+        by_type, by_kind = widths * process.coordinates_of_weights(len(widths)), process.coordinates(of_kinds)
+        means, squares = of_kinds @ process.weights, (of_kinds**2).sum(axis=1)
+        errors, told = list[Floats](), 0.0 * left
+        # The removal is (1 - x^p) r_0 - x^p d_i, with the x of the text without the unit, the gradient p t_i r_0 - d_i.
+        for fall, whole in ((left**power, left**power - 1.0), (0.0 * left + 1.0, -power * self.sizes / self.longest)):
+            at, square = fall * by_type[:, column] + by_kind[:, kind], (fall * width) ** 2 + squares[kind]
+            change = (fall * width)[:, None] * weight + means[kind]
+            prior = process.noise * square
+            if first:
+                at, square = at + whole * by_type[:, :1], square + (whole * widths[0]) ** 2
+            unknown = process.variance(at, square)
+            if not errors:
+                told = np.clip(1.0 - unknown / np.maximum(prior, 1e-300), 0.0, 1.0)
+            share = np.minimum(1.0 - told, _MAX_SHRINKAGE)
+            shrunk = (change**2).mean(axis=1) * (share / (1.0 - share)) ** 2
+            errors.append(np.sqrt(unknown + shrunk + fall**2 * variance + missed))
+        return np.stack(errors), told
 
     def _missed(self, process: Process, target: Floats) -> float:
         """Return the variance of what the correction misses of a single removal: by how much misfits grow with their number."""
@@ -322,6 +351,12 @@ class _Rows:
         """The first unit that is not before each knot."""
         return np.asarray((self._edges[:-1] + self._edges[1:]) // 2)
 
+    def _kinds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return one unit of each kind, and the kind of each unit (n,): of one size, with as many knots before them."""
+        knots = np.searchsorted(self._middles, np.arange(len(self.types)), side="right")
+        _, firsts, kind = np.unique(knots * (self.longest + 1) + self.sizes, return_index=True, return_inverse=True)
+        return firsts, kind
+
     @property
     def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Units, knots and sizes of `Shifts`; units after the last knot have no entry."""
@@ -336,7 +371,10 @@ class _Rows:
 
 
 class _Part(NamedTuple):
-    """Features of one part of the correction: of the fitted rows (m, q), and of the removal of each unit (n, q)."""
+    """Features of one part of the correction: of the fitted rows (m, q), and of the removal of a unit of each kind (k, q).
+
+    Of r_0 and d, which do not depend on the kind, the latter are 0.
+    """
 
     rows: Floats
     single: Floats

@@ -152,15 +152,23 @@ class Process:
         left = y - self._features @ self.weights
         return np.asarray((left**2).mean(axis=1) / np.maximum(self.free, 1e-12))
 
-    def variance(self, features: Floats) -> Floats:
-        """Return the posterior variance (k,) of further rows (k, q), without their noise."""
-        if self._by_rows:
-            known = self._whitened((features @ self._features.T).T)  # columns that LAPACK need not copy
-            unknown = np.einsum("kq,kq->k", features, features) - np.einsum("mk,mk->k", known, known)
-        else:
-            known = self._whitened(features.T)
-            unknown = np.einsum("qk,qk->k", known, known)
-        return np.asarray(self.noise * np.maximum(unknown, 0.0))
+    def coordinates(self, features: Floats) -> Floats:
+        """Return what `variance` needs of further rows (k, q); it is linear in them, with one column for each, (r, k)."""
+        return self._whitened((features @ self._features.T).T if self._by_rows else features.T)
+
+    def coordinates_of_weights(self, number: int) -> Floats:
+        """Return the coordinates (r, number) of rows that have a 1 in one feature, of the first features."""
+        return self._whitened(self._features[:, :number] if self._by_rows else np.eye(len(self._lower), number))
+
+    def variance(self, coordinates: Floats, squares: Floats) -> Floats:
+        """Return the posterior variance (k,) of further rows, without their noise.
+
+        Args:
+            coordinates: Those of the rows, (r, k).
+            squares: The sums of squares of their features (k,).
+        """
+        known = np.einsum("rk,rk->k", coordinates, coordinates)
+        return np.asarray(self.noise * (np.maximum(squares - known, 0.0) if self._by_rows else known))
 
     def _whitened(self, columns: Floats) -> Floats:
         return np.asarray(solve_triangular(self._lower, columns, lower=True, check_finite=False))
