@@ -99,14 +99,7 @@ class SurrogateMethod(Method):
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
         if context.observed is not None and not context.exact:
             return self._uncertain(context, context.observed)
-        return self._exact(context)
-
-    def _exact(self, context: MethodContext) -> MethodResult:
-        """Fit scores that are known exactly."""
-        plan, scores = context.plan, context.scores
-        result = self._explained(context, plan, scores)[0]
-        predicted = result.predict(plan.keep, context.units)
-        return result._replace(r2=explained_share(predicted, scores, np.where(plan.weights > 0, plan.weights, 1.0)))
+        return self._explained(context, context.plan, context.scores)[0]
 
     def _uncertain(self, context: MethodContext, observed: Observed) -> MethodResult:
         """Fit scores that are noisy or between bounds, in rounds."""

@@ -68,7 +68,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
-    inputs = {**answer.lengths, **further.lengths}
+    inputs, predicted = {**answer.lengths, **further.lengths}, result.predict(task.keep, task.units)
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -77,8 +77,8 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         score=float(scores[m]) if scores.ndim == 1 else scores[m],
         target="all" if target == "all" else model.head.labels[target],
         labels=model.head.labels,
-        fidelity=_fidelity(task, result, observed),
-        fit_r2=_fit_r2(task, result, scores, further) if result.r2 is None else result.r2,
+        fidelity=_fidelity(task, predicted[m:], observed),
+        fit_r2=_fit_r2(task, result, predicted[:m], scores[:m], further) if result.r2 is None else result.r2,
         unit=options.unit_kind,
         sizes=task.units.sizes,
         method=options.method.name,
@@ -93,7 +93,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         gradient_se=result.gradient_se,
         shapley_se=result.shapley_se,
         pairs_se=result.pairs_se,
-        spread=_spread(task, result, observed) if options.method.signed else None,
+        spread=_spread(task, predicted, observed) if options.method.signed else None,
         lengths=result.lengths,
         label=decision.label,
         probabilities=decision.probabilities,
@@ -137,14 +137,13 @@ def _ask_rows(engine: Engine, task: Task, rows: NDArray[np.bool_], target: int |
     return engine.model.observe(answer.outputs, target).scores, answer
 
 
-def _fidelity(task: Task, result: MethodResult, observed: Observed) -> Fidelity:
-    """Compare predictions with the scores of the held-out rows.
+def _fidelity(task: Task, predicted: Floats, observed: Observed) -> Fidelity:
+    """Compare predictions of the whole text and the held-out rows with their scores.
 
     Near the text both are changes from its score, unless that is noisy or not known.
     """
     tested = observed.rows(slice(task.whole, None))
     scores, noise = tested.scores, tested.variance
-    predicted = result.predict(task.keep[task.whole :], task.units)
     near, far = slice(1, 1 + task.near), slice(1 + task.near, None)
     if noise is None and tested.known[0]:
         close = quality(predicted[near] - predicted[0], scores[near] - scores[0])
@@ -153,18 +152,19 @@ def _fidelity(task: Task, result: MethodResult, observed: Observed) -> Fidelity:
     return Fidelity(close, quality(predicted[far], scores[far], None if noise is None else noise[far]))
 
 
-def _spread(task: Task, result: MethodResult, observed: Observed) -> Spread | None:
+def _spread(task: Task, predicted: Floats, observed: Observed) -> Spread | None:
     """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
-    held_out, keep, scores = np.arange(len(task.keep)) > task.whole, task.keep, observed.scores
-    if not (known := observed.known).all():
-        held_out, keep, scores = held_out[known], keep[known], scores[known]
-    removed = task.units.sizes.sum() - task.units.lengths(keep)
-    return spread_of(removed, result.predict(keep, task.units) - scores, held_out)
+    held_out, known = np.arange(len(task.keep)) > task.whole, observed.known
+    removed = task.units.sizes.sum() - task.units.lengths(task.keep)
+    return spread_of(removed[known], (predicted - observed.scores)[known], held_out[known])
 
 
-def _fit_r2(task: Task, result: MethodResult, scores: Floats, further: FurtherQueries) -> float:
-    """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none."""
+def _fit_r2(task: Task, result: MethodResult, predicted: Floats, scores: Floats, further: FurtherQueries) -> float:
+    """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none.
+
+    Rows of the plan without a weight were fitted, too, to what the others leave.
+    """
     if not further.queried:
-        return explained_share(result.predict(task.plan.keep, task.units), scores[: task.whole], task.plan.weights)
+        return explained_share(predicted, scores, np.where(task.plan.weights > 0, task.plan.weights, 1.0))
     rows = np.frombuffer(b"".join(further.queried), dtype=bool).reshape(-1, len(task.units))
     return explained_share(result.predict(rows, task.units), np.array(list(further.queried.values())), np.ones(len(rows)))
