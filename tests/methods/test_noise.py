@@ -169,6 +169,21 @@ def test_intervals_of_removal_hold_with_sampling_noise():
     assert errors[0] < 0.5 * errors[1]
 
 
+def test_noise_is_not_extrapolated_from_rows_of_many_removals_to_single_ones():
+    """Where a SLALOM is the truth, the correction of 16 samples a row must do little harm."""
+    text, method, errors = text_of(40), find_method("joint"), np.zeros(2)
+    for seed in range(16):
+        rng, truth = np.random.default_rng(seed), planted(seed, 40)
+        plan = method.plan(text, 200, rng, True)
+        scores, variance = sampled(rng, truth(plan.keep.astype(float)))
+        whole, observed = int(np.flatnonzero(plan.keep.all(axis=1))[0]), Observed(scores, variance)
+        context = MethodContext(None, None, text, plan, scores, scores[whole], 0, 200, seed, None, False, observed)
+        result = method.explain(context)
+        for i, removal in enumerate((result.removal(text), result.surrogate.far.removal())):
+            errors[i] += np.mean((removal - truth.removal()) ** 2)
+    assert errors[0] < 1.1 * errors[1]
+
+
 @pytest.mark.parametrize("name", ["joint", "local"])
 def test_few_samples_do_not_shrink_large_effects(name):
     """Five words of 20 add 1 or 1.5 log odds; 16 samples a row, read as the API reads them."""

@@ -18,7 +18,8 @@ evidence without b and h (`_evidence.ridge`) plus the log likelihood of the far 
 surrogate.
 
 Where scores have a noise of their own, rows have weights and the whole text is one of them: r_0 is then fitted together with d,
-with a prior that is wide beside that of d, and has a standard error.
+with a prior that is wide beside that of d, and has a standard error. Powers are then those that leave most of the correction in
+all of these rows.
 """
 
 from contextlib import suppress
@@ -38,7 +39,8 @@ from slalom.core.shifts import Shifts
 
 _POWERS = (8, 2, 32)  # the strength of the first serves all
 _LEAST_ROWS = 8
-_WIDE = 5.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
+_WIDE = 50.0  # prior standard deviation of r_0, in units of that of d, where it is not known exactly
+_LEAST_LEFT = 0.8  # of the correction in the near rows with most units removed, where scores are noisy
 _CLEAR = 2.0  # squared standard errors by which mu and alpha are shrunk where scores are noisy
 _MAX_SHRINKAGE = 0.5  # share of a change that the standard errors take the prior to remove
 _KNOTS = 32
@@ -141,8 +143,10 @@ def _fit(
     if near.sum() < _LEAST_ROWS:
         return None
     rows = _Rows(~keep, near, types, sizes, own, weights)
-    # A power must not fade so fast that rows of a few removals say nothing about single ones.
-    powers = [power for power in _POWERS if power == min(_POWERS) or 4 * power <= keep.shape[1]]
+    # A power must not fade so fast that rows of a few removals say nothing about single ones. Noisy rows do not tell powers
+    # apart: what all rows say about a unit must then not be extrapolated to its removal alone.
+    least, furthest = 0.0 if weights is None else _LEAST_LEFT, float(rows.kept[rows.rows].min())
+    powers = [p for p in _POWERS if p == min(_POWERS) or (4 * p <= keep.shape[1] and furthest**p >= least)]
     strength = rows.strength(e, powers[0])
     power = max(powers, key=lambda power: rows.log_probability(e, power, strength))
     found = rows.fitted(e, power, strength)
