@@ -106,7 +106,7 @@ def _points(
     order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
     order = order[~outside[order]]
     look: dict[str, Any] = {"linewidths": np.where(pale[order], 0.9, 0.5), "edgecolors": edges[order], "zorder": 2}
-    ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], gid="units", **look)
+    ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], gid="units", clip_on=False, **look)
     for marker, beyond in sides:
         if beyond.any():
             look = {"linewidths": 0.9, "edgecolors": edges[beyond], "zorder": 2}
