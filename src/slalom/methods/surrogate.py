@@ -161,8 +161,7 @@ class SurrogateMethod(Method):
         if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
             result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
-            reach, weights = self.sampler.reach(len(units)), None if certainty is None else certainty.near
-            result, near = _corrected(result, model, plan.keep, scores, units, reach, found, weights)
+            result, near = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found, certainty)
         return result, fitted, near
 
 
@@ -174,15 +173,16 @@ def _corrected(
     units: Units,
     reach: int,
     pairs: FoundPairs | None,
-    weights: Floats | None,
+    certainty: Certainty | None,
 ) -> tuple[MethodResult, NearFit | None]:
     """Return a result with the correction near the text, up to `reach` units removed; as it is where rows are too few."""
     removed = (~keep).sum(axis=1)
     residual, own = scores - result.predict(keep, units), -result.removal(units)
+    weights, noise = (None, 0.0) if certainty is None else (certainty.near, certainty.misfit)
     near = None
     if weights is None or not removed[0]:  # without a score of the whole text nothing says where the correction begins
         close = (removed > 0) & (removed <= reach)
-        near = fit_near(keep, residual, close, own, units.type_of_unit, units.sizes, weights)
+        near = fit_near(keep, residual, close, own, units.type_of_unit, units.sizes, weights, noise)
     if near is None:
         return result, None
     lengths = result.lengths if near.lengths is None else near.lengths.plus(result.lengths)

@@ -19,10 +19,14 @@ _SETTLED = 0.1  # of a standard deviation: the largest change of a prediction of
 
 
 class Certainty(NamedTuple):
-    """Weights (m,) of rows by how well their scores are known: those of the fit of all sizes, those of the correction."""
+    """Weights (m,) of rows by how well their scores are known: those of the fit of all sizes, those of the correction.
+
+    misfit: The variance that a row of the correction has beside its noise; with a weight w it has misfit / w in all.
+    """
 
     far: Floats
     near: Floats
+    misfit: float
 
 
 @final
@@ -72,7 +76,7 @@ class UncertainRows:
         close, whole = told * near / (near + variance), keep.all(axis=1)
         close[whole] = told[whole] * near / (_KNOWN * near + variance[whole])
         self.plan, self.scores = QueryPlan(keep, fitted), self.numbers[rows]
-        self.certainty = Certainty(told * far / (far + variance), close)
+        self.certainty = Certainty(told * far / (far + variance), close, near)
 
     def update(self, predicted: Floats, fitted: Fit, near: NearFit | None) -> bool:
         """Take the misfit and the numbers in place of intervals from a fit; return whether these have settled.

@@ -19,7 +19,7 @@ surrogate.
 
 Where scores have a noise of their own, rows have weights and the whole text is one of them: r_0 is then fitted together with d,
 with a prior that is wide beside that of d, and has a standard error. Powers are then those that leave most of the correction in
-all of these rows.
+all of these rows, and the noise is at least what is known of it: few samples of a saturated score are all alike.
 """
 
 from contextlib import suppress
@@ -104,6 +104,7 @@ def fit_near(
     types: NDArray[np.int64],
     sizes: NDArray[np.int64],
     weights: Floats | None = None,
+    noise: float = 0.0,
 ) -> NearFit | None:
     """Fit the correction to the residuals of a surrogate.
 
@@ -116,13 +117,15 @@ def fit_near(
         sizes: Number of atoms of each unit (n,).
         weights: Weights (m,) of the rows, above 0, in inverse proportion to their noise; that of the whole text may be far
             above the others. Default: the text is met exactly, the noise of the other rows grows with their missing units.
+        noise: The least variance of a row of weight 1, where that is known.
 
     Returns:
         The correction; None where too few rows are near, or the residuals are beyond what can be fitted.
     """
     power = exponent(residual)
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes, weights)
+        least = float(times_power(np.asarray(noise), -2 * power))
+        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes, weights, least)
         return None if fit is None else fit.rescaled(power)
     return None
 
@@ -135,6 +138,7 @@ def _fit(
     types: NDArray[np.int64],
     sizes: NDArray[np.int64],
     weights: Floats | None,
+    noise: float,
 ) -> NearFit | None:
     several = residual.ndim == 2
     basis = helmert(residual.shape[1]).T if several else np.ones((1, 1))  # (C, K), orthonormal
@@ -142,7 +146,7 @@ def _fit(
     near = near & (np.arange(len(near)) > 0)
     if near.sum() < _LEAST_ROWS:
         return None
-    rows = _Rows(~keep, near, types, sizes, own, weights)
+    rows = _Rows(~keep, near, types, sizes, own, weights, noise)
     # A power must not fade so fast that rows of a few removals say nothing about single ones. Noisy rows do not tell powers
     # apart: what all rows say about a unit must then not be extrapolated to its removal alone.
     least, furthest = 0.0 if weights is None else _LEAST_LEFT, float(rows.kept[rows.rows].min())
@@ -181,7 +185,8 @@ class _Found(NamedTuple):
 class _Rows:
     """The rows: which units are gone (m, n), which rows are near (m,), and rho (n, K) of the units.
 
-    With weights (m,) the whole text is one of the fitted rows, and r_0 the first column of the design.
+    With weights (m,) the whole text is one of the fitted rows, and r_0 the first column of the design. `noise` is the least
+    variance of a row of weight 1.
     """
 
     def __init__(
@@ -192,6 +197,7 @@ class _Rows:
         sizes: NDArray[np.int64],
         rho: Floats,
         weights: Floats | None,
+        noise: float,
     ) -> None:
         self.gone, self.types, self.rho, self.sizes = gone.astype(np.float64), types, rho, sizes
         self.longest, self.weights = int(sizes.sum()), weights
@@ -202,7 +208,8 @@ class _Rows:
         self.missing = missing[self.rows]
         self.own, self.number = (self.gone @ rho)[self.rows], self.gone[self.rows].sum(axis=1)
         certainty = np.maximum(self.number, 1.0) ** -_GROWTH if weights is None else weights[self.rows]
-        self.root = np.sqrt(certainty / certainty[near[self.rows]].mean())[:, None]
+        usual = float(certainty[near[self.rows]].mean())
+        self.root, self.noise = np.sqrt(certainty / usual)[:, None], noise / usual
         self.scale = _prior_scale(rho, types)
         n_types, removed = len(self.scale), self.gone[self.rows]
         own = np.array_equal(types, np.arange(n_types))
@@ -215,7 +222,7 @@ class _Rows:
         fade, target, *_ = self._left(e, power)
         design = fade * self.design
         found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
-        return found.noise / found.prior / (float((design**2).sum()) or 1.0)
+        return max(found.noise, self.noise) / found.prior / (float((design**2).sum()) or 1.0)
 
     def log_probability(self, e: Floats, power: int, strength: float) -> float:
         """Return that of all rows with d alone, up to a constant that is the same for all powers."""
@@ -249,6 +256,10 @@ class _Rows:
             parts, ratios = _supported(target, alone, ratios[0], total, moved)
         features = np.concatenate([np.sqrt(r) * part.rows for part, r in zip(parts, ratios, strict=True)], axis=1)
         process = Process(features, target)
+        if process.noise < self.noise:
+            share = 1.0 if len(parts) == 1 else process.noise / self.noise  # the strength of d alone allows for it
+            ratios, features = [share * ratio for ratio in ratios], np.sqrt(share) * features
+            process = Process(features, target, self.noise)
         weights = np.split(process.weights, np.cumsum([part.rows.shape[1] for part in parts])[:-1])
         weights = [np.sqrt(r) * part for r, part in zip(ratios, weights, strict=True)]
         offset, changes = self._changes(e, common, weights[0])

@@ -115,6 +115,7 @@ class Process:
     Args:
         features: Phi (m, q), each part times the root of its ratio.
         y: The data (m, K).
+        least: The least noise variance, if known.
 
     Attributes:
         weights: The posterior mean of the features' weights (q, K).
@@ -122,7 +123,7 @@ class Process:
         evidence: The log evidence, up to a constant of the number of rows.
     """
 
-    def __init__(self, features: Floats, y: Floats) -> None:
+    def __init__(self, features: Floats, y: Floats, least: float = 0.0) -> None:
         m, q = features.shape
         self._by_rows, self._features = m < q, features
         gram = features @ features.T if self._by_rows else features.T @ features
@@ -135,7 +136,7 @@ class Process:
         solved = solve_triangular(self._lower, half, trans=1, lower=True, check_finite=False)
         self.weights = features.T @ solved if self._by_rows else solved
         left = float((half**2).sum()) if self._by_rows else float((y**2).sum()) - float((half**2).sum())
-        self.noise = max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size
+        self.noise = max(max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size, least)
         log_det = 2.0 * float(np.log(np.diag(self._lower)).sum())
         self.evidence: float = -0.5 * (y.shape[1] * log_det + y.size * float(np.log(self.noise)))
 
