@@ -206,16 +206,17 @@ class _Rows:
         self.far = ~near & (np.arange(len(near)) > 0)
         self.rows = near if weights is None else near | (np.arange(len(near)) == 0)
         self.missing = missing[self.rows]
-        self.own, self.number = (self.gone @ rho)[self.rows], self.gone[self.rows].sum(axis=1)
+        self.removed = self.gone[self.rows]
+        self.own, self.number = (self.gone @ rho)[self.rows], self.removed.sum(axis=1)
         certainty = np.maximum(self.number, 1.0) ** -_GROWTH if weights is None else weights[self.rows]
         usual = float(certainty[near[self.rows]].mean())
         self.root, self.noise = np.sqrt(certainty / usual)[:, None], noise / usual
         self.scale = _prior_scale(rho, types)
-        n_types, removed = len(self.scale), self.gone[self.rows]
+        n_types = len(self.scale)
         own = np.array_equal(types, np.arange(n_types))
-        self.design = (removed if own else removed @ np.eye(n_types)[types]) * self.scale
+        self.design = (self.removed if own else self.removed @ np.eye(n_types)[types]) * self.scale
         if weights is not None:
-            self.design = np.concatenate([np.full((len(removed), 1), _WIDE), self.design], axis=1)
+            self.design = np.concatenate([np.full((len(self.design), 1), _WIDE), self.design], axis=1)
 
     def strength(self, e: Floats, power: int) -> float:
         """Return the strength of the ridge regression of d on residuals (m, K), relative to the size of its design."""
@@ -248,18 +249,17 @@ class _Rows:
         if len(levels) <= _MOST_LEVELS and len(np.unique(self.missing)) > 2:
             walk, sizes = _Walk(levels, _REACH * float(np.median(self.sizes))), self.sizes[kinds]
             total = _Part(self.root * walk(self.missing), walk(sizes))
-            before, each = self._before(self.gone[self.rows]), sizes[:, None] * (kinds[:, None] < self._middles)
+            before, each = self._before(self.removed), sizes[:, None] * (kinds[:, None] < self._middles)
             root = np.sqrt(self.spread / self.spread.sum())[:, None]
             moved = _Part(
                 self.root * (root * walk(before)).reshape(len(before), -1), (root * walk(each)).reshape(len(each), -1)
             )
             parts, ratios = _supported(target, alone, ratios[0], total, moved)
         features = np.concatenate([np.sqrt(r) * part.rows for part, r in zip(parts, ratios, strict=True)], axis=1)
-        process = Process(features, target)
+        process = Process(features, target, self.noise if len(parts) == 1 else 0.0)  # the strength of d alone allows for it
         if process.noise < self.noise:
-            share = 1.0 if len(parts) == 1 else process.noise / self.noise  # the strength of d alone allows for it
-            ratios, features = [share * ratio for ratio in ratios], np.sqrt(share) * features
-            process = Process(features, target, self.noise)
+            share = process.noise / self.noise
+            ratios, process = [share * ratio for ratio in ratios], Process(np.sqrt(share) * features, target, self.noise)
         weights = np.split(process.weights, np.cumsum([part.rows.shape[1] for part in parts])[:-1])
         weights = [np.sqrt(r) * part for r, part in zip(ratios, weights, strict=True)]
         offset, changes = self._changes(e, common, weights[0])
@@ -366,16 +366,21 @@ class _Rows:
         """The first unit that is not before each knot."""
         return np.asarray((self._edges[:-1] + self._edges[1:]) // 2)
 
+    @property
+    def _knots(self) -> NDArray[np.int64]:
+        """The number of knots that are not after each unit (n,)."""
+        return np.searchsorted(self._middles, np.arange(len(self.types)), side="right")
+
     def _kinds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return one unit of each kind, and the kind of each unit (n,): of one size, with as many knots before them."""
-        knots = np.searchsorted(self._middles, np.arange(len(self.types)), side="right")
-        _, firsts, kind = np.unique(knots * (self.longest + 1) + self.sizes, return_index=True, return_inverse=True)
+        number = self._knots * (self.longest + 1) + self.sizes
+        _, firsts, kind = np.unique(number, return_index=True, return_inverse=True)
         return firsts, kind
 
     @property
     def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Units, knots and sizes of `Shifts`; units after the last knot have no entry."""
-        knots = np.searchsorted(self._middles, np.arange(len(self.types)), side="right")
+        knots = self._knots
         units = np.flatnonzero(knots < len(self._middles))
         return units, knots[units], self.sizes[units]
 
