@@ -35,13 +35,16 @@ def planted(seed, n=N):
     return Slalom(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), background=(0.0, 1.0))
 
 
-def planned(name, seed=0, queries=200):
-    return find_method(name).plan(text_of(), queries, np.random.default_rng(seed), True)
+def planned(name, seed=0, queries=200, n=N):
+    return find_method(name).plan(text_of(n), queries, np.random.default_rng(seed), True)
 
 
-def explained(name, plan, scores, observed, seed=0):
-    whole = int(np.flatnonzero(plan.keep.all(axis=1))[0]) if plan.keep.all(axis=1).any() else 0
-    context = MethodContext(None, None, text_of(), plan, scores, scores[whole], 0, len(plan.keep), seed, None, True, observed)
+def explained(name, plan, scores, observed, seed=0, pairs=True):
+    whole, text = (
+        int(np.flatnonzero(plan.keep.all(axis=1))[0]) if plan.keep.all(axis=1).any() else 0,
+        text_of(plan.keep.shape[1]),
+    )
+    context = MethodContext(None, None, text, plan, scores, scores[whole], 0, len(plan.keep), seed, None, pairs, observed)
     return find_method(name).explain(context)
 
 
@@ -171,30 +174,27 @@ def test_intervals_of_removal_hold_with_sampling_noise():
 
 def test_noise_is_not_extrapolated_from_rows_of_many_removals_to_single_ones():
     """Where a SLALOM is the truth, the correction of 16 samples a row must do little harm."""
-    text, method, errors = text_of(40), find_method("joint"), np.zeros(2)
+    errors = np.zeros(2)
     for seed in range(16):
         rng, truth = np.random.default_rng(seed), planted(seed, 40)
-        plan = method.plan(text, 200, rng, True)
+        plan = planned("joint", rng, n=40)
         scores, variance = sampled(rng, truth(plan.keep.astype(float)))
-        whole, observed = int(np.flatnonzero(plan.keep.all(axis=1))[0]), Observed(scores, variance)
-        context = MethodContext(None, None, text, plan, scores, scores[whole], 0, 200, seed, None, False, observed)
-        result = method.explain(context)
-        for i, removal in enumerate((result.removal(text), result.surrogate.far.removal())):
+        result = explained("joint", plan, scores, Observed(scores, variance), seed, pairs=False)
+        for i, removal in enumerate((result.removal(text_of(40)), result.surrogate.far.removal())):
             errors[i] += np.mean((removal - truth.removal()) ** 2)
     assert errors[0] < 1.1 * errors[1]
 
 
 def test_samples_that_are_all_alike_tell_no_effects_near_the_text():
     """All of 16 samples are hits wherever fewer than 12 of 60 units are removed: what the draws differ in is not known."""
-    text, method, rng = text_of(60), find_method("joint"), np.random.default_rng(0)
-    plan = method.plan(text, 400, rng, True)
+    rng = np.random.default_rng(0)
+    plan = planned("joint", rng, 400, 60)
     scores = 9.0 * plan.keep.mean(axis=1) - 3.0 + 0.3 * plan.keep[:, 7]
     hits = np.where(plan.keep.mean(axis=1) > 0.8, 16.0, rng.binomial(16, 1.0 / (1.0 + np.exp(-scores))))
     y, variance = np.log((hits + 1.0) / (17.0 - hits)), 1.0 / (hits + 1.0) + 1.0 / (17.0 - hits)
-    whole, observed = int(np.flatnonzero(plan.keep.all(axis=1))[0]), Observed(y, variance, None, None, hits, 0.0 * y + 16.0)
-    result = method.explain(MethodContext(None, None, text, plan, y, y[whole], 0, 400, 0, None, False, observed))
+    result = explained("joint", plan, y, Observed(y, variance, None, None, hits, 0.0 * y + 16.0), pairs=False)
     truth = 9.0 / 60 + 0.3 * (np.arange(60) == 7)
-    held = np.abs(result.removal(text) - truth) <= 1.96 * result.removal_se
+    held = np.abs(result.removal(text_of(60)) - truth) <= 1.96 * result.removal_se
     assert held.mean() > 0.75  # with the noise that rows which are all alike seem to have: none
 
 
