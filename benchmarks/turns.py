@@ -1,10 +1,11 @@
-"""Time of `joint` beside that of an earlier version, each with its own sources in its own process; the two take turns.
+"""Time of `joint` beside that of earlier versions, each with its own sources in its own process; they take turns.
 
 Run: git archive COMMIT src benchmarks/reviews.py | tar -x -C FOLDER
-     python benchmarks/turns.py FOLDER [--device cuda] [--texts 24] [--queries 1000] [--passes 3] [--models imdb-bert-2 bundled]
+     python benchmarks/turns.py FOLDER [FOLDER ...] [--device cuda] [--texts 24] [--queries 1000] [--passes 3]
+       [--models imdb-bert-2 bundled] [--ways all one]
 
 Cells are milliseconds a text, medians over the passes: texts one by one, and all of them in one call. Only one process computes
-at a time, so that both meet the machine alike. The model answers anew in every pass. Leave OMP_NUM_THREADS unset: how many
+at a time, so that all meet the machine alike. The model answers anew in every pass. Leave OMP_NUM_THREADS unset: how many
 threads are used is part of the time.
 """
 
@@ -67,27 +68,31 @@ class Version:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("before", type=Path, help="folder with src/ and benchmarks/reviews.py of the earlier version")
+    parser.add_argument("before", type=Path, nargs="+", help="folder with src/ and benchmarks/reviews.py of an earlier version")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
+    parser.add_argument("--ways", nargs="+", default=["all", "one"], choices=["all", "one"])
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options)
         return
-    versions = [Version(folder.resolve(), sys.argv[1:]) for folder in (HERE, options.before)]
-    print(f"{'ms a text':<14}{'way':<8}{'now':>8}{'before':>8}{'ratio':>8}   single passes", flush=True)
+    versions = [Version(folder.resolve(), sys.argv[1:]) for folder in (HERE, *options.before)]
+    print(f"{'ms a text':<14}{'way':<6}{'now':>8}  before, ratio of the medians (of single passes)", flush=True)
     for name in options.models:
-        for way in ("all", "one"):
+        for way in options.ways:
             for version in versions:
                 version.seconds(name, way)  # the first time captures graphs
             times = [[version.seconds(name, way) for version in versions] for _ in range(options.passes)]
-            now, before = (1e3 * statistics.median(column) / options.texts for column in zip(*times, strict=True))
-            passes = ", ".join(f"{a / b:.2f}" for a, b in times)
-            print(f"{name:<14}{way:<8}{now:>8.0f}{before:>8.0f}{now / before:>8.2f}   {passes}", flush=True)
+            now, *before = (1e3 * statistics.median(column) / options.texts for column in zip(*times, strict=True))
+            cells = []
+            for number, old in enumerate(before, start=1):
+                passes = ", ".join(f"{row[0] / row[number]:.2f}" for row in times)
+                cells.append(f"{old:.0f} {now / old:.2f} ({passes})")
+            print(f"{name:<14}{way:<6}{now:>8.0f}  {'   '.join(cells)}", flush=True)
     for version in versions:
         version.process.terminate()
 

@@ -1,6 +1,7 @@
 """A function replayed from a CUDA graph gives what the function itself gives; without a GPU, how arguments are flattened."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -259,6 +260,21 @@ def test_a_replay_gives_what_the_function_gives():
         torch.testing.assert_close(product, pair.first @ pair.second**2)
         torch.testing.assert_close(total, (pair.second**2).sum())
         assert same is pair.second, call
+
+
+@GPU
+def test_a_thread_that_has_not_used_the_gpu_yet_can_capture(caplog):
+    def function(matrix):
+        factor = torch.linalg.cholesky_ex(matrix)[0]
+        return torch.linalg.solve_triangular(factor, matrix @ matrix, upper=False)
+
+    replay, matrix = captured(function), torch.eye(40, device="cuda", dtype=torch.float64) * 4.0
+    results = [replay(matrix)]
+    with ThreadPoolExecutor(1) as pool:
+        results += [pool.submit(replay, matrix).result() for _ in range(3)]
+    for result in results:
+        torch.testing.assert_close(result, matrix * 2.0)
+    assert "CUDA graphs do not work" not in caplog.text
 
 
 @GPU

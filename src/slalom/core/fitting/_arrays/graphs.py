@@ -3,7 +3,8 @@
 A step of a fit launches about three hundred kernels of a few microseconds each, and a launch takes the host about ten: small
 fits are bound by the host. A graph launches all kernels at once. The first call with arguments of given shapes runs the
 function, the second captures it, later calls replay the graph: inputs are copied into its buffers, outputs out of them. Large
-arrays are not captured: there the kernels take longer than their launches.
+arrays are not captured: there the kernels take longer than their launches. A thread that captures a function has run it before:
+cuBLAS and cuSOLVER make a handle for each thread, and cannot do so during a capture.
 
 A captured function must not read from the device or branch on values that are there, so numbers that change from call to call
 are passed as arrays; all other arguments are part of the cache key. Arrays that are passed in must not be changed in place, by
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from itertools import repeat
-from threading import Lock
+from threading import Lock, local
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
@@ -141,10 +142,18 @@ class CapturedGraph:
         return unflatten(self.outputs, (next(made) if i is None else inputs[i] for i in self.passed_through))
 
 
+class _Here(local):
+    """The functions that this thread has run."""
+
+    def __init__(self) -> None:
+        self.functions: set[Callable[..., Any]] = set()
+
+
 class GraphCache:
     """The graphs of this process, least recently used first; None marks shapes that were seen once."""
 
     def __init__(self) -> None:
+        self.here = _Here()
         self.graphs: OrderedDict[Any, CapturedGraph | None] = OrderedDict()
         self.pools: dict[torch.device, GraphPool] = {}
         self.lock, self.works, self.warned = Lock(), True, False
@@ -156,12 +165,13 @@ class GraphCache:
         try:
             inputs: list[torch.Tensor] = []
             key = function, flatten(arguments, inputs), inputs[0].device
-            if key not in self.graphs:
-                if sum(leaf.nbytes for leaf in inputs) < _MAX_INPUT_BYTES:
-                    self.graphs[key] = None
-                return function(*arguments)
-            graph = self.graphs[key] or self.capture(key, function, arguments, inputs)
+            graph = self.graphs.get(key)
+            if graph is None and key in self.graphs and function in self.here.functions:
+                graph = self.capture(key, function, arguments, inputs)
+            elif key not in self.graphs and sum(leaf.nbytes for leaf in inputs) < _MAX_INPUT_BYTES:
+                self.graphs[key] = None
             if graph is None:
+                self.here.functions.add(function)
                 return function(*arguments)
             self.graphs.move_to_end(key)
             self.pools[inputs[0].device].enter()
