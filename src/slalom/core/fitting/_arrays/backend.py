@@ -20,8 +20,8 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError, require
 
 _SMALL = 256  # rows of a matrix that LAPACK inverts faster than blocks do
-_BLOCKS = 8  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
-_MIN_ROWS_FOR_BLOCKS = 128  # below, one piece is faster
+_BLOCKS = 16  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
+_MIN_ROWS_FOR_BLOCKS = 64  # below, one piece is faster
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -217,25 +217,32 @@ class TorchBackend(Backend):
         return self._inverse_lower(factor), failed.to(matrix.dtype)
 
     def _inverse_lower(self, lower: Any) -> Any:
-        """Invert a lower triangular matrix: all diagonal blocks at once, then joined in pairs as in the numpy version."""
+        """Invert a lower triangular matrix: all diagonal blocks at once, then joined in pairs as in the numpy version.
+
+        Blocks are views of the matrices, so that a join takes two launches.
+        """
         xp, n, parts = self.xp, len(lower), _BLOCKS if len(lower) >= _MIN_ROWS_FOR_BLOCKS else 1
-        size = -(-n // parts)
-        eye = xp.eye(size * parts, dtype=lower.dtype, device=lower.device)
-        whole = lower
-        if len(eye) > n:
-            whole = eye.clone()
+        size, whole = -(-n // parts), lower
+        if size * parts > n:
+            whole = xp.eye(size * parts, dtype=lower.dtype, device=lower.device)
             whole[:n, :n] = lower
-        blocks = whole.view(parts, size, parts, size)
-        inverse = xp.stack([blocks[i, :, i] for i in range(parts)])
-        inverse = xp.linalg.solve_triangular(inverse, eye[:size, :size].expand_as(inverse), upper=False)
+        inverse = xp.zeros(whole.shape, dtype=lower.dtype, device=lower.device)
+
+        def along_diagonal(matrix: Any, row: int, column: int, apart: int) -> Any:
+            """Return the blocks (parts, size, size) of which the first begins at (row, column)."""
+            down, right = matrix.stride()
+            return matrix.as_strided((parts, size, size), (apart * (down + right), down, right), row * down + column * right)
+
+        eye = xp.eye(size, dtype=lower.dtype, device=lower.device).expand(parts, size, size)
+        blocks = xp.linalg.solve_triangular(along_diagonal(whole, 0, 0, size), eye, upper=False)
+        along_diagonal(inverse, 0, 0, size).copy_(blocks)
         while parts > 1:
-            parts, size = parts // 2, 2 * size
-            blocks = whole.view(parts, size, parts, size)
-            below = xp.stack([blocks[i, size // 2 :, i, : size // 2] for i in range(parts)])
-            first, second = inverse[0::2], inverse[1::2]
-            top = xp.cat((first, xp.zeros_like(first)), 2)
-            inverse = xp.cat((top, xp.cat((-second @ (below @ first), second), 2)), 1)
-        return inverse[0, :n, :n].contiguous()
+            parts //= 2
+            first, second = (along_diagonal(inverse, start, start, 2 * size) for start in (0, size))
+            below = along_diagonal(whole, size, 0, 2 * size) @ first
+            along_diagonal(inverse, size, 0, 2 * size).baddbmm_(second, below, beta=0.0, alpha=-1.0)
+            size *= 2
+        return inverse[:n, :n].contiguous()
 
     def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
         """Capture the function as CUDA graphs, one per shape of its arguments; on a CPU there is nothing to gain."""
