@@ -21,7 +21,7 @@ from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_f
 from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
 from slalom.core.fitting._evidence.draws import drawn
-from slalom.core.fitting._evidence.errors import Errors, standard_errors, widened
+from slalom.core.fitting._evidence.errors import standard_errors, widened
 from slalom.core.fitting._evidence.mixture import mixed_errors, mixture, worth_mixing
 from slalom.core.fitting._evidence.objective import Hyper
 from slalom.core.fitting._evidence.ridge import Ridge, ridge
@@ -43,7 +43,6 @@ _VANISHED = 0.01  # and with a share below this at once
 _LARGE = 50_000  # elements of counts from which single precision saves time
 _MANY = 64  # units from which the space of the rows saves time where these are fewer,
 _FEW_ROWS = 2  # and on a GPU, where small matrices cost little, fewer by this factor
-_SMALL_SPECTRUM = 256  # rows or units up to which the host computes eigenvalues faster
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 # Seconds of one core. Measured with 1,000 queries: 4 for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000, 48 for 3,000, 189
 # for 5,000; with 60 queries 38 for 3,000 units.
@@ -140,16 +139,16 @@ class Joint(Fitter):
             return problem.constant()
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
-        backend, host = self._backend(*problem.counts.shape), NumpyBackend()
-        with host.session():
-            with suppress(*backend.failures, *host.failures):
-                return _Search(self, problem, backend).fit()
-            with suppress(*host.failures):
-                search = _Search(self, problem, host, coarse=False)
-                if not backend.on_host or problem.counts.size >= _LARGE:
-                    with suppress(*host.failures):
-                        return search.fit(_REPEATED)
-                return search.linear()
+        backend = self._backend(*problem.counts.shape)
+        with suppress(*backend.failures), backend.session():
+            return _Search(self, problem, backend).fit()
+        host = NumpyBackend()
+        with suppress(*host.failures), host.session():
+            search = _Search(self, problem, host, coarse=False)
+            if not backend.on_host or problem.counts.size >= _LARGE:
+                with suppress(*host.failures):
+                    return search.fit(_REPEATED)
+            return search.linear()
         return problem.constant(_CONSTANT)
 
 
@@ -168,10 +167,7 @@ def _single(problem: Problem) -> Fit:
 
 
 class _Search:
-    """One solve: chooses the candidate models to fit, and turns the best into a `Fit`.
-
-    What the host computes before and afterwards is outside the backend's session, which one thread at a time may enter.
-    """
+    """One solve: chooses the candidate models to fit, and turns the best into a `Fit`."""
 
     def __init__(self, options: Joint, problem: Problem, backend: Backend, coarse: bool = True) -> None:
         self.options, self.problem, self.backend = options, problem, backend
@@ -182,18 +178,18 @@ class _Search:
         self.weights = problem.weights[weighted] / problem.weights[weighted].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[weighted]
         self.weighted = Problem(self.counts, self.scores, self.weights)
-        self.line = self.ridge(self.scores, self.weights)
+        self.device_counts = backend.asarray(self.counts)
+        self.line = ridge(self.device_counts, self.scores, self.weights, backend)
         self.arrays = arrays = ProblemArrays(backend, *self.counts.shape)
-        with backend.session():
-            counts, centre = backend.asarray(self.counts), backend.asarray(self.line.centre)
-            design = Design(
-                arrays.aligned(counts, "rows units"),
-                arrays.aligned(counts - centre, "rows units"),
-                arrays.aligned(centre, "units"),
-                arrays.to_device(self.scores, "rows outputs"),
-                arrays.to_device(self.weights, "rows"),
-                arrays.to_device(np.sqrt(self.weights), "rows"),
-            )
+        centre = backend.asarray(self.line.centre)
+        design = Design(
+            arrays.aligned(self.device_counts, "rows units"),
+            arrays.aligned(self.device_counts - centre, "rows units"),
+            arrays.aligned(centre, "units"),
+            arrays.to_device(self.scores, "rows outputs"),
+            arrays.to_device(self.weights, "rows"),
+            arrays.to_device(np.sqrt(self.weights), "rows"),
+        )
         variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
         self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
         self.solver.large = self.counts.size >= _LARGE
@@ -207,21 +203,8 @@ class _Search:
         totals = self.counts.sum(axis=1)
         return float(np.ptp(totals)) > 1e-9 * float(totals.max())
 
-    def ridge(self, scores: Floats, weights: Floats) -> Ridge:
-        """Return a ridge regression on the counts; a GPU takes longer than the host for small matrices."""
-        if self.backend.on_host or min(self.counts.shape) <= _SMALL_SPECTRUM:
-            return ridge(self.counts, scores, weights, NumpyBackend())
-        with self.backend.session():
-            return ridge(self.backend.asarray(self.counts), scores, weights, self.backend)
-
     def fit(self, note: str = "") -> Fit:
         """Fit the candidates that the options and the data call for; return the best."""
-        with self.backend.session():
-            found = self.on_host(self.best())
-        return self.finish(*found, note)
-
-    def best(self) -> Candidate:
-        """Return the candidate with the highest evidence."""
         options = self.options
         with_background = options.background is True or (options.background is None and self.lengths_vary)
         self.may_drop = options.background is None and with_background and not self.problem.empty_rows
@@ -231,7 +214,7 @@ class _Search:
             best = self.plain_or_linked(with_background)
             if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
                 best = self.linear_limit(with_background)
-        return best
+        return self.finish(best, note)
 
     def plain_or_linked(self, with_background: bool) -> Candidate:
         """Return the better of the models without and, where the residuals call for it, with a link."""
@@ -332,7 +315,7 @@ class _Search:
         middle, reach = self.solver.link_range
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = self.ridge(middle + reach * np.arctanh(inner), pull)
+        line = ridge(self.device_counts, middle + reach * np.arctanh(inner), pull, self.backend)
         line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
         return self.start(line, with_background, (middle, float(-np.log(reach))))
 
@@ -356,24 +339,23 @@ class _Search:
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
-    def on_host(self, best: Candidate) -> tuple[Candidate, Errors | None]:
-        """Polish the best candidate and copy it to the host, with its errors unless these are to be mixed."""
+    def finish(self, best: Candidate, note: str) -> Fit:
+        """Turn the best candidate into a Slalom with standard errors; note is added to the diagnosis."""
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.solver.polish(best)
-        mixed = not linear and worth_mixing(self.solver, best)
-        errors = None if mixed else standard_errors(best, self.basis, self.arrays)
-        return replace(best, point=self.host_point(best.point), factors=self.host_factors(best), before=None), errors
-
-    def finish(self, best: Candidate, errors: Errors | None, note: str) -> Fit:
-        """Turn the best candidate, on the host, into a Slalom with standard errors; note is added to the diagnosis."""
-        linear, nodes = best.iterations == 0, list[tuple[Candidate, float]]()
-        if errors is None:
+        point = self.host_point(best.point)
+        nodes: list[tuple[Candidate, float]] = []
+        if linear or not worth_mixing(self.solver, best):
+            errors = standard_errors(best, self.basis, self.arrays)
+            best = replace(best, point=point, factors=self.host_factors(best))
+        else:
             solver = self.host_solver
-            best = replace(best, point=replace(best.point, design=solver.design))
-            nodes = mixture(solver, best)
-            errors = mixed_errors(solver, best, self.basis, nodes)
-        point = best.point
+            point = replace(point, design=solver.design)
+            best = replace(best, point=point, factors=self.host_factors(best))
+            with solver.backend.session():
+                nodes = mixture(solver, best)
+                errors = mixed_errors(solver, best, self.basis, nodes)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
         jitter = self.solver.jitter
         notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
@@ -385,7 +367,7 @@ class _Search:
             values_se=errors.values,
             importances_se=errors.importances,
             background_se=errors.background,
-            draw=partial(drawn, best, nodes, self.basis),
+            draw=partial(drawn, replace(best, before=None), nodes, self.basis),
         )
         free = min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)
         return sound(replace(fitted, free=free, evidence=best.evidence))

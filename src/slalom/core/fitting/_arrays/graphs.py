@@ -131,15 +131,14 @@ class CapturedGraph:
 
     def run(self, inputs: list[torch.Tensor]) -> Any:
         """Replay with other inputs; an output that is an input is returned as the caller's own array."""
-        new = [(buffer, leaf) for buffer, leaf in zip(self.buffers, inputs, strict=True) if buffer.source() is not leaf]
-        if new:
-            torch._foreach_copy_([buffer.array for buffer, _ in new], [leaf for _, leaf in new])
-            for buffer, leaf in new:
+        for buffer, leaf in zip(self.buffers, inputs, strict=True):
+            if buffer.source() is not leaf:
+                buffer.array.copy_(leaf)
                 buffer.source = ref(leaf)
         self.replay()
         parts = [iter(array.clone().split(sizes)) for array, sizes in zip(self.packed, self.sizes, strict=True)]
-        made = iter([next(parts[kind]).view(shape) for kind, shape in self.forms])
-        return unflatten(self.outputs, (next(made) if i is None else inputs[i] for i in self.passed_through))
+        new = iter([next(parts[kind]).view(shape) for kind, shape in self.forms])
+        return unflatten(self.outputs, (next(new) if i is None else inputs[i] for i in self.passed_through))
 
 
 class _Here(local):
