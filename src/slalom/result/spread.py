@@ -1,7 +1,8 @@
 """How far predictions are from the model's own scores, by how much of the text is removed.
 
-The profile comes from the queries of the fit, in bins of neighbouring sizes. Fitted rows are predicted too well, so that all of
-it is scaled to the held-out queries: by the root mean square of their errors in units of the profile.
+The profile comes from the queries of the fit, in bins of neighbouring sizes; from the whole text to the first of them the
+variance is in proportion to what is removed. Fitted rows are predicted too well, so that all of it is scaled to the held-out
+queries: by the root mean square of their errors in units of the profile.
 """
 
 from typing import Any, NamedTuple
@@ -62,7 +63,10 @@ def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np
         + [square[part].mean(axis=0) for part in bins]
     )
     at, first = np.unique(at, return_index=True)
-    level = np.sqrt(level[first] + floor)
+    few = 2.0 ** np.arange(np.ceil(np.log2(at[1])))  # removed atoms, fewer than in the first bin
+    few = few[few < at[1]]
+    between = level[first[0]] + np.multiply.outer(few / at[1], level[first[1]] - level[first[0]])
+    at, level = np.insert(at, 1, few), np.sqrt(np.insert(level[first], 1, between, axis=0) + floor)
     profile = Spread(at, level)
     ratio = square[held] / profile(removed[held]).reshape(int(held.sum()), -1) ** 2
     errors = level * np.sqrt(np.maximum(ratio.mean(axis=0), 1.0))

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from slalom.errors import InputError
 
 Keep = NDArray[np.bool_]
+_SENTENCE = 32  # units of a text whose single removals are worth most of its deletions
 
 
 class QueryPlan(NamedTuple):
@@ -245,7 +246,8 @@ class TwoScales(Sampler):
     """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
     Between 18 and 30% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units n,
-    up to 4 n; k units are removed in proportion to k, as such rows tell most. They have no weight: they correct a surrogate
+    up to 4 n. k units are removed in proportion to k, as such rows tell most; but every unit is removed alone where that takes
+    at most two fifths of the deletions, or four fifths for a sentence. Deletions have no weight: they correct a surrogate
     that is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of
     small subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
 
@@ -286,9 +288,13 @@ class TwoScales(Sampler):
         n_far = budget - 1 - int(empty) - n_near
         sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(n_far // 4, 2))).round().astype(np.int64))[::-1]
         far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, self.anchor)
-        numbers = np.arange(1, self.reach(n) + 1)
-        near = spread(n, n - numbers, n_near, rng, numbers.astype(np.float64))
-        keep, _ = distinct(np.concatenate([far.keep, near]))
+        numbers, alone = np.arange(1, self.reach(n) + 1), np.zeros((0, n), dtype=bool)
+        if (
+            n <= (0.8 if n <= _SENTENCE else 0.4) * n_near and len(numbers) > 1
+        ):  # every unit alone: the removal that people quote
+            alone, numbers = ~np.eye(n, dtype=bool), numbers[1:]
+        near = spread(n, n - numbers, n_near - len(alone), rng, numbers.astype(np.float64))
+        keep, _ = distinct(np.concatenate([far.keep, alone, near]))
         if self.near_weight > 0.0 and len(keep) < budget:
             keep, _ = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng))]))
             keep = keep[:budget]

@@ -43,6 +43,7 @@ _VANISHED = 0.01  # and with a share below this at once
 _LARGE = 50_000  # elements of counts from which single precision saves time
 _MANY = 64  # units from which the space of the rows saves time where these are fewer,
 _FEW_ROWS = 2  # and on a GPU, where small matrices cost little, fewer by this factor
+_LINEAR_REST = 0.01  # most that the linear limit leaves to the units, so that they hardly compete (`Slalom.additive`)
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 # Seconds of one core. Measured with 1,000 queries: 4 for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000, 48 for 3,000, 189
 # for 5,000; with 60 queries 38 for 3,000 units.
@@ -333,7 +334,7 @@ class _Search:
             p, q, _ = point.attention
             curvature = (point.x @ (p[:, None] * point.psi)) * q[:, None]
             rest = 0.01 * self.line.noise**0.5 / max(float((curvature**2).sum(1).max()) ** 0.5, 1e-300)
-            share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], 0.5))
+            share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], _LINEAR_REST))
             point = replace(point, scalars=self.backend.asarray(np.array([share])))
         return point, hyper
 
