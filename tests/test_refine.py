@@ -74,7 +74,7 @@ def test_every_round_has_intervals_and_all_but_the_first_are_tested_by_the_same_
     oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
 
     def wavering(texts):
-        return np.array(oracle(texts)) + [0.1 * np.sin(1e3 * sum(map(ord, text))) for text in texts]
+        return np.array(oracle(texts)) + [0.02 * np.sin(1e3 * sum(map(ord, text))) for text in texts]
 
     rounds = list(Explainer(wavering, output="log_odds", queries=400).refine(TEXT))
     assert rounds[0].held_out is None

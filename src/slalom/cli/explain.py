@@ -135,6 +135,7 @@ def explain(
     screen = console()
     explanations: list[Explanation] = []
     failures: list[Failure] = []
+    drawn: list[Path] = []
     try:
         for e in _explained(explainer, texts, chosen, done, out):
             if isinstance(e, Failure):
@@ -148,16 +149,17 @@ def explain(
                 place = f"{len(explanations) + len(failures)} of {len(texts)}" if len(texts) > 1 else ""
                 show(e, screen, top, place, _flip(explainer, e, flip))
             if png:
-                _draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0)
+                drawn.append(_draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0))
     except KeyboardInterrupt as stop:
         place = f"{len(explanations) + len(failures)} of {len(texts)}"
         complain(f"interrupted after {place} texts; {_kept(out, cache)}")
         raise typer.Exit(130) from stop
     if html and explanations:
         Explanations(explanations).to_html(html)
-    for path in (html if explanations else None, png if len(texts) == 1 else None, out):
-        if path and not as_json:
-            screen.print(f"written: {path}", markup=False, soft_wrap=True)
+    pictures = f"{drawn[0]} to {drawn[-1].name}" if len(drawn) > 1 else drawn[0] if drawn else None
+    for written in (html if explanations else None, pictures, out):
+        if written and not as_json:
+            screen.print(f"written: {written}", markup=False, soft_wrap=True)
     if failures:
         numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
         others = "; the others were explained" if explanations else ""
@@ -238,11 +240,15 @@ def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
     """Return the flip of a text or why there is none, where it is wanted; by default where no single unit decides."""
     from slalom.result.flip import sentence  # noqa: PLC0415
 
-    decides = e.scale != "output"
-    if wanted or (wanted is None and e.saturated and decides):
+    if _wants_flip(e, wanted):
         with _affordable(explainer):
             return explainer.flip(e) or sentence(e, None)
     return None
+
+
+def _wants_flip(e: Any, wanted: bool | None) -> bool:
+    """Return whether to look for a flip: as wanted, or where no single unit decides."""
+    return bool(e.saturated and e.scale != "output") if wanted is None else wanted
 
 
 @contextmanager
@@ -257,8 +263,8 @@ def _affordable(explainer: Any) -> Iterator[None]:
 
 
 def _json(explainer: Any, e: Any, flip: bool | None) -> str:
-    """Return an explanation as a line of JSON, with its flip where that is asked for."""
-    if not flip:
+    """Return an explanation as a line of JSON, with its flip where that is wanted or no single unit decides."""
+    if not _wants_flip(e, flip):
         return str(e.to_json())
     found = None
     with _affordable(explainer):
@@ -312,6 +318,8 @@ def _resumed(out: Path, texts: Sequence[str]) -> list[Any]:
     return results
 
 
-def _draw(e: Any, path: Path, number: int) -> None:
+def _draw(e: Any, path: Path, number: int) -> Path:
     picture = e.plot.bar() if e.additive else e.plot.scatter()
-    picture.savefig(path.with_stem(f"{path.stem}-{number}") if number else path)
+    numbered = path.with_stem(f"{path.stem}-{number}") if number else path
+    picture.savefig(numbered)
+    return numbered

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.core.fitting.posterior import NORMAL_QUANTILE
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import ModelError
 from slalom.methods import MethodContext, MethodResult
@@ -24,10 +23,7 @@ from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, sprea
 from slalom.threads import many_blas_threads, one_blas_thread
 
 _HUGE = 1e150  # the square of a score must fit into a float
-_FEW_REMOVED = 2  # units of a held-out row that tests the errors of removal
-_LEAST_TESTS = 8  # of these rows
-_CLEARLY_OFF = 2.0  # mean square of what they are off, in units of what it should be, from which errors are scaled
-_ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off
+_ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
 
 
@@ -74,7 +70,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
     inputs, predicted = {**answer.lengths, **further.lengths}, result.predict(task.keep, task.units)
-    removal_se, gradient_se = _tested_errors(task, result, predicted, observed)
+    rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -94,9 +90,9 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         seconds=run.spend(run.clock() - began),
         values_se=result.values_se,
         importances_se=result.importances_se,
-        removal_se=removal_se,
+        removal_se=None if result.removal_se is None else np.maximum(result.removal_se, rounding),
         linear_se=result.linear_se,
-        gradient_se=gradient_se,
+        gradient_se=result.gradient_se,
         shapley_se=result.shapley_se,
         pairs_se=result.pairs_se,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
@@ -156,39 +152,6 @@ def _fidelity(task: Task, predicted: Floats, observed: Observed) -> Fidelity:
     else:
         close = quality(predicted[near], scores[near], None if noise is None else noise[near])
     return Fidelity(close, quality(predicted[far], scores[far], None if noise is None else noise[far]))
-
-
-def _tested_errors(
-    task: Task, result: MethodResult, predicted: Floats, observed: Observed
-) -> tuple[Floats | None, Floats | None]:
-    """Return the standard errors of removal and gradient, as the answers of the model ask for.
-
-    Where held-out removals of one or two units are clearly further off than the errors of removal say, these and those of the
-    gradient are scaled to them. The errors of units whose own removal was asked are scaled to what these answers are off, so
-    that they agree with them on average; and an interval that does not hold its answer is widened to it. Rounding of the
-    scores is part of every error.
-    """
-    removal, gradient, m = result.removal_se, result.gradient_se, task.whole
-    if removal is None or observed.variance is not None or not observed.known[m]:
-        return removal, gradient
-    gone, off = ~task.keep, np.abs(predicted - predicted[m] - (observed.scores - observed.scores[m]))
-    number = gone.sum(axis=1)
-    tests = observed.known & (number > 0) & (number <= _FEW_REMOVED) & (np.arange(len(number)) > m)
-    if tests.sum() >= _LEAST_TESTS and (ratio := _ratio(off[tests] ** 2, gone[tests] @ removal**2)) > _CLEARLY_OFF:
-        removal, gradient = np.sqrt(ratio) * removal, None if gradient is None else np.sqrt(ratio) * gradient
-    single = np.flatnonzero(observed.known & (number == 1))
-    asked, first = np.unique(gone[single].argmax(axis=1), return_index=True)
-    known, removal = off[single[first]], removal.copy()
-    if len(asked) >= _LEAST_TESTS:
-        removal[asked] *= np.sqrt(_ratio(known**2, removal[asked] ** 2))
-    removal[asked] = np.maximum(removal[asked], known / NORMAL_QUANTILE)
-    return np.maximum(removal, _ROUNDING * np.abs(observed.scores[observed.known]).max()), gradient
-
-
-def _ratio(squares: Floats, expected: Floats) -> float:
-    """Return the sum of squares over what it is expected to be; 1 where nothing is."""
-    total = float(expected.sum())
-    return float(squares.sum()) / total if total > 0.0 else 1.0
 
 
 def _spread(task: Task, predicted: Floats, observed: Observed) -> Spread | None:

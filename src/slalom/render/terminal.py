@@ -3,6 +3,7 @@
 import unicodedata
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -135,9 +136,8 @@ class _Table:
         self.by = "shapley" if e.saturated else "removal"
         self.leading = e.scores("shapley") if e.saturated else effect
         self.chosen = np.argsort(-np.abs(self.leading), kind="stable")[:top]
-        certain = e.certain()
-        self.uncertain = np.zeros(len(e), dtype=bool) if certain is None else ~certain
-        self.marked = bool(self.uncertain[self.chosen].any())
+        self.uncertain = {name: _uncertain(e, name) for name in {self.by, "removal"}}
+        self.marked = {name for name, which in self.uncertain.items() if which[self.chosen].any()}
         known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
         self.shown: list[str] = []  # titles of the columns that fit
         self.left_out = [name for name, which in known.items() if which is not None and not which[self.chosen].any()]
@@ -177,7 +177,7 @@ class _Table:
         e = self.e
         longest = float(np.abs(self.leading).max()) or 1.0
         styles = [(_FOR if x > 0 else _AGAINST)[0] if e.signed else _NEUTRAL[0] for x in self.leading]
-        dim = self.uncertain if self.by == "removal" else np.zeros(len(e), dtype=bool)
+        dim = self.uncertain[self.by]
         bars = [
             Text("█" * round(_BAR * abs(self.leading[i]) / longest) or "▏", f"{styles[i]} dim" if dim[i] else styles[i])
             for i in self.chosen
@@ -192,7 +192,7 @@ class _Table:
         return columns
 
     def _effects(self, name: str, effect: Floats, intervals: bool) -> list[Text]:
-        """Return the cells of removal or Shapley values, with intervals where they are known, and marks of removals."""
+        """Return the cells of removal or Shapley values, with intervals and marks where they are known."""
         longest, errors = float(np.abs(effect).max()), self.e.errors(name)
         cells = []
         for i in self.chosen:
@@ -200,8 +200,8 @@ class _Table:
             cell = cell if self.e.signed else cell.removeprefix("+")
             if intervals and errors is not None and np.isfinite(errors[i]):
                 cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
-            marks = name == "removal" and self.marked
-            uncertain = marks and self.uncertain[i]
+            marks = name in self.marked
+            uncertain = marks and self.uncertain[name][i]
             cells.append(Text(cell + (" ?" if uncertain else "  " if marks else ""), "dim" if uncertain else ""))
         return cells
 
@@ -216,6 +216,12 @@ class _Table:
                 shown = [Text(cell) if known[i] else Text(_UNKNOWN, "dim") for i, cell in zip(self.chosen, cells, strict=True)]
                 columns.append((name, shown))
         return columns
+
+
+def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
+    """Return which units have a score that is not told from zero; none where the method has no standard errors."""
+    certain = e.certain(name=name)
+    return np.zeros(len(e), dtype=bool) if certain is None else ~certain
 
 
 def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:

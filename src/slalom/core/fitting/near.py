@@ -6,8 +6,8 @@ e is the residual of the surrogate, x the share of the text that is kept, r_0 th
 itself is met exactly. rho_i is the surrogate's own change by the removal of unit i: where a score saturates at the whole text,
 all these changes are too large by the same factor, and alpha is near -1. mu is what the removal of any unit does. Units that
 matter to the surrogate are more likely to matter here: g_i^2 = (1 + |rho_i| / mean) / 2. The variance of the noise grows with
-the root of the number of missing units; where all units were removed alone, in proportion to it, as what is left of a single
-removal is hardly noise.
+the root of the number of missing units; where every unit was removed alone, in proportion to it: little of what is left of such
+a removal is noise.
 
 b is an effect of the number r of missing atoms, h_g of those that are missing before a knot g (`core.shifts`). Both are
 Gaussian processes that begin at 0 and are forgotten over a few atoms; the variances of the h_g are in proportion to the g_i^2
@@ -48,7 +48,8 @@ _KNOTS = 32
 _REACH = 1.5  # atoms after which b and h have forgotten most of what they were, in units of the usual size of a unit
 _MOST_LEVELS = 64  # numbers of missing atoms: where there are more, units are long, and shifts hide behind them
 _SEARCHED = 160  # rows from which the variances are chosen
-_GROWTH = 0.5, 1.0  # powers of the number of missing units with which the noise grows; the last: all single removals are there
+_GROWTH = 0.5  # the variance of the noise of exact scores grows with this power of the number of missing units,
+_GROWTH_ALONE = 1.0  # and with this one where every unit is removed alone in a row
 _STARTS = (0.3, 10.0)  # variances of b and h in units of the noise, where the search begins: mostly it ends near them
 _MARGIN = 1.0  # nats of evidence that b, and h, must add
 
@@ -173,15 +174,24 @@ def _fit(
 
 
 def _met(gone: NDArray[np.bool_], residual: Floats, near: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NearFit | None:
-    """Return the correction of a short text that meets the removal of each unit exactly; None where one of them is missing."""
+    """Return the correction of a short text that meets the removal of each unit exactly; None where one of them is missing.
+
+    What it leaves of shorter inputs on average, such as the empty one, is an effect of their lengths.
+    """
     single = np.flatnonzero(near & (gone.sum(axis=1) == 1))
     units, first = np.unique(gone[single].argmax(axis=1), return_index=True)
     if len(units) < max(len(sizes), 2):
         return None
-    power, nothing = min(_POWERS), np.zeros_like(residual[single[first]])
-    kept = (1.0 - sizes / sizes.sum()) ** power
-    changes = (residual[single[first]].T / kept).T - residual[0]
-    return NearFit(np.asarray(residual[0]), changes, power, None, None, nothing, nothing, 1.0, np.ones(len(sizes)))
+    power, longest, lengths = min(_POWERS), int(sizes.sum()), (~gone) @ sizes
+    alone = residual[single[first]]
+    changes = (alone.T / (1.0 - sizes / longest) ** power).T - residual[0]
+    left = residual - ((residual[0] + gone @ changes).T * (lengths / longest) ** power).T
+    offsets = np.zeros((longest + 1, *residual.shape[1:]))
+    for length in np.setdiff1d(lengths, [longest, *longest - sizes]):
+        offsets[length] = left[lengths == length].mean(axis=0)
+    nothing = np.zeros_like(alone)
+    parts = np.asarray(residual[0]), changes, power, Lengths(offsets) if offsets.any() else None, None
+    return NearFit(*parts, nothing, nothing, 1.0, np.ones(len(sizes)))
 
 
 class _Found(NamedTuple):
@@ -222,11 +232,8 @@ class _Rows:
         self.missing = missing[self.rows]
         self.removed = self.gone[self.rows]
         self.own, self.number = (self.gone @ rho)[self.rows], self.removed.sum(axis=1)
-        if weights is None:
-            growth = _GROWTH[int(self.removed[self.number == 1].any(axis=0).all())]
-            certainty = np.maximum(self.number, 1.0) ** -growth
-        else:
-            certainty = weights[self.rows]
+        growth = _GROWTH_ALONE if self.removed[self.number == 1].any(axis=0).all() else _GROWTH
+        certainty = np.maximum(self.number, 1.0) ** -growth if weights is None else weights[self.rows]
         usual = float(certainty[near[self.rows]].mean())
         self.root, self.noise = np.sqrt(certainty / usual)[:, None], noise / usual
         self.scale = _prior_scale(rho, types)

@@ -1,6 +1,8 @@
 """Value against importance, as in figures 5 and 12 of the paper.
 
-    x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = direction of its removal effect
+    x = what a unit says (v),  y = how loudly (s),  area = its share of attention,  colour = direction of its effect
+
+The effect is that of its removal, or its Shapley value where no single unit decides, as on the page.
 
 The strongest units are named. Units whose value or importance is not determined are pale, and such values do not decide the
 limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
@@ -40,7 +42,8 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     """Draw the units, and name `label` of them."""
     directed = view.explanation.signed
     x, y, weights = view.scores("value"), view.explanation.importances, view.explanation.weights
-    effect = view.rounded(view.scores("removal"))
+    by = "shapley" if view.explanation.saturated else "removal"
+    effect = view.rounded(view.scores(by))
     spread = _intervals(view) if intervals else None
     frame = scatter_frame(view.explanation, view.column)
     figure, ax = canvas(ax, theme, (7.4, 5.6))
@@ -53,7 +56,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     top = float(np.abs(effect).max()) or 1.0
-    full = view.full_effect("removal")
+    full = view.full_effect(by)
     colours = np.array([_colour(float(e) / full, directed, theme) for e in effect])
     hues = np.array([theme.hue(float(e), directed) for e in effect])
     chosen = [
@@ -68,7 +71,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
             lines[i] = mix(theme.paper, hue, 0.35) if frame.pale[i] else hue
         _bars(ax, x, y, spread, lines)
     areas = _area(weights, weights)
-    points, outside = _points(ax, x, y, areas, frame.pale, colours, hues, theme)
+    points, outside = _points(ax, x, y, areas, np.abs(effect), frame.pale, colours, hues, theme)
     areas = np.where(outside, _OUTSIDE, areas)
     if shown and view.background is not None:
         ax.scatter(
@@ -92,7 +95,15 @@ def _punctuation(name: str) -> bool:
 
 
 def _points(
-    ax: Axes, x: Floats, y: Floats, areas: Floats, pale: NDArray[np.bool_], colours: Floats, hues: Floats, theme: Theme
+    ax: Axes,
+    x: Floats,
+    y: Floats,
+    areas: Floats,
+    strength: Floats,
+    pale: NDArray[np.bool_],
+    colours: Floats,
+    hues: Floats,
+    theme: Theme,
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Draw the units. Return where they are drawn (n, 2), and which of them are on the edge, as they are outside."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
@@ -103,7 +114,7 @@ def _points(
     at[outside] = np.clip(at[outside], np.array([left, low]) + inset, np.array([right, high]) - inset)
     faces = np.where(pale[:, None], _PALE * hues + (1 - _PALE) * np.array(theme.paper), colours)
     edges = np.where(pale[:, None], _RING * hues + (1 - _RING) * np.array(theme.paper), np.array(theme.paper))
-    order = np.argsort(-areas, kind="stable")  # small ones on top of large ones
+    order = np.lexsort((strength, -areas))  # small ones on top of large ones, of equal ones the strongest
     order = order[~outside[order]]
     look: dict[str, Any] = {"linewidths": np.where(pale[order], 0.9, 0.5), "edgecolors": edges[order], "zorder": 2}
     ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], gid="units", clip_on=False, **look)
