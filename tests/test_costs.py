@@ -69,7 +69,7 @@ def test_a_tokenized_model_counts_its_tokens():
 def test_what_is_too_expensive_is_refused_before_any_request():
     explainer, counting = made(prices=PRICES, max_cost=0.0001)
     with pytest.raises(
-        InputError, match=r"this call \(216 queries, about 1,447 tokens: \$0.000217\) would cost .* \$0.0001; raise"
+        InputError, match=r"this call \(217 queries, about 1,503 tokens: \$0.000225\) would cost .* \$0.0001; raise"
     ):
         explainer(TEXT)
     assert counting.asked == []

@@ -232,7 +232,7 @@ class Explainer:
             >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds")
             >>> text = "not a very good film but one that I could see again with my friends"
             >>> [e.queries for e in explainer.refine(text)]
-            [50, 120, 219]
+            [50, 120, 220]
         """
         for step in self.steps(text, first=first, **options):
             if step.explanation is not None:

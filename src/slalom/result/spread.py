@@ -1,8 +1,9 @@
 """How far predictions are from the model's own scores, by how much of the text is removed.
 
 The profile comes from the queries of the fit, in bins of neighbouring sizes; from the whole text to the first of them the
-variance is in proportion to what is removed. Fitted rows are predicted too well, so that all of it is scaled to the held-out
-queries: by the root mean square of their errors in units of the profile.
+variance is in proportion to what is removed. The smallest removals have a bin of their own where they are many: of a short text
+all of them are fitted, and say little of others. Fitted rows are predicted too well, so that all of it is scaled to the
+held-out queries: by the root mean square of their errors in units of the profile.
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from slalom.core.checks import Floats
 _BIN = 30  # rows of a bin
 _BINS = 12
 _LEAST_HELD_OUT = 10
+_LEAST_OWN = 10  # of the smallest removals
 
 
 class Spread(NamedTuple):
@@ -55,7 +57,11 @@ def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np
     if not np.isfinite(square).all():
         return None
     rows = np.flatnonzero(fitted)[np.argsort(removed[fitted], kind="stable")]
-    bins = np.array_split(rows, min(_BINS, max(len(rows) // _BIN, 1)))
+    least = int(removed[rows[0]])
+    own = int((removed[rows] == least).sum())
+    own = own if _LEAST_OWN <= own < len(rows) else 0
+    smallest, others = rows[:own], rows[own:]
+    bins = np.array_split(others, min(_BINS, max(len(others) // _BIN, 1)))
     floor = 1e-12 * float(square[rows].mean()) + 1e-300
     at = np.array([0.0, *(removed[part].mean() for part in bins)])
     level = np.array(
@@ -63,9 +69,11 @@ def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np
         + [square[part].mean(axis=0) for part in bins]
     )
     at, first = np.unique(at, return_index=True)
-    few = 2.0 ** np.arange(np.ceil(np.log2(at[1])))  # removed atoms, fewer than in the first bin
+    few = least * 2.0 ** np.arange(max(np.ceil(np.log2(at[1] / least)), 0.0))  # removed atoms, fewer than in the first bin
     few = few[few < at[1]]
     between = level[first[0]] + np.multiply.outer(few / at[1], level[first[1]] - level[first[0]])
+    if own:
+        between[0] = square[smallest].mean(axis=0)
     at, level = np.insert(at, 1, few), np.sqrt(np.insert(level[first], 1, between, axis=0) + floor)
     profile = Spread(at, level)
     ratio = square[held] / profile(removed[held]).reshape(int(held.sum()), -1) ** 2
