@@ -135,7 +135,7 @@ def test_pages_pictures_and_lines_are_written(run, tmp_path):
     code, out, err = run("explain", "--file", "t.txt", "--html", "r.html", "--png", "p.png", "--out", "e.jsonl")
     assert code == 0, err
     assert "text 1 of 2" in out
-    assert "written: r.html" in out
+    assert "written: r.html\nwritten: p-1.png to p-2.png\nwritten: e.jsonl\n" in out
     assert SENTENCE.split()[3] in (tmp_path / "r.html").read_text(encoding="utf-8")
     for number in (1, 2):
         assert (tmp_path / f"p-{number}.png").read_bytes().startswith(b"\x89PNG")
@@ -328,6 +328,8 @@ def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
     assert f"to {flip.asked:+.3f}; {flip.queries} more queries\n" in out
     assert re.search(r"^token +Shapley +removal", out, flags=re.M)
     assert "flip:" not in run("explain", praise, "--queries", 200, "--no-flip")[1]
+    assert json.loads(run("explain", praise, "--queries", 200, "--json")[1])["flip"] == flip.to_dict()
+    assert "flip" not in json.loads(run("explain", praise, "--queries", 200, "--json", "--no-flip")[1])
 
 
 def test_what_failed_is_tried_again(run, tmp_path):

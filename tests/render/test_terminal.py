@@ -114,6 +114,17 @@ def test_a_saturated_text_begins_with_what_matters():
     assert "the 5 strongest of 30; Shapley: its share of the log odds of yes, over all parts of the text; removal:" in text
 
 
+def test_shapley_values_of_a_saturated_text_are_marked_where_they_are_not_told_from_zero():
+    e = replace(random_explanation(30, seed=3, link=False), score=100.0)
+    shapley = e.shapley()
+    order = np.argsort(-np.abs(shapley))[:5]
+    errors = np.full(30, 1e-3)
+    errors[order[1]] = np.abs(shapley[order[1]])
+    lines = printed(replace(e, shapley_se=errors)).splitlines()[7:12]
+    assert [" ?" in line for line in lines] == [False, True, False, False, False]
+    assert "? is not told from zero" in printed(replace(e, shapley_se=errors))
+
+
 def test_a_flip_is_a_line_above_the_table_and_marked_in_the_text():
     flip = Flip((0, 2), predicted=-0.5, asked=-0.4, confirmed=True, queries=7, label="no")
     screen = Console(file=io.StringIO(), width=200, force_terminal=True, color_system="truecolor")

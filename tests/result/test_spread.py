@@ -28,6 +28,27 @@ def test_too_few_held_out_queries_tell_nothing():
     assert spread_of(np.arange(30), np.full(30, 1e200), np.arange(30) < 15) is None
 
 
+def test_the_variance_of_small_removals_is_in_proportion_to_them():
+    removed = np.repeat([0, 5, 10], [1, 40, 40])
+    held_out, residual = np.arange(81) % 4 == 3, np.where(removed == 0, 0.0, np.where(removed == 5, 1.0, 2.0))
+    found = spread_of(removed, residual, held_out)
+    np.testing.assert_allclose(found(np.array([0, 5, 10])), [0.0, 1.0, 2.0], atol=1e-5)
+    assert found.removed.tolist() == [0.0, 5.0, 10.0]
+    removed = np.repeat([0, 1, 4, 6, 10], [1, 9, 30, 30, 30])  # 1 has too few rows for a bin of its own
+    residual = np.sqrt(removed)
+    held_out = (np.arange(100) % 4 == 3) & (removed > 1)
+    found = spread_of(removed, residual, held_out)
+    np.testing.assert_allclose(found(np.array([1, 2])) ** 2 / found(np.array([2, 4])) ** 2, [0.5, 0.5], rtol=0.1)
+
+
+def test_many_small_removals_say_nothing_of_larger_ones():
+    removed = np.repeat([0, 1, 4, 6], [1, 25, 60, 60])
+    residual = np.where(removed > 1, np.sqrt(removed), 1e-3 * removed)
+    found = spread_of(removed, residual, (np.arange(146) % 4 == 3) & (removed > 1))
+    assert found(np.array([1]))[0] == pytest.approx(1e-3, rel=1e-2)
+    np.testing.assert_allclose(found(np.array([2, 4, 6])), np.sqrt([2, 4, 6]), rtol=0.1)
+
+
 def noisy(texts):
     """Log odds with a part for each word, one interaction and what nobody can predict."""
     effects = {"good": 2.0, "bad": -2.0, "not": -1.0, "very": 0.5}

@@ -235,6 +235,17 @@ def test_a_sequential_design_never_fails(scores, criterion):
     assert len(np.unique(larger.keep, axis=0)) == len(larger.keep) == 120
 
 
+@pytest.mark.parametrize(
+    ("n", "budget", "alone"), [(17, 180, True), (32, 200, True), (33, 200, False), (60, 600, True), (200, 1000, False)]
+)
+def test_every_unit_is_removed_alone_where_that_leaves_room_for_other_deletions(n, budget, alone):
+    plan = TwoScales().draw(np.arange(n), budget, np.random.default_rng(0), empty=True)
+    removed = (~plan.keep).sum(axis=1)
+    assert ((~plan.keep[removed == 1]).any(axis=0).all()) == alone
+    assert len(np.unique(plan.keep, axis=0)) == len(plan.keep) <= budget
+    assert (removed[plan.weights == 0.0] >= 2).sum() >= 0.2 * (plan.weights == 0.0).sum()
+
+
 def test_deletions_of_few_units_may_have_a_weight_and_use_up_the_budget():
     plain = TwoScales().draw(np.arange(8), 64, np.random.default_rng(0), empty=True)
     weighted = TwoScales(near_weight=1.0).draw(np.arange(8), 64, np.random.default_rng(0), empty=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from slalom.core import Slalom, TwoScale
 from slalom.errors import InputError
 from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
@@ -198,6 +199,28 @@ def test_colours_are_shares_of_the_effect_that_has_the_full_colour():
     share = np.abs(e.removal) / np.abs(e.removal).max()
     assert np.allclose(away[0], hue * (0.45 + 0.5 * share**0.5))
     assert np.allclose(away[1], hue * (0.45 + 0.5 * (share / 4) ** 0.5))
+
+
+def test_colours_of_a_saturated_text_are_those_of_its_shapley_values():
+    e = random_words(20)
+    changes = 10.0 * e.removal  # what the surrogate says of single removals is turned round
+    e = replace(e, surrogate=TwoScale(e.surrogate, changes.sum(), changes, np.full(20, 0.05), 32), score=1000.0)
+    assert e.saturated
+    colours, theme = points(e.plot.scatter(), e)[2][:, :3], THEMES["light"]
+    blue = np.abs(colours - theme.hue(1.0)).sum(axis=1) < np.abs(colours - theme.hue(-1.0)).sum(axis=1)
+    assert blue.tolist() == (e.shapley() > 0).tolist()
+    assert blue.tolist() != (e.removal > 0).tolist()
+
+
+def test_of_equal_points_the_strongest_is_on_top():
+    e = in_order(["not", "not"], [-2.0, -2.0], [0.0, 0.0])
+    for changes in np.array([[0.3, -0.9], [-0.9, 0.3]]):
+        model = TwoScale(Slalom([-2.0, -2.0], [0.0, 0.0]), changes.sum(), changes, [0.5, 0.5], 2)
+        one = replace(e, surrogate=model)
+        strongest = float(one.removal[np.abs(one.removal).argmax()])
+        top = artist(one.plot.scatter().axes[0], "units").get_facecolors()[-1][:3]
+        near, far = (np.abs(top - THEMES["light"].hue(sign * strongest)).sum() for sign in (1.0, -1.0))
+        assert near < far
 
 
 def test_intervals_without_end_are_pale_and_take_no_room():

@@ -1,0 +1,84 @@
+"""Texts of a few units: what the model was asked about single removals is what the explanation says."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.core import TwoScale
+from slalom.result import NORMAL_95
+
+TEXT = "this dull but warm film has one scene that I like and two which nobody will ever forget"
+WORDS = TEXT.split()
+EFFECTS = dict(zip(WORDS, np.random.default_rng(0).normal(size=len(WORDS)), strict=True))
+
+
+def together(texts):
+    """Log odds with a part for each word, what neighbouring words do together, and a curve."""
+    scores = []
+    for text in texts:
+        words = text.split()
+        alone = sum(EFFECTS.get(word, 0.0) for word in words)
+        pairs = sum(EFFECTS[a] * EFFECTS[b] for a, b in pairwise(words))
+        scores.append(4.0 * np.tanh((alone + 0.5 * pairs) / 4.0) - 0.5)
+    return scores
+
+
+def asked_alone(explainer, e):
+    return e.score - np.array([explainer.ask(e, row) for row in ~np.eye(len(e), dtype=bool)])
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_two_or_three_units_have_the_removals_of_the_model(n):
+    explainer = slalom.Explainer(together, output="log_odds", unit="word")
+    for first in range(6):
+        e = explainer(" ".join(WORDS[first : first + n]))
+        assert isinstance(e.surrogate, TwoScale)
+        assert float(e.predict(np.ones(n))) == pytest.approx(e.score, abs=1e-9)
+        np.testing.assert_allclose(e.removal, asked_alone(explainer, e), atol=1e-9)
+        assert float(e.predict(np.zeros(n))) == pytest.approx(-0.5, abs=1e-9)
+        np.testing.assert_allclose(e.shapley().sum(), e.score + 0.5, atol=1e-9)
+        assert (e.removal_se < 1e-5).all()
+        if n == 2:  # all four parts are met
+            assert e.fit_r2 == pytest.approx(1.0)
+            one, two = (explainer.ask(e, keep) for keep in ([True, False], [False, True]))
+            expected = np.array([e.score - two + one + 0.5, e.score - one + two + 0.5]) / 2.0
+            np.testing.assert_allclose(e.shapley(), expected, atol=1e-9)
+
+
+def test_classes_of_two_units_have_the_removals_of_the_model():
+    def three(texts):
+        return np.stack([together(texts), np.square(together(texts)), np.zeros(len(texts))], axis=1)
+
+    explainer = slalom.Explainer(three, output="logits", unit="word", labels=["a", "b", "c"])
+    e = explainer(" ".join(WORDS[:2]), target="all")
+    np.testing.assert_allclose(e.removal, [e.score - explainer.ask(e, row) for row in ~np.eye(2, dtype=bool)], atol=1e-9)
+
+
+def test_removals_of_the_words_of_a_sentence_are_those_of_the_model():
+    explainer, found = slalom.Explainer(together, output="log_odds", unit="word"), []
+    for seed in range(4):
+        e = explainer(TEXT, seed=seed)
+        truth = asked_alone(explainer, e)
+        off = np.abs(e.removal - truth)
+        found.append((np.mean(off**2) / np.mean(truth**2), np.mean(off <= NORMAL_95 * e.removal_se)))
+    unexplained, held = np.mean(found, axis=0)
+    assert unexplained < 0.04
+    assert held > 0.9
+
+
+def test_units_without_an_effect_are_not_told_from_zero():
+    explainer = slalom.Explainer(lambda texts: [5.0 if "fox" in text.split() else -5.0 for text in texts], output="log_odds")
+    e = explainer("the quick brown fox jumps over some lazy dogs and runs away from all the others")
+    assert e.certain().tolist() == [unit == "fox" for unit in e.units]
+
+
+def test_an_explanation_that_is_a_ridge_regression_says_that_units_are_additive():
+    explainer = slalom.Explainer(
+        lambda texts: [8.0 * ("fox" in t) * ("quick" in t) * ("lazy" in t) - 1.0 for t in texts], output="log_odds"
+    )
+    e = explainer("the quick brown fox jumps over lazy dogs")
+    assert "ridge regression written as a SLALOM" in e.diagnosis
+    assert e.additive
+    assert e.to_pandas()["value"].isna().all()
