@@ -4,7 +4,7 @@ Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py planted [--fits 20
      python benchmarks/interval_coverage.py real [--device cuda] [--method joint] [--reviews 6] [--seeds 10] [--queries 500]
          [--classifiers bundled,imdb-bert-2]
      python benchmarks/interval_coverage.py removals [--device cuda] [--method joint] [--texts 24] [--queries 500]
-         [--classifiers bundled,imdb-bert-2]
+         [--classifiers bundled,imdb-bert-2] [--sentences]
 
 planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 1), queried by subsets of every size or by 1 to
 5 deletions; the noise is in units of the scores' standard deviation. The intervals are those of the four scores.
@@ -12,8 +12,8 @@ planted: SLALOMs of 20, 100 and 300 units with values and importances from N(0, 
 real: the bundled classifier and imdb-bert-2. IMDB reviews of 20 to 400 tokens are explained at --queries under several seeds,
 and once at --reference. A 95% interval should contain the reference's estimate for about 95% of the units.
 
-removals: 24 reviews of 30 to 508 tokens; does the interval of a removal contain what the model itself says of the text without
-the unit?
+removals: 24 reviews of 30 to 508 tokens, or SST-2 sentences of 8 words and more; does the interval of a removal hold what the
+model itself says of the text without the unit? `unexplained` is the share of the squares of these removals that is left.
 
 The strongest units are counted apart (top): the ten with the largest removal effect, or with 20 planted units the five. Chosen
 by the truth, they are mostly underestimated; `shown` are the ten that the explanation takes for the strongest.
@@ -93,12 +93,16 @@ def real(options):
 
 def removals(options):
     """Print the coverage of what real classifiers say of the text without each unit."""
-    from reviews import classifier, reviews  # noqa: PLC0415  (imports torch)
+    from reviews import classifier, reviews, rows  # noqa: PLC0415  (imports torch)
 
-    texts = reviews(classifier()[1], options.texts)
+    if options.sentences:
+        long = [row["text"] for row in rows("sst2_dev") if len(row["text"].split()) >= 8]
+        texts = [long[i] for i in np.random.default_rng(0).permutation(len(long))[: options.texts]]
+    else:
+        texts = reviews(classifier()[1], options.texts)
     print(
         f"{'classifier':<20}{'queries':<9}{'removal':<12}{'top':<7}{'shown':<7}{'median error':<14}"
-        "root mean squared difference (medians)"
+        f"{'rms difference (medians)':<26}unexplained (mean)"
     )
     for explainer in _explainers(options):
         found = []
@@ -109,11 +113,13 @@ def removals(options):
             removed = full - np.array(without)
             strongest = [np.argsort(-np.abs(effects))[:10] for effects in (removed, e.removal)]
             apart = np.sqrt(np.mean((e.removal - removed) ** 2))
-            found.append([*_inside(e, "removal", removed, *strongest), np.median(e.removal_se), apart])
-        inside, top, shown = np.mean(found, axis=0)[:3]
-        error, apart = np.median(found, axis=0)[3:]
+            left = apart**2 / np.mean(removed**2)
+            found.append([*_inside(e, "removal", removed, *strongest), left, np.median(e.removal_se), apart])
+        inside, top, shown, left = np.mean(found, axis=0)[:4]
+        error, apart = np.median(found, axis=0)[4:]
         print(
-            f"{explainer.model.name:<20}{options.queries:<9}{inside:<12.3f}{top:<7.3f}{shown:<7.3f}{error:<14.3g}{apart:.3g}",
+            f"{explainer.model.name:<20}{options.queries:<9}{inside:<12.3f}{top:<7.3f}{shown:<7.3f}{error:<14.3g}"
+            f"{apart:<26.3g}{left:.3f}",
             flush=True,
         )
 
@@ -152,6 +158,7 @@ def main():
     parser.add_argument("--reviews", type=int, default=len(LIMITS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--texts", type=int, default=24)
+    parser.add_argument("--sentences", action="store_true")
     parser.add_argument("--classifiers", default="bundled,imdb-bert-2")
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--reference", type=int, default=20_000)
