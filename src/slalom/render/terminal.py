@@ -14,6 +14,7 @@ from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
 from slalom.result.plain import duration
 from slalom.result.remarks import no_single_unit
+from slalom.result.scale import leading_score
 from slalom.text import printable
 
 
@@ -133,8 +134,8 @@ class _Table:
 
     def __init__(self, e: Explanation, effect: Floats, top: int, width: int) -> None:
         self.e, self.effect, self.width = e, effect, width
-        self.by = "shapley" if e.saturated else "removal"
-        self.leading = e.scores("shapley") if e.saturated else effect
+        self.by = leading_score(e)
+        self.leading = e.scores(self.by)
         self.chosen = np.argsort(-np.abs(self.leading), kind="stable")[:top]
         self.uncertain = {name: _uncertain(e, name) for name in {self.by, "removal"}}
         self.marked = {name for name, which in self.uncertain.items() if which[self.chosen].any()}

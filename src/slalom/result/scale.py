@@ -142,3 +142,8 @@ def determined(e: Any, name: str, target: int | str | None) -> NDArray[np.bool_]
     shares = shares / (float(shares.sum()) or 1.0)
     spread = float(np.sqrt(shares @ (values - shares @ values) ** 2))
     return np.asarray((half <= spread) | (half < np.abs(centre)))
+
+
+def leading_score(e: Any) -> str:
+    """Return the score by which an Explanation is shown first: "shapley" where no single unit decides, else "removal"."""
+    return "shapley" if e.saturated else "removal"

@@ -27,6 +27,7 @@ from slalom.render.figures.theme import dress
 from slalom.render.figures.view import TIMES, View, percent, signed
 from slalom.render.labels import place
 from slalom.render.palette import Colour, Theme, mix
+from slalom.result.scale import leading_score
 
 _SMALLEST, _LARGEST = 14.0, 300.0  # area of a marker, square points
 _FULL = 0.1  # a share of attention that is drawn at the largest area, unless there are larger ones
@@ -42,7 +43,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     """Draw the units, and name `label` of them."""
     directed = view.explanation.signed
     x, y, weights = view.scores("value"), view.explanation.importances, view.explanation.weights
-    by = "shapley" if view.explanation.saturated else "removal"
+    by = leading_score(view.explanation)
     effect = view.rounded(view.scores(by))
     spread = _intervals(view) if intervals else None
     frame = scatter_frame(view.explanation, view.column)

@@ -14,6 +14,7 @@ from slalom.errors import InputError
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
+from slalom.result.scale import leading_score
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -76,7 +77,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "gradient": _column(lambda: e.gradient),
             "shapley": _column(e.shapley),
         },
-        "initial_score": "shapley" if e.saturated else "removal",
+        "initial_score": leading_score(e),
         "weights": _digits(e.weights),
         "full": _full(e),
         "within": _within(e),
