@@ -130,11 +130,46 @@ def test_shapley_errors_with_a_link_are_near_those_of_exact_shapley_values():
     assert abs(np.median(found.posterior.errors().shapley / exact) - 1.0) < 0.15
 
 
+@pytest.mark.parametrize(("n", "m", "noise"), [(8, 160, 0.3), (30, 400, 0.2)])
+def test_errors_hold_and_stay_small_where_a_unit_saturates_the_score(n, m, noise):
+    """Its value is known from one side only; a Gaussian goes to both, and had Shapley values of 3 with errors of 28."""
+    inside, largest = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        values = 6 * n * rng.normal(size=n)
+        values[:2] = 50 * n, -30 * n
+        truth = Slalom(values, 0.5 * rng.normal(size=n), (0.0, np.log(4.5 * n)), (0.0, 4.0))
+        counts = design(n, m, rng)
+        found = fit(counts, truth(counts) + noise * rng.normal(size=m))
+        if found.model.link is not None:
+            error = found.posterior.errors().shapley
+            inside.append(np.mean(np.abs(found.model.shapley() - truth.shapley()) <= 1.96 * error))
+            largest.append(error.max())
+    assert len(inside) >= 9
+    assert np.mean(inside) >= 0.92
+    assert max(largest) < 0.5
+
+
+def test_draws_with_a_link_do_not_contradict_the_rows():
+    rng = np.random.default_rng(3)
+    truth = Slalom([400.0, -240.0, 30.0, -50.0, 60.0, 10.0, -20.0, 40.0], np.zeros(8), (0.0, 3.6), (0.0, 4.0))
+    counts = design(8, 160, rng)
+    scores = truth(counts) + 0.3 * rng.normal(size=160)
+    found = fit(counts, scores)
+    predicted = np.array([model(counts) for model in models(found.posterior)])
+    noise = np.mean((scores - predicted[0]) ** 2) / found.free
+    parameters = (1.0 - found.free) * len(counts)
+    square = ((predicted[1:] - predicted[0]) ** 2).sum(axis=1) / noise
+    assert found.model.link is not None
+    assert 0.5 * parameters < np.median(square) < 2.0 * parameters
+    assert np.quantile(square, 0.94) < 3.0 * parameters + 10.0
+
+
 def test_the_draws_of_effects_have_the_covariance_of_the_normal_equations(monkeypatch):
     """By finite differences of the removal effects along every column of H^-1/2, for data that leave little room for skew."""
     monkeypatch.setattr(joint, "worth_mixing", lambda *given: False)
     found = fitted(10, 3000, noise=0.05)[2]
-    best, _, basis = found.draw.args
+    best, _, basis, _ = found.draw.args
     point, factors, n = best.point, best.factors, 10
 
     def removal(move):

@@ -20,7 +20,7 @@ from slalom.core.checks import Floats
 from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_for
 from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
-from slalom.core.fitting._evidence.draws import drawn
+from slalom.core.fitting._evidence.draws import SomeRows, drawn
 from slalom.core.fitting._evidence.errors import standard_errors, widened
 from slalom.core.fitting._evidence.mixture import mixed_errors, mixture, worth_mixing
 from slalom.core.fitting._evidence.objective import Hyper
@@ -358,6 +358,7 @@ class _Search:
                 nodes = mixture(solver, best)
                 errors = mixed_errors(solver, best, self.basis, nodes)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
+        rows = SomeRows.of(self.counts, self.weights, best) if point.linked else None
         jitter = self.solver.jitter
         notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
         fitted = self.problem.fitted(
@@ -368,7 +369,7 @@ class _Search:
             values_se=errors.values,
             importances_se=errors.importances,
             background_se=errors.background,
-            draw=partial(drawn, replace(best, before=None), nodes, self.basis),
+            draw=partial(drawn, replace(best, before=None), nodes, self.basis, rows),
         )
         free = min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)
         return sound(replace(fitted, free=free, evidence=best.evidence))
