@@ -176,8 +176,8 @@ def test_the_draws_of_effects_have_the_covariance_of_the_normal_equations(monkey
         shape, linear = move
         scalars = point.scalars + shape[n:]
         parts = (point.level + linear[:1], point.psi + linear[1:, None], point.t + shape[:n], scalars)
-        drawn = draws._posterior(point, *(part[None] for part in parts), basis)
-        return next(models(drawn)).removal()
+        drawn = draws._posterior(point, tuple(part[None] for part in parts), basis)
+        return list(models(drawn))[1].removal()
 
     step, centre = 1e-4, found.model.removal()
     columns = []

@@ -71,6 +71,7 @@ class Posterior:
         background: v_0 (1 + draws, C) and s_0 (1 + draws,); None where there is none.
         link: Middle and reach of the link, (1 + draws,) each; None where there is none. Only for a single score.
         single: Whether there is a single score, so that results have no axis of classes.
+        scaled_as: Draws that tell the scale of v exp(s), at least as many; None: these do.
     """
 
     values: Floats
@@ -78,6 +79,7 @@ class Posterior:
     background: tuple[Floats, Floats] | None
     link: tuple[Floats, Floats] | None
     single: bool
+    scaled_as: "Posterior | None" = None
 
     def rescaled(self, power: int) -> "Posterior":
         """Return the posterior for scores times 2**power.
@@ -103,7 +105,8 @@ class Posterior:
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
         with np.errstate(all="ignore"):
             weights = _Weights.of(self, number)
-            scale, columns = np.minimum(weights.scale, _MAX_SCALE * weights.scale[0])[:, None], []
+            scale = weights.scale if self.scaled_as is None else _Weights.of(self.scaled_as, number).scale[: len(self.values)]
+            scale, columns = np.minimum(scale, _MAX_SCALE * scale[0])[:, None], []
             for c in range(self.values.shape[2]):
                 contribution, *scores = self._scores(c, weights, number)
                 errors = [_error(scale * contribution), *(_spread(score, number) for score in scores)]

@@ -27,10 +27,12 @@ The background's share is drawn on the scale of its log odds.
 With a link, the data may know a unit from one side only: it saturates the score, as it would with twice its value, but not with
 half of it. A Gaussian goes to both sides. Such draws contradict the rows that were fitted: they change the predictions by much
 more than the parameters' share of the noise (`SomeRows`). Where more than a few do, all are drawn anew with effects that stay
-Gaussian (f = 0, weights as they come), and those that contradict the rows are left out.
+Gaussian (f = 0, weights as they come), and those that contradict the rows are left out. The scale of v exp(s) is still that of
+the first draws: it is told by the small weights, which the rows do not.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -79,9 +81,7 @@ class SomeRows(NamedTuple):
 
     def contradict(self, candidate: Candidate, draws: _Draws) -> NDArray[np.bool_]:
         """Return which draws (size,) are too far from a candidate with a link, relative to the noise."""
-        point = candidate.point
-        here = (point.level[None], point.psi[None], point.t[None], point.scalars[None])
-        square = (self._predicted(candidate, draws) - self._predicted(candidate, here)) ** 2
+        square = (self._predicted(candidate, draws) - self._predicted(candidate, _only(candidate.point))) ** 2
         return ~(candidate.hyper.precision * (self.weights @ square) <= self.limit)
 
     def _predicted(self, candidate: Candidate, draws: _Draws) -> Floats:
@@ -103,15 +103,22 @@ def drawn(
     classes; None: a single score. rows: what draws must not contradict, where there is a link.
     """
     rng, point = np.random.default_rng(_SEED), best.point
-    parts = [(point.level[None], point.psi[None], point.t[None], point.scalars[None])]
     with np.errstate(all="ignore"):
         if nodes:
             sizes = _shared_out(_DRAWS, np.array([weight for _, weight in nodes]))
-            parts += [_around(node, size, rng, rows, mixed=True) for (node, _), size in zip(nodes, sizes, strict=True) if size]
-        else:
-            parts.append(_around(best, _DRAWS, rng, rows, mixed=False))
-        level, psi, t, scalars = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return _posterior(point, level, psi, t, scalars, basis)
+            chosen = [(node, size) for (node, _), size in zip(nodes, sizes, strict=True) if size]
+            moves = [(node, _gaussian(node, size, rng, mixed=True)) for node, size in chosen]
+            return _posterior(point, _joined([_bent(node, move, _RATIOS[2:3]) for node, move in moves]), basis)
+        move = _gaussian(best, _DRAWS, rng, mixed=False)
+        draws = _bent(best, move, _RATIOS)
+        posterior = _posterior(point, draws, basis)
+        if rows is None or posterior is None or rows.contradict(best, draws).mean() <= _CONTRADICTED:
+            return posterior
+        kept = _without_contradiction(best, move, rng, rows)
+        if len(kept[0]) < _LEAST_DRAWS:
+            return posterior
+        agreeing = _posterior(point, kept, basis)
+        return posterior if agreeing is None else replace(agreeing, scaled_as=posterior)
 
 
 def _shared_out(number: int, weights: Floats) -> list[int]:
@@ -119,29 +126,40 @@ def _shared_out(number: int, weights: Floats) -> list[int]:
     return [int(part) for part in np.diff(np.round(number * np.cumsum(weights) / weights.sum()), prepend=0.0)]
 
 
-def _around(candidate: Candidate, size: int, rng: np.random.Generator, rows: SomeRows | None, mixed: bool) -> _Draws:
-    """Return draws around a candidate.
-
-    mixed: whether the candidate is a node of a mixture, which has integrated over the tightness.
-    """
-    moves = _gaussian(candidate, size, rng, mixed)
-    draws = _bent(candidate, moves, _RATIOS[2:3] if mixed else _RATIOS)
-    if rows is None or rows.contradict(candidate, draws).mean() <= _CONTRADICTED:
-        return draws
+def _without_contradiction(
+    candidate: Candidate, moves: tuple[Floats, Floats], rng: np.random.Generator, rows: SomeRows
+) -> _Draws:
+    """Return draws with Gaussian effects, from these moves and more, that do not contradict the rows; as many, or fewer."""
+    size, number = len(moves[0]), 0
     kept: list[_Draws] = []
     for _ in range(_ROUNDS):
         trial = _bent(candidate, moves, None)
         fine = ~rows.contradict(candidate, trial)
         kept.append((trial[0][fine], trial[1][fine], trial[2][fine], trial[3][fine]))
-        if sum(len(level) for level, *_ in kept) >= size:
+        number += int(fine.sum())
+        if number >= size:
             break
-        moves = _gaussian(candidate, size, rng, mixed)
-    level, psi, t, scalars = (np.concatenate(part)[:size] for part in zip(*kept, strict=True))
-    return draws if len(level) < min(size, _LEAST_DRAWS) else (level, psi, t, scalars)
+        moves = _gaussian(candidate, size, rng, mixed=False)
+    level, psi, t, scalars = _joined(kept)
+    return level[:size], psi[:size], t[:size], scalars[:size]
+
+
+def _only(point: Centred) -> _Draws:
+    """Return a point as the only draw."""
+    return point.level[None], point.psi[None], point.t[None], point.scalars[None]
+
+
+def _joined(parts: Sequence[_Draws]) -> _Draws:
+    """Return all draws together."""
+    level, psi, t, scalars = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return level, psi, t, scalars
 
 
 def _gaussian(candidate: Candidate, size: int, rng: np.random.Generator, mixed: bool) -> tuple[Floats, Floats]:
-    """Return Gaussian moves of the shape side (size, n + extras) and of the linear side (K, size, 1 + n)."""
+    """Return Gaussian moves of the shape side (size, n + extras) and of the linear side (K, size, 1 + n).
+
+    mixed: whether the candidate is a node of a mixture, which has integrated over the tightness.
+    """
     point, factors, hyper = candidate.point, candidate.factors, candidate.hyper
     shape = rng.standard_normal((size, len(factors.shape))) @ factors.shape
     linear = np.stack(
@@ -235,10 +253,9 @@ def _share(point: Centred, moves: Floats, variance: float) -> Floats:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (np.log(point.share / point.rest) + moves / rate)))
 
 
-def _posterior(
-    point: Centred, level: Floats, psi: Floats, t: Floats, scalars: Floats, basis: Floats | None
-) -> Posterior | None:
-    """Return draws in the parameters of a Slalom."""
+def _posterior(point: Centred, draws: _Draws, basis: Floats | None) -> Posterior | None:
+    """Return a point and draws around it in the parameters of a Slalom; None where one is not finite."""
+    level, psi, t, scalars = _joined([_only(point), draws])
     mix = np.ones((1, 1)) if basis is None else basis
     rest, background, link = np.ones(len(t)), None, None
     if point.background:
