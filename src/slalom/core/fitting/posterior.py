@@ -71,7 +71,7 @@ class Posterior:
         background: v_0 (1 + draws, C) and s_0 (1 + draws,); None where there is none.
         link: Middle and reach of the link, (1 + draws,) each; None where there is none. Only for a single score.
         single: Whether there is a single score, so that results have no axis of classes.
-        scaled_as: Draws that tell the scale of v exp(s), at least as many; None: these do.
+        skewed: Draws for v exp(s), whose scale depends on the distribution of small weights; None: these.
     """
 
     values: Floats
@@ -79,7 +79,7 @@ class Posterior:
     background: tuple[Floats, Floats] | None
     link: tuple[Floats, Floats] | None
     single: bool
-    scaled_as: "Posterior | None" = None
+    skewed: "Posterior | None" = None
 
     def rescaled(self, power: int) -> "Posterior":
         """Return the posterior for scores times 2**power.
@@ -104,12 +104,10 @@ class Posterior:
         """
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
         with np.errstate(all="ignore"):
-            weights = _Weights.of(self, number)
-            scale = weights.scale if self.scaled_as is None else _Weights.of(self.scaled_as, number).scale[: len(self.values)]
-            scale, columns = np.minimum(scale, _MAX_SCALE * scale[0])[:, None], []
+            weights, columns = _Weights.of(self, number), []
+            linear = (self.skewed or self)._linear(number)
             for c in range(self.values.shape[2]):
-                contribution, *scores = self._scores(c, weights, number)
-                errors = [_error(scale * contribution), *(_spread(score, number) for score in scores)]
+                errors = [_error(linear[:, :, c]), *(_spread(score, number) for score in self._scores(c, weights, number))]
                 columns.append([factor * error for error in errors])
         stacked = [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
         return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
@@ -147,8 +145,14 @@ class Posterior:
             variance += self._linked(numerator / total).var(axis=0, ddof=1)
         return variance
 
-    def _scores(self, c: int, weights: "_Weights", number: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the draws (1 + draws, n) of contributions, and of gradient, removal and Shapley scores, of one class."""
+    def _linear(self, number: Floats) -> Floats:
+        """Return the draws (1 + draws, n, C) of v exp(s), up to a factor."""
+        weights = _Weights.of(self, number)
+        scale = np.minimum(weights.scale, _MAX_SCALE * weights.scale[0]) / weights.total
+        return np.asarray((scale[:, None] * weights.units)[:, :, None] * self.values)
+
+    def _scores(self, c: int, weights: "_Weights", number: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the draws (1 + draws, n) of gradient, removal and Shapley scores, of one class."""
         v, w, rest, total = self.values[:, :, c], weights.units, weights.background, weights.total
         push = w * v
         constant = 0.0 * rest if self.background is None else rest * self.background[0][:, c]
@@ -160,7 +164,7 @@ class Posterior:
         if self.link is not None:
             change = self._linked(evidence[:, None]) - self._linked(evidence[:, None] - change)
             slopes = slopes * (1.0 - np.tanh((evidence - self.link[0]) / self.link[1]) ** 2)[:, None]
-        return push / total[:, None], slopes, change, self._shapley(v, w, rest, total, constant, numerator, number)
+        return slopes, change, self._shapley(v, w, rest, total, constant, numerator, number)
 
     def _shapley(
         self, v: Floats, w: Floats, rest: Floats, total: Floats, constant: Floats, numerator: Floats, number: Floats

@@ -27,8 +27,8 @@ The background's share is drawn on the scale of its log odds.
 With a link, the data may know a unit from one side only: it saturates the score, as it would with twice its value, but not with
 half of it. A Gaussian goes to both sides. Such draws contradict the rows that were fitted: they change the predictions by much
 more than the parameters' share of the noise (`SomeRows`). Where more than a few do, all are drawn anew with effects that stay
-Gaussian (f = 0, weights as they come), and those that contradict the rows are left out. The scale of v exp(s) is still that of
-the first draws: it is told by the small weights, which the rows do not.
+Gaussian (f = 0, weights as they come), and those that contradict the rows are left out. v exp(s) still has the first draws: its
+scale depends on small weights, of which the rows say nothing.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,8 @@ _DRAWS = 159  # the 152nd is then the 95% quantile
 _SEED = 0
 _LEAST_VARIANCE = 1e-30  # of a log weight; that of a single unit does not vary
 _GRID = np.linspace(-6.0, 6.0, 49)[:, None]  # of a log weight, in units of its width
-_ROWS = 256  # that draws are compared with
+_ROWS = 128  # that draws are compared with
+_EVERY = 4  # one draw of so many tells how many contradict the rows
 _CONTRADICTED = 0.05  # share of such draws that changes no quantile that is used
 _ROUNDS = 8  # of draws that leave out those
 _LEAST_DRAWS = 40  # that tell a 95% quantile
@@ -112,13 +113,15 @@ def drawn(
         move = _gaussian(best, _DRAWS, rng, mixed=False)
         draws = _bent(best, move, _RATIOS)
         posterior = _posterior(point, draws, basis)
-        if rows is None or posterior is None or rows.contradict(best, draws).mean() <= _CONTRADICTED:
+        level, psi, t, scalars = draws
+        some = level[::_EVERY], psi[::_EVERY], t[::_EVERY], scalars[::_EVERY]
+        if rows is None or posterior is None or rows.contradict(best, some).mean() <= _CONTRADICTED:
             return posterior
         kept = _without_contradiction(best, move, rng, rows)
         if len(kept[0]) < _LEAST_DRAWS:
             return posterior
         agreeing = _posterior(point, kept, basis)
-        return posterior if agreeing is None else replace(agreeing, scaled_as=posterior)
+        return posterior if agreeing is None else replace(agreeing, skewed=posterior)
 
 
 def _shared_out(number: int, weights: Floats) -> list[int]:
@@ -130,16 +133,16 @@ def _without_contradiction(
     candidate: Candidate, moves: tuple[Floats, Floats], rng: np.random.Generator, rows: SomeRows
 ) -> _Draws:
     """Return draws with Gaussian effects, from these moves and more, that do not contradict the rows; as many, or fewer."""
-    size, number = len(moves[0]), 0
+    size, missing = len(moves[0]), len(moves[0])
     kept: list[_Draws] = []
     for _ in range(_ROUNDS):
         trial = _bent(candidate, moves, None)
         fine = ~rows.contradict(candidate, trial)
         kept.append((trial[0][fine], trial[1][fine], trial[2][fine], trial[3][fine]))
-        number += int(fine.sum())
-        if number >= size:
+        missing -= int(fine.sum())
+        if missing <= 0:
             break
-        moves = _gaussian(candidate, size, rng, mixed=False)
+        moves = _gaussian(candidate, min(2 * missing + 8, size), rng, mixed=False)
     level, psi, t, scalars = _joined(kept)
     return level[:size], psi[:size], t[:size], scalars[:size]
 
