@@ -14,9 +14,9 @@ from threading import RLock
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtri
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._arrays.lapack import cholesky, inverse_lower
 from slalom.errors import InputError, require
 
 _SMALL = 256  # rows of a matrix that LAPACK inverts faster than blocks do
@@ -130,8 +130,8 @@ class NumpyBackend(Backend):
         scipy brings a second BLAS: where both use several threads, the idle ones of each slow down the other.
         """
         if len(matrix) <= _SMALL:
-            lower, failed = dpotrf(matrix.T, lower=True)
-            return (np.full_like(matrix, np.nan) if failed else dtrtri(lower, lower=True)[0]), np.float64(failed)
+            lower = cholesky(matrix.T)
+            return (np.full_like(matrix, np.nan), np.float64(1.0)) if lower is None else (inverse_lower(lower), np.float64(0.0))
         try:
             return _inverse_lower(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), np.float64(0.0)
         except np.linalg.LinAlgError:

@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf, dtrtri
 
 from slalom.core.checks import Floats
+from slalom.core.fitting._arrays.lapack import cholesky, inverse_lower, solve_lower
 
 _STEPS = 12
 _LONGEST = 2.0  # of a step, in the log of a ratio
@@ -85,7 +84,7 @@ def _information(grams: list[Floats], y: Floats, logs: Floats) -> _At | None:
     factor = _cholesky(covariance)
     if factor is None:
         return None
-    lower, _ = dtrtri(factor, lower=True)
+    lower = inverse_lower(factor)
     half = lower @ y
     power = float((half**2).sum())
     if not power > 0.0:
@@ -133,7 +132,7 @@ class Process:
             raise ArithmeticError(_NO_FACTORS)
         self._lower = factor
         half = self._whitened(y if self._by_rows else features.T @ y)
-        solved = solve_triangular(self._lower, half, trans=1, lower=True, check_finite=False)
+        solved = solve_lower(self._lower, half, transposed=True)
         self.weights = features.T @ solved if self._by_rows else solved
         left = float((half**2).sum()) if self._by_rows else float((y**2).sum()) - float((half**2).sum())
         self.noise = max(max(left, 1e-24 * float((y**2).sum()) + 1e-300) / y.size, least)
@@ -145,7 +144,7 @@ class Process:
         """How free of the features each row is (m,): the diagonal of K^-1."""
         if not self._by_rows:
             return np.asarray(np.maximum(1.0 - (self._whitened(self._features.T) ** 2).sum(axis=0), 0.0))
-        inverse, _ = dtrtri(self._lower, lower=True)
+        inverse = inverse_lower(self._lower)
         return np.asarray((inverse**2).sum(axis=0))
 
     def misfit(self, y: Floats) -> Floats:
@@ -172,10 +171,10 @@ class Process:
         return np.asarray(self.noise * (np.maximum(squares - known, 0.0) if self._by_rows else known))
 
     def _whitened(self, columns: Floats) -> Floats:
-        return np.asarray(solve_triangular(self._lower, columns, lower=True, check_finite=False))
+        return solve_lower(self._lower, columns)
 
 
 def _cholesky(matrix: Floats) -> Floats | None:
     """Return the lower Cholesky factor; None where there is none."""
-    factor, failed = dpotrf(matrix, lower=True)
-    return None if failed or not np.isfinite(factor[-1, -1]) else np.asarray(factor)
+    factor = cholesky(matrix)
+    return None if factor is None or not np.isfinite(factor[-1, -1]) else factor
