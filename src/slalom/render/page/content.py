@@ -81,6 +81,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "weights": _digits(e.weights),
         "full": _full(e),
         "within": _within(e),
+        "unknown": _unknown(e),
         "frames": _frames(e),
         "pairs": _pairs(e),
         "spread": _spread(e),
@@ -133,6 +134,17 @@ def _within(e: Explanation) -> dict[str, Any]:
     fields = {"value": e.values_se, "importance": e.importances_se}
     fields |= {"removal": e.removal_se, "linear": e.linear_se, "gradient": e.gradient_se, "shapley": e.shapley_se}
     return {name: _half_widths(NORMAL_95 * errors) for name, errors in fields.items() if errors is not None}
+
+
+def _unknown(e: Explanation) -> dict[str, list[list[int]]]:
+    """Return which values and importances the queries do not determine, by name: indices of units, one list per class."""
+    if e.additive:
+        return {}
+    unknown = {}
+    for name in ("value", "importance"):
+        known = (e.determined(name, None if column is None else e.labels[column]) for column in _classes(e))
+        unknown[name] = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
+    return unknown
 
 
 def _half_widths(numbers: Floats) -> Any:

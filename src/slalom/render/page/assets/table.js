@@ -21,8 +21,9 @@ class Table {
     holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
   }
 
-  // columns: [{ key, label, title, numbers, within, brief, marked, strengths, axis, write, signed }]; within: half the 95% intervals,
-  // not written where brief; marked: grey where it contains zero; strengths: to sort by; axis: of the bars
+  // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
+  // intervals, not written where brief; unknown: which numbers are not determined; marked: grey where the interval contains zero;
+  // strengths: to sort by; axis: of the bars
   // names: of the units; gone: which are removed; stay: do not scroll to the top
   show({ columns, names, gone, stay }) {
     Object.assign(this, { columns, names, gone });
@@ -78,7 +79,9 @@ class Table {
     const column = this.columns.find((one) => one.key === key);
     const numbers = way === "strength" ? column.strengths : column.numbers;
     const sign = way === "up" ? 1 : -1;
-    this.order = this.names.map((_, i) => i).sort((a, b) => sign * (numbers[a] - numbers[b]) || a - b);
+    const last = (unit) => Number(column.unknown?.[unit] ?? false);
+    const compared = (a, b) => last(a) - last(b) || (last(a) ? 0 : sign * (numbers[a] - numbers[b])) || a - b;
+    this.order = this.names.map((_, i) => i).sort(compared);
     this.rank = new Int32Array(this.order.length);
     this.order.forEach((unit, at) => { this.rank[unit] = at; });
     this.columns.forEach((one, c) => {
@@ -125,6 +128,10 @@ class Table {
     for (const column of this.columns) {
       if (column.key === "unit") {
         row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60)));
+        continue;
+      }
+      if (column.unknown?.[unit]) {
+        row.append(make("td", { class: `${this.place(column)} doubt` }, UNKNOWN));
         continue;
       }
       const x = column.numbers[unit];

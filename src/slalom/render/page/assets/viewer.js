@@ -123,7 +123,7 @@ function createViewer(root, options = {}) {
       ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
       make("span", { class: "means" }, `Colour: ${title}.`),
     );
-    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}`;
+    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}${reading.unknown(state.score).every(Boolean) ? `: ${UNKNOWN}` : ""}`;
     strongest.show(reading, state.score, same);
     const { units, surrogate, weights } = state.text;
     const background = surrogate.background && [asRow(surrogate.background[0])[reading.at], surrogate.background[1]];
@@ -171,8 +171,9 @@ function createViewer(root, options = {}) {
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
     const add = (key, label, title, numbers, more) => {
       if (numbers === null) return;
-      const places = decimals(numbers);
-      columns.push({ key, label, title, numbers, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
+      const unknown = reading.unknown(key);
+      const places = decimals(numbers.filter((_, i) => !unknown[i]));
+      columns.push({ key, label, title, numbers, unknown, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
     };
     const titled = Object.fromEntries(SCORES.concat(reading.kinds).map(([key, label, title]) => [key, [label, title]]));
     const score = (key, more) => add(key, ...titled[key], reading.numbers(key), { strengths: reading.sizes(key), ...more });
@@ -278,6 +279,10 @@ function createViewer(root, options = {}) {
     for (const [key, label] of reading.kinds) {
       const numbers = reading.numbers(key);
       if (numbers === null) continue;
+      if (reading.unknown(key)[unit]) {
+        rows.push([label, UNKNOWN, `${key === state.score ? "chosen" : ""} doubt`]);
+        continue;
+      }
       const within = reading.within(key)?.[unit];
       any ||= within !== undefined;
       const doubt = within !== undefined && key !== "importance" && unsure(numbers[unit], within);
