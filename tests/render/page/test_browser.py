@@ -324,6 +324,21 @@ def test_sorting_sorts(view):
         assert len(view.all("#table thead [aria-sort]")) == 1
 
 
+def test_the_table_of_a_saturated_text_is_sorted_by_the_score_that_leads(view):
+    e = random_explanation()
+    e = replace(e, surrogate=Slalom(e.values, e.importances, (9.0, 2.0)), score=500.0)
+    assert e.saturated
+    assert (ranked := np.argsort(-np.abs(e.shapley()), kind="stable").tolist()) != e.strongest(len(e))
+    view.open([e, fitted(), e])
+    assert rows(view) == ranked
+    assert view.one("#table thead th[aria-sort]").text.split()[0] == "Shapley"
+    view.one("#next").click()
+    assert rows(view) == fitted().strongest(len(fitted()))  # each text by its own score
+    view.js("document.querySelectorAll('#table thead button')[1].click()")  # from here on by the removal, from the highest
+    view.one("#next").click()
+    assert rows(view) == np.argsort(-e.removal, kind="stable").tolist()
+
+
 def plus_minus(cell):
     """The number and the half interval of a cell such as "+1.2 ± 0.3"."""
     text = cell.split("±")

@@ -10,7 +10,7 @@ class Table {
     this.title = title; // id of the heading
     this.holder = holder;
     this.hooks = hooks;
-    this.sorted = { key: "removal", way: "strength" };
+    this.sorted = null; // by the reader: { key, way }
     this.unit = null;
     this.score = null; // the chosen one
     holder.addEventListener("scroll", () => this.scrolled());
@@ -24,11 +24,10 @@ class Table {
   // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
   // intervals, not written where brief; unknown: which numbers are not determined; marked: grey where the interval contains zero;
   // strengths: to sort by; axis: of the bars
-  // names: of the units; gone: which are removed; stay: do not scroll to the top
-  show({ columns, names, gone, stay }) {
-    Object.assign(this, { columns, names, gone });
-    const kept = columns.find((column) => column.key === this.sorted.key);
-    if (!kept || !this.ways(kept).includes(this.sorted.way)) this.sorted = { key: columns[1].key, way: this.ways(columns[1])[0] };
+  // names: of the units; first: key of the column to sort by until the reader chooses one; gone: which are removed; stay: do not
+  // scroll to the top
+  show({ columns, names, first, gone, stay }) {
+    Object.assign(this, { columns, names, first, gone });
     const head = make("tr", { "aria-rowindex": 1 });
     this.heads = columns.map((column) => {
       const button = make("button", { type: "button", title: column.title }, column.label);
@@ -53,6 +52,14 @@ class Table {
     return column.strengths ? ["strength", "down", "up"] : ["down", "up"];
   }
 
+  // The column to sort by and how: what the reader chose, where this table has it.
+  sorting() {
+    const kept = this.sorted && this.columns.find((column) => column.key === this.sorted.key);
+    if (kept && this.ways(kept).includes(this.sorted.way)) return this.sorted;
+    const column = this.columns.find((one) => one.key === this.first) ?? this.columns[1];
+    return { key: column.key, way: this.ways(column)[0] };
+  }
+
   // A narrow table has room for the first score, and for the chosen one.
   place(column) {
     return column.key === this.columns[1].key ? "main" : column.key === this.score ? "chosen" : "minor";
@@ -68,14 +75,15 @@ class Table {
 
   sort(key) {
     const ways = this.ways(this.columns.find((column) => column.key === key));
-    const at = this.sorted.key === key ? ways.indexOf(this.sorted.way) : -1;
+    const before = this.sorting();
+    const at = before.key === key ? ways.indexOf(before.way) : -1;
     this.sorted = { key, way: ways[(at + 1) % ways.length] };
     this.holder.scrollTop = 0;
     this.arrange();
   }
 
   arrange() {
-    const { key, way } = this.sorted;
+    const { key, way } = this.sorting();
     const column = this.columns.find((one) => one.key === key);
     const numbers = way === "strength" ? column.strengths : column.numbers;
     const sign = way === "up" ? 1 : -1;
