@@ -12,7 +12,7 @@ from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
 from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
-from slalom.result.plain import duration
+from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
 from slalom.text import printable
@@ -154,7 +154,7 @@ class _Table:
         """Return the table."""
         e, chosen = self.e, self.chosen
         name = "token" if e.unit == "type" else e.unit
-        names = [_short(e.units[i], max(self.width // 3, 12)) for i in chosen]
+        names = [_short(e.units[i], max(self.width // 3, 12)) + occurrence(e.units, i) for i in chosen]
         left = self.width - max(len(name), *map(len, names))
         columns = self._columns()
         if max(len(cell) for cell in columns[0][1]) + _GAP > left:

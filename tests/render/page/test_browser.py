@@ -339,6 +339,12 @@ def test_the_table_of_a_saturated_text_is_sorted_by_the_score_that_leads(view):
     assert rows(view) == np.argsort(-e.removal, kind="stable").tolist()
 
 
+def test_units_of_one_name_are_numbered_in_the_table(view):
+    view.open([in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3])])
+    names = view.js("return [...document.querySelectorAll('#table tbody th')].map(r => [Number(r.parentNode.dataset.i), r.textContent])")
+    assert [name for _, name in sorted(names)] == ["so (1)", "good", "so (2)", "bad"]
+
+
 def plus_minus(cell):
     """The number and the half interval of a cell such as "+1.2 ± 0.3"."""
     text = cell.split("±")

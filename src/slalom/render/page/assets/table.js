@@ -24,10 +24,10 @@ class Table {
   // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
   // intervals, not written where brief; unknown: which numbers are not determined; marked: grey where the interval contains zero;
   // strengths: to sort by; axis: of the bars
-  // names: of the units; first: key of the column to sort by until the reader chooses one; gone: which are removed; stay: do not
-  // scroll to the top
-  show({ columns, names, first, gone, stay }) {
-    Object.assign(this, { columns, names, first, gone });
+  // names: of the units; numbered(unit): what tells it from others of its name; first: key of the column to sort by until the reader
+  // chooses one; gone: which are removed; stay: do not scroll to the top
+  show({ columns, names, numbered, first, gone, stay }) {
+    Object.assign(this, { columns, names, numbered, first, gone });
     const head = make("tr", { "aria-rowindex": 1 });
     this.heads = columns.map((column) => {
       const button = make("button", { type: "button", title: column.title }, column.label);
@@ -135,7 +135,7 @@ class Table {
     row.classList.toggle("gone", this.gone[unit]);
     for (const column of this.columns) {
       if (column.key === "unit") {
-        row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60)));
+        row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60), this.numbered(unit)));
         continue;
       }
       if (column.unknown?.[unit]) {

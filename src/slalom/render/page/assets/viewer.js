@@ -184,7 +184,7 @@ function createViewer(root, options = {}) {
     if (marks()) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
     for (const key of ["shapley", "gradient", "linear"]) score(key, { within: reading.within(key), marked: true, brief: true });
     table.choose(state.score);
-    table.show({ columns, names: units, first: state.text.initial_score, gone: gone(), stay: same });
+    table.show({ columns, names: units, numbered: (unit) => reading.occurrence(unit), first: state.text.initial_score, gone: gone(), stay: same });
   }
 
   // Pairs of units that act together, strongest first; no card where there are none.
