@@ -189,7 +189,12 @@ def test_a_column_without_any_determined_number_is_left_out():
 
 def test_units_of_one_name_are_numbered():
     text = printed(in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3]))
-    assert sorted(re.findall(r"^(?:so|good|bad)(?: \(\d\))?(?= {2,})", text, re.MULTILINE)) == ["bad", "good", "so (1)", "so (2)"]
+    assert sorted(re.findall(r"^(?:so|good|bad)(?: \(\d\))?(?= {2,})", text, re.MULTILINE)) == [
+        "bad",
+        "good",
+        "so (1)",
+        "so (2)",
+    ]
 
 
 def test_all_classes_are_shown_as_the_leading_one():

@@ -130,6 +130,6 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
         raise InputError(
             f"this text needs {number_of} queries with those that test the explanation, and max_queries is"
-            f" {options.limit}; raise it, or lower queries or check{where}"
+            f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}"
         )
     return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])

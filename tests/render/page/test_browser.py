@@ -341,7 +341,9 @@ def test_the_table_of_a_saturated_text_is_sorted_by_the_score_that_leads(view):
 
 def test_units_of_one_name_are_numbered_in_the_table(view):
     view.open([in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3])])
-    names = view.js("return [...document.querySelectorAll('#table tbody th')].map(r => [Number(r.parentNode.dataset.i), r.textContent])")
+    names = view.js(
+        "return [...document.querySelectorAll('#table tbody th')].map(r => [Number(r.parentNode.dataset.i), r.textContent])"
+    )
     assert [name for _, name in sorted(names)] == ["so (1)", "good", "so (2)", "bad"]
 
 
@@ -407,7 +409,9 @@ def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes)
     assert hidden == {"value": [3, 4, 5], "importance": [1]}
 
     def shown(at):
-        cells = "[...document.querySelectorAll('#table tbody tr[data-i]')].map(r => [Number(r.dataset.i), r.cells[%d].textContent])"
+        cells = (
+            "[...document.querySelectorAll('#table tbody tr[data-i]')].map(r => [Number(r.dataset.i), r.cells[%d].textContent])"
+        )
         return view.js(f"return {cells % at}")
 
     for at, name in ((2, "value"), (3, "importance")):
