@@ -786,6 +786,26 @@ def test_messages_name_the_options_of_the_command(run, options, said):
 
 
 @pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--seed", "many", "integer"),
+        ("--tolerance", "wide", "number|float"),
+        ("--concurrency", "0", "1"),
+        ("--unit", "page", "word"),
+    ],
+)
+def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
+    code, _, err = run("explain", "a good film", option, value)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert err.startswith(f"error: Invalid value for '{option}': ")
+    assert re.search(expected, err)
+    assert value in err.partition(f"'{option}'")[2]
+    assert err.endswith("; see slalom explain --help\n")
+    assert not re.search("Input should|Value error|unable to parse", err)
+
+
+@pytest.mark.parametrize(
     ("message", "shown"),
     [
         ('map them, such as labels={"low": " A", "high": " B"}', "map them, such as --labels low=A,high=B"),

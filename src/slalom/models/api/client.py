@@ -290,7 +290,9 @@ class Client:
             raise _Again(f"answers with status {status}{said}", asked_wait(headers, limited), limited)
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
-            advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" in Python to send it all the same'
+            advice = (
+                f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" in Python to send it anyway'
+            )
         raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason, code)
 
     def _reason(self, content: bytes) -> tuple[str, str]:

@@ -53,9 +53,9 @@ _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors tha
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
-    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs tokens=2000 in Python)",
+    Outcome.EMPTY: "the model says nothing; word the template otherwise (models that reason first need tokens=2000 in Python)",
     Outcome.MALFORMED: "the answer is not what was asked for; use another mode=",
-    Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, or set spellings=True or, in Python, top=",
+    Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, set spellings=True or (in Python) top=",
 }
 _ENDINGS = {
     Mode.COMPLETIONS: "log-probabilities of completions, {size} per token",
