@@ -304,11 +304,11 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     """Name the first field that is wrong, and the beginning of what was sent in it."""
     problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    first = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
+    first: dict[str, Any] = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
     if first.get("type") == "json_invalid":
         return JSONResponse({"error": "the body must be JSON"}, 400)
     place = ".".join(str(part)[:40] for part in first["loc"][1:]) or "the body"
-    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(first.get("type"))
+    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(first.get("type", ""))
     return JSONResponse({"error": one_line(f"{place}: {wrong or validation_message(first)}; see /api/docs")}, 400)
 
 
