@@ -185,7 +185,7 @@ def test_true_labels_may_be_indices(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gold": "nothing"}, "a column must be one of .*; got 'given_nothing'; columns of the source are kept by --keep NAME"),
+        ({"gold": "nothing"}, "must have kept the column 'nothing' of its source; it has kept none; .* --keep NAME"),
         ({"sort": "name"}, "sort must be one of 'effect', 'total', 'texts'; got 'name'"),
         ({"phrases": 6}, "phrases must be from 1 to 5 words; got 6"),
         ({"min_texts": 1}, "min_texts must be"),

@@ -308,7 +308,9 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     if first.get("type") == "json_invalid":
         return JSONResponse({"error": "the body must be JSON"}, 400)
     place = ".".join(str(part)[:40] for part in first["loc"][1:]) or "the body"
-    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(first.get("type", ""))
+    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(
+        first.get("type", "")
+    )
     return JSONResponse({"error": one_line(f"{place}: {wrong or validation_message(first)}; see /api/docs")}, 400)
 
 
