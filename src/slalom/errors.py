@@ -60,6 +60,28 @@ def one_line(error: object, limit: int | None = 300) -> str:
     return " ".join(str(error).split())[:limit]
 
 
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> count(1, "query"), count(1200, "query"), count(2, "class"), count(0, "text")
+        ('1 query', '1200 queries', '2 classes', '0 texts')
+    """
+    return f"{n} {plural(n, noun)}"
+
+
+def plural(n: int, noun: str) -> str:
+    """Return a noun as it stands after a number.
+
+    Example:
+        >>> plural(1, "query"), plural(2, "query")
+        ('query', 'queries')
+    """
+    if n == 1:
+        return noun
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
 def validation_message(problem: Mapping[str, Any]) -> str:
     """Return what an error of pydantic expected and what came instead.
 

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from slalom.corpus.folder import MANIFEST, Folder, folder_of, part_name
 from slalom.corpus.table import EXPLAINED, GIVEN, arrow, part_facts
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
 FORMAT, VERSION = "slalom corpus", 1
@@ -138,10 +138,11 @@ class Corpus:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         if number < 0 or part not in self.numbers:
-            raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts; numbers begin with 0")
+            texts = count(len(self), "text")
+            raise IndexError(f"text {number} is not in {self.folder!r}, which has {texts}; numbers begin with 0")
         with pq.ParquetFile(self._folder.source(part_name(part))) as file:
             if place >= file.metadata.num_rows:
-                raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")
+                raise IndexError(f"text {number} is not in {self.folder!r}, which has {count(len(self), 'text')}")
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if place < rows:
@@ -154,7 +155,7 @@ class Corpus:
 
     def __repr__(self) -> str:
         """Return what it is in one line."""
-        return f"Corpus {self.folder!r}: {len(self)} texts in {len(self.numbers)} parts, {self.model}"
+        return f"Corpus {self.folder!r}: {count(len(self), 'text')} in {count(len(self.numbers), 'part')}, {self.model}"
 
     def _damaged(self, number: int, error: Exception) -> InputError:
         path = self._folder.path(part_name(number))

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.core.checks import Floats
+from slalom.errors import count
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
 from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
@@ -279,12 +280,13 @@ def _harmless(text: str) -> str:
 
 def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it cost."""
-    took = f"{e.queries} queries, {duration(e.seconds)}"
+    took = f"{count(e.queries, 'query')}, {duration(e.seconds)}"
     if not e.signed:
         return took
-    parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]
-    if parts:
-        return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    known = [(tested, where) for tested, where in e.fidelity.known if tested.r2 is not None]
+    if known:
+        parts = [f"{tested.shown if i else tested.statement} {where}" for i, (tested, where) in enumerate(known)]
+        return f"predicts removals with {' and '.join(parts)}; {took}"
     if any(tested.few for tested, _ in e.fidelity.known):
         return f"fits what the model answers with R2 = {e.fit_r2:.3f}; too few queries were left to test it; {took}"
     if e.fidelity.known:

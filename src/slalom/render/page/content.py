@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slalom.core.checks import Floats, plain
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
@@ -195,7 +195,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
-    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
+    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({count(quality.queries, 'query')})"
 
 
 def _r2(quality: Quality) -> float | None:
