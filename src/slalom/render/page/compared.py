@@ -12,7 +12,6 @@ from slalom.render.charts import Chart, measure_label, profile_chart, queries_ch
 from slalom.render.page.charts import style as method_style
 from slalom.render.page.charts import svg
 from slalom.render.page.parts import asset, policy, style, template
-from slalom.result import NORMAL_95
 from slalom.text import printable
 
 _ARROWS = {True: "↑", False: "↓", None: ""}
@@ -160,13 +159,13 @@ def _with_interval(summary: Summary) -> tuple[str, str]:
     """Return the mean and half its 95% interval as text, with as many decimals as the interval deserves.
 
     >>> _with_interval(Summary(0.123456, 0.0123, 9, 0)), _with_interval(Summary(None, None, 0, 9))
-    (('0.123', '0.024'), ('', ''))
+    (('0.123', '0.028'), ('', ''))
     """
     if summary.mean is None:
         return "", ""
-    if not summary.se or summary.se <= _ROUNDING * abs(summary.mean):
+    half = summary.half_width
+    if not half or half <= _ROUNDING * abs(summary.mean):
         return f"{summary.mean:,.0f}" if summary.mean == round(summary.mean) else _number(summary.mean), ""
-    half = NORMAL_95 * summary.se
     beside = max(half, abs(summary.mean) / 1000)
     return _number(summary.mean, beside), _number(half, beside)
 
