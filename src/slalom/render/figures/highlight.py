@@ -230,7 +230,9 @@ def _draw(ax: Any, run: _Run, base: float, strength: Floats, doubtful: NDArray[n
 
 
 def _write(ax: Any, down: float, text: str, **look: Any) -> None:
-    ax.add_artist(Words(_EDGE, down, text, va="baseline", **look))
+    words = Words(_EDGE, down, text, va="baseline", **look)
+    ax.add_artist(words)
+    words.fit(_WIDTH / (_WIDTH + 2 * _EDGE) * ax.bbox.width)
 
 
 def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], directed: bool, theme: Theme) -> None:
@@ -250,4 +252,6 @@ def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, 
     if view.doubtful(name).any():
         note = "hatched: not told from zero, its 95% interval contains it"
         figure.add_artist(Words((_EDGE + 180.0) / size[0], 14.0 / size[1], note, size=9, color=theme.muted, va="center"))
-    figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))
+    words = Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center")
+    figure.add_artist(words)
+    words.fit((_WIDTH - 180.0) / size[0] * figure.bbox.width)
