@@ -603,7 +603,8 @@ def test_methods_are_set_side_by_side(run, tmp_path):
     assert "2 texts, slalom-sentiment, seed 0" in out
     assert "near: squared error" in out
     assert (tmp_path / "c.csv").read_text().startswith("method,budget,texts,near,near_se")
-    code, printed, _ = run("compare", *options, "--json")
+    code, printed, err = run("compare", *options, "--json")
+    assert code == 0, err
     assert json.loads(printed)["about"]["texts"] == 2
 
 
