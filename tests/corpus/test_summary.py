@@ -199,7 +199,7 @@ def test_wrong_arguments(tmp_path, options, message):
 
 def test_a_corpus_without_explained_texts(tmp_path):
     folder = write(tmp_path / "out", [failed_row(SourceRow(0, "a", "", {}), "no word")])
-    with pytest.raises(InputError, match="must have at least one explained text; it has 1 rows, none explained"):
+    with pytest.raises(InputError, match="must have at least one explained text; it has 1 row, none explained"):
         corpus.summary(folder)
 
 
