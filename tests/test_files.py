@@ -105,3 +105,28 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path, con
 def test_a_field_that_is_no_text_is_refused():
     with pytest.raises(InputError, match='row 2 of it must have a text in its field "text"; it has 17'):
         texts_of([{"text": "good"}, {"text": 17}], "text", "it")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('text,label\ngood,1\n"bad,0\nfine,1\n', 3),
+        ('text,label\r\n"two\r\nlines",1\r\n"bad,0\r\nfine,1', 4),
+        ('text,label\n"two\nlines","0\nfine,1\n', 3),
+        ('text,label\ngood,1\n"', 3),
+        ('text,label\ngood,1,"more\nfine,1\n', 2),
+        ('text,"label\ngood,1\n', 1),
+    ],
+)
+def test_a_quotation_mark_that_is_never_closed_is_an_error(tmp_path, content, line):
+    (tmp_path / "a.csv").write_text(content, newline="")
+    with pytest.raises(InputError, match=f"^line {line} of '.*a.csv' opens a quotation mark that is never closed"):
+        list(read_rows(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+def test_quotation_marks_that_are_closed_are_none(tmp_path, end):
+    (tmp_path / "a.csv").write_text(f'text,label\n"5"" tape",2\n6" nail,3\n"a\nb","c"{end}')
+    assert [row["text"] for row in read_rows(tmp_path / "a.csv")] == ['5" tape', '6" nail', "a\nb"]
+    (tmp_path / "empty.csv").write_text(end)
+    assert list(read_rows(tmp_path / "empty.csv")) == []

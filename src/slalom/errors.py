@@ -9,8 +9,10 @@
 Every message is one line: what must hold, what came, what to do.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 _PACKAGES = {
     "torch": "torch",
@@ -56,6 +58,44 @@ def one_line(error: object, limit: int | None = 300) -> str:
         'no such file: model.bin'
     """
     return " ".join(str(error).split())[:limit]
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> count(1, "query"), count(1200, "query"), count(2, "class"), count(0, "text")
+        ('1 query', '1200 queries', '2 classes', '0 texts')
+    """
+    return f"{n} {plural(n, noun)}"
+
+
+def plural(n: int, noun: str) -> str:
+    """Return a noun as it stands after a number.
+
+    Example:
+        >>> plural(1, "query"), plural(2, "query")
+        ('query', 'queries')
+    """
+    if n == 1:
+        return noun
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
+def validation_message(problem: Mapping[str, Any]) -> str:
+    """Return what an error of pydantic expected and what came instead.
+
+    Args:
+        problem: One of the errors that pydantic lists, with msg and input.
+
+    Example:
+        >>> validation_message({"msg": "Input should be a valid integer, unable to parse string", "input": "many"})
+        "must be a valid integer; got 'many'"
+    """
+    expected = re.sub(r"^\w+ should\b", "must", problem["msg"].removeprefix("Value error, ").partition(", unable to")[0])
+    came = problem.get("input")
+    shown = f"a {type(came).__name__}" if isinstance(came, (list, tuple, set, dict)) else f"{came!r:.60}"
+    return one_line(expected if shown in expected or "; got " in expected else f"{expected}; got {shown}")
 
 
 @contextmanager

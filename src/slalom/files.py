@@ -13,11 +13,13 @@ import shlex
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from slalom.errors import InputError
 
+NEVER_CLOSED = "opens a quotation mark that is never closed, so that the row runs to the end of the file"
 _TABLES = {".csv": ",", ".tsv": "\t"}
 
 
@@ -79,8 +81,12 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     if kind not in _TABLES:
         yield from json_rows(content, repr(str(path)))
         return
+    table = Table(io.StringIO(content, newline=""), _TABLES[kind])
     try:
-        yield from _table(io.StringIO(content, newline=""), kind)
+        for row in table:
+            if table.open_quote is not None:
+                raise InputError(f"line {table.open_quote} of {str(path)!r} {NEVER_CLOSED}; close it, or write it twice")
+            yield row
     except csv.Error as error:
         raise InputError(f"{str(path)!r} must be a table of texts; {error}") from error
 
@@ -94,9 +100,40 @@ def _kind(path: Path) -> str:
     return next((suffix for suffix in reversed([s.lower() for s in path.suffixes]) if suffix != ".gz"), "")
 
 
-def _table(lines: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
-    yield from csv.DictReader(lines, delimiter=_TABLES[kind], restkey="")  # cells without a name
+class Table:
+    """The rows of a table with a header.
+
+    Args:
+        lines: Its lines.
+        delimiter: What separates the cells.
+
+    Attributes:
+        open_quote: Line of a quotation mark that is never closed, so that the row just yielded runs to the end; else None.
+    """
+
+    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self._lines, self._delimiter, self._ended = lines, delimiter, False
+        self.open_quote: int | None = None
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows; cells without a name are in a list at ""."""
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
+        reader = csv.reader(self._read(), delimiter=self._delimiter)
+        header: list[str] | None = None
+        for cells in reader:
+            if self._ended:  # the reader looks beyond a row only within quotation marks, and then the last cell ends the file
+                self.open_quote = reader.line_num + 1 - max(len(io.StringIO(cells[-1], newline="").readlines()), 1)
+            if header is None:
+                header = cells
+                if not self._ended:
+                    continue
+            if cells:
+                row: dict[str, Any] = dict(zip_longest(header, cells[: len(header)]))
+                yield row | {"": cells[len(header) :]} if len(cells) > len(header) else row
+
+    def _read(self) -> Iterator[str]:
+        yield from self._lines
+        self._ended = True
 
 
 def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:

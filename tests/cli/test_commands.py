@@ -17,6 +17,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import slalom
 from slalom import cli
+from slalom.cli.printing import _COMPOUNDS, _WORDS, as_options
 from slalom.pipeline import Pipeline
 from slalom.training import read_labelled
 from tests.factories import short_sighted
@@ -191,7 +192,11 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             1,
             "tolerance is a goal of --queries auto; got --queries 90",
         ),
-        (["explain", "a good film of a cat", "--max-queries", "20"], 1, r"needs \d+ queries.*and max_queries is 20; raise it"),
+        (
+            ["explain", "a good film of a cat", "--max-queries", "20"],
+            1,
+            r"needs \d+ queries.*and --max-queries is 20; raise it",
+        ),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
         (["explain", "good", "--colour"], 2, "No such option: --colour"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
@@ -218,7 +223,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["train", "d.csv", "--out", "."], 1, "must be an empty or a new folder; it holds"),
         (["train", "d.csv", "--out", "m", "--labels", "a,a"], 1, "2 different names"),
         (["train", "d.csv", "--out", "m", "--validation", "0.9"], 1, "every class needs a text to learn from"),
-        (["train", "d.csv", "--out", "m", "--learning-rate", "nan"], 1, "learning_rate must be finite"),
+        (["train", "d.csv", "--out", "m", "--learning-rate", "nan"], 1, "--learning-rate must be finite"),
         (["train", "d.csv", "--out", "m", "--test", "t.csv"], 1, "labels in t.csv must be among 0, 1; it also has 7"),
         (["train", "none.csv", "--out", "m"], 1, "could not read 'none.csv'"),
         (["train", "d.csv"], 2, "Missing option '--out'"),
@@ -227,7 +232,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             1,
             "--labels must give 2 different names, for 0, 1; got 'a,b,c'",
         ),
-        (["train", "d.csv", "--out", "m", "--layers", "0"], 1, "layers must be at least 1"),
+        (["train", "d.csv", "--out", "m", "--layers", "0"], 1, "--layers must be at least 1"),
         (["wander"], 2, "No such command 'wander'"),
     ],
 )
@@ -557,7 +562,7 @@ def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatc
     monkeypatch.setattr(Pipeline, "ask", pressed)
     code, _, err = run("explain", SENTENCE, "--out", "e.jsonl")
     assert code == 130
-    assert "interrupted after 0 of 1 texts; nothing is written yet; the same command begins again" in err
+    assert "interrupted after 0 of 1 text; nothing is written yet; the same command begins again" in err
     assert not (tmp_path / "e.jsonl").exists()
 
 
@@ -593,12 +598,13 @@ def test_methods_are_set_side_by_side(run, tmp_path):
     code, out, err = run("compare", *options, "--csv", "c.csv")
     assert code == 0, err
     assert re.search(r"^method +budget +near +far +deletion +insertion +queries +tokens +seconds$", out, flags=re.M)
-    assert re.search(r"^local +80 +\d\.\d{3} ± \d\.\d{3} ", out, flags=re.M)
+    assert re.search(r"^local +80 +\d\.\d{3} ± \d+\.\d{3} ", out, flags=re.M)
     assert re.search(r"^attention +\d\.\d{3} ± ", out, flags=re.M)  # it predicts nothing
     assert "2 texts, slalom-sentiment, seed 0" in out
     assert "near: squared error" in out
     assert (tmp_path / "c.csv").read_text().startswith("method,budget,texts,near,near_se")
-    code, printed, _ = run("compare", *options, "--json")
+    code, printed, err = run("compare", *options, "--json")
+    assert code == 0, err
     assert json.loads(printed)["about"]["texts"] == 2
 
 
@@ -696,8 +702,9 @@ def test_training_takes_one_name_for_the_texts(run, tmp_path):
 
 
 def test_compare_prints_95_percent_intervals():
+    from scipy.stats import t  # noqa: PLC0415
+
     from slalom.cli.compare import _table  # noqa: PLC0415
-    from slalom.result import NORMAL_95  # noqa: PLC0415
     from tests.side_by_side import realistic  # noqa: PLC0415
 
     compared = realistic()
@@ -707,7 +714,9 @@ def test_compare_prints_95_percent_intervals():
     cell = str(next(iter(table.columns[2].cells)))
     mean, half_width = map(float, cell.split(" ± "))
     assert mean == pytest.approx(summary.mean, abs=5e-4)
-    assert half_width == pytest.approx(NORMAL_95 * summary.se, abs=5e-4) != pytest.approx(summary.se, abs=5e-4)
+    assert (
+        half_width == pytest.approx(t.ppf(0.975, summary.n - 1) * summary.se, abs=5e-4) != pytest.approx(summary.se, abs=5e-4)
+    )
 
 
 def test_the_source_of_an_answer(run, tmp_path):
@@ -756,3 +765,67 @@ def test_the_source_of_an_answer(run, tmp_path):
         assert code in (1, 2)
         assert message in err
         assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--queries", 1], "--queries must be a whole number of at least 2; got 1"),
+        (["--seed", -1], "--seed must be a whole number of at least 0; got -1"),
+        (["--max-queries", 1], "--max-queries must be a whole number of at least 2; got 1"),
+        (["--tolerance", -1], "--tolerance must be a number above 0, in units of the score, such as 0.1; got -1.0"),
+        (["--tolerance", 0.1, "--queries", 9], "--tolerance is a goal of --queries auto; got --queries 9"),
+        (["--max-queries", 3], "and --max-queries is 3; raise it, or lower --queries"),
+        (["--max-cost", 1], "--max-cost needs --prices, such as --prices 0.15,0.60 dollars per million tokens"),
+        (["--max-cost", 1e-9, "--prices", "1,2"], "and --max-cost is $0.000000001; raise --max-cost, or lower --queries"),
+        (["--prices", "nope.json"], "--prices must be in a JSON file that can be read; 'nope.json'"),
+        (["--method", "nope"], "'random'; got 'nope'"),
+    ],
+)
+def test_messages_name_the_options_of_the_command(run, options, said):
+    code, _, err = run("explain", "a good film", *options)
+    assert code == 1
+    assert said in err
+    assert not re.search(r"\b(max_|\w+=)", err)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--seed", "many", "integer"),
+        ("--tolerance", "wide", "number|float"),
+        ("--concurrency", "0", "1"),
+        ("--unit", "page", "word"),
+    ],
+)
+def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
+    code, _, err = run("explain", "a good film", option, value)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert err.startswith(f"error: Invalid value for '{option}': ")
+    assert re.search(expected, err)
+    assert value in err.partition(f"'{option}'")[2]
+    assert err.endswith("; see slalom explain --help\n")
+    assert not re.search("Input should|Value error|unable to parse", err)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ('map them, such as labels={"low": " A", "high": " B"}', "map them, such as --labels low=A,high=B"),
+        ("run again with --full (full=True)", "run again with --full"),
+        ("add --max-failures 0 (max_failures=0)", "add --max-failures 0"),
+        ("add examples, or set spellings=True", "add examples, or set --spellings"),
+        ("error: labels must be words; row 3 has none", "error: labels must be words; row 3 has none"),
+        ("the queries are few", "the queries are few"),
+        ('give the text of target="a b"', "give the text of --target 'a b'"),
+    ],
+)
+def test_arguments_of_python_are_options(message, shown):
+    assert as_options(message) == shown
+
+
+def test_every_argument_that_messages_may_name_is_an_option():
+    pages = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name in f"{_WORDS}|{_COMPOUNDS}".split("|"):
+        assert f"--{name.replace('_', '-')} " in pages

@@ -67,7 +67,7 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path):
         ended.set()
         assert first.returncode == 130, err
         assert err.strip().endswith(
-            "interrupted after 0 of 1 texts; 'answers' has the model's answers so far; run the same command to continue"
+            "interrupted after 0 of 1 text; 'answers' has the model's answers so far; run the same command to continue"
         )
         before = [body["prompt"] for _, body in server.asked]
         assert len(before) < 60, "it stopped in the middle"
@@ -113,7 +113,7 @@ def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(ru
         (["--api", "m", "--template", "x", "--labels", "a,b"], "must contain {text} once"),
         (["--api", "m", "--template", "{text}", "--labels", "a"], "labels must be at least two"),
         (["--api", "m", "--template", "[{", "--labels", "a,b"], "must be chat messages as JSON"),
-        (["--api", "m", "--template", "{text}", "--labels", "a,b", "--base-url", "x"], "base_url must begin with http"),
+        (["--api", "m", "--template", "{text}", "--labels", "a,b", "--base-url", "x"], "--base-url must begin with http"),
     ],
 )
 def test_options_that_do_not_fit_together_are_an_error_of_one_line(run, options, message):  # noqa: F811
@@ -203,7 +203,7 @@ def test_a_comparison_says_what_it_costs_and_stops_before_a_limit(run, tmp_path)
         assert not server.asked
         code, _, err = run(*asked, "--max-cost", 0)
         assert code == 1
-        assert "max_cost must be a number above 0" in err
+        assert "--max-cost must be a number above 0" in err
         code, _, err = run(*asked, "--max-cost", 1, "--json")
         assert code == 0, err
         queries = [body["prompt"] for _, body in server.asked if PROBE not in body["prompt"]]

@@ -185,7 +185,7 @@ def test_true_labels_may_be_indices(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gold": "nothing"}, "a column must be one of .*; got 'given_nothing'; columns of the source are kept by --keep NAME"),
+        ({"gold": "nothing"}, "must have kept the column 'nothing' of its source; it has kept none; .* --keep NAME"),
         ({"sort": "name"}, "sort must be one of 'effect', 'total', 'texts'; got 'name'"),
         ({"phrases": 6}, "phrases must be from 1 to 5 words; got 6"),
         ({"min_texts": 1}, "min_texts must be"),
@@ -199,7 +199,7 @@ def test_wrong_arguments(tmp_path, options, message):
 
 def test_a_corpus_without_explained_texts(tmp_path):
     folder = write(tmp_path / "out", [failed_row(SourceRow(0, "a", "", {}), "no word")])
-    with pytest.raises(InputError, match="must have at least one explained text; it has 1 rows, none explained"):
+    with pytest.raises(InputError, match="must have at least one explained text; it has 1 row, none explained"):
         corpus.summary(folder)
 
 

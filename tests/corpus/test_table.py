@@ -11,6 +11,7 @@ from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of, part_name
 from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.table import GIVEN, SourceRow, encoded, explained_row, failed_row, part_facts, schema, table
 from slalom.errors import InputError
+from tests.corpus import tables
 
 TEXTS = ("a good film", "bad", "good good day, is it not")
 
@@ -89,8 +90,22 @@ def test_whole_explanations_come_back(written, explainer):
 def test_columns_are_chosen(written):
     batches = list(corpus.open(written).batches(["status", "score"]))
     assert [batch.schema.names for batch in batches] == [["status", "score"]] * len(batches)
-    with pytest.raises(InputError, match="got 'given_slice'; columns of the source are kept by --keep"):
+    with pytest.raises(InputError, match=r"kept the column 'slice' of its source; it has kept .*; .* --keep NAME"):
         list(corpus.open(written).batches(["given_slice"]))
+    with pytest.raises(
+        InputError, match=r"must have the column 'scores'; it has 'score', ('\w+', ){8}'\w+' and \d+ more; name"
+    ):
+        list(corpus.open(written).batches(["scores"]))
+
+
+def test_of_many_columns_an_error_names_the_most_similar(tmp_path):
+    kept = (*(f"column{i}" for i in range(30)), "golden")
+    folder = tables.write(tmp_path / "out", [tables.row(0, "x", [1.0], **dict.fromkeys(kept, "1"))], keep=kept)
+    with pytest.raises(InputError) as refused:
+        corpus.summary(folder, gold="gold")
+    assert "the column 'gold' of its source; it has kept 'golden', 'column" in str(refused.value)
+    assert "and 21 more" in str(refused.value)
+    assert len(str(refused.value)) < 300
 
 
 def test_metadata_count_the_texts(written):

@@ -99,3 +99,12 @@ def test_holm_keeps_order_and_is_never_harsher_than_bonferroni():
 def test_wrong_arguments(call, says):
     with pytest.raises(InputError, match=says):
         call()
+
+
+def test_intervals_of_few_texts_are_those_of_student():
+    assert summarize([1.0]).half_width is None
+    assert summarize([1.0, 3.0]).half_width == pytest.approx(12.706, abs=1e-3)
+    assert summarize([0.0, 2.0] * 5000).half_width == pytest.approx(1.96 / 100, rel=1e-3)
+    rng = np.random.default_rng(0)
+    found = [summarize(rng.normal(size=4)) for _ in range(4000)]
+    assert np.mean([abs(one.mean) <= one.half_width for one in found]) == pytest.approx(0.95, abs=0.012)

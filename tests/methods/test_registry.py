@@ -58,8 +58,10 @@ def test_methods_that_look_inside_refuse_what_only_answers(name):
 
 def test_an_explainer_takes_a_method_by_name_or_by_itself():
     assert Explainer(score, output="log_odds", method="lime", queries=40)(TEXT).method == "lime"
-    with pytest.raises(InputError, match=r"method must be one of 'joint', .*, or a Method; got 'magic'"):
+    with pytest.raises(InputError, match=r"a method must be one of 'joint', .*'random'; got 'magic'"):
         Explainer(score, output="log_odds", method="magic")
+    with pytest.raises(InputError, match=r"a method must be one of 'joint', .*, or a Method; got 7"):
+        Explainer(score, output="log_odds", method=7)
     with pytest.raises(InputError, match="explains one class at a time"):
         Explainer(lambda texts: [[x, 0.0, 1.0] for x in score(texts)], output="logits", target="all")(TEXT, method="lime")
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from slalom.render.notebook import notebook
 from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
-from slalom.result import Flip
+from slalom.result import Fidelity, Flip, Quality
 from tests.factories import explanation, in_order, random_explanation, three_classes, with_shifts
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
@@ -185,6 +185,29 @@ def test_a_column_without_any_determined_number_is_left_out():
     assert re.search(r"word +removal +weight", text)
     assert "their values and importances are not determined" in text
     assert "not determined" not in printed(e)
+
+
+def test_effects_of_other_methods_are_not_called_removals():
+    few = Fidelity(Quality(None, 0.1, 3), Quality(None, 0.1, 3))
+    lime = printed(replace(WITH_SIGN, method="lime", fidelity=few))
+    assert re.search(r"word +effect", lime)
+    assert "effect: what it adds to the log odds of yes, by lime" in lime
+    assert "not tested, as too few of the test queries are new to lime" in lime
+    assert "removal" not in lime
+    assert re.search(r"word +removal", printed(replace(WITH_SIGN, method="leave-one-out")))
+    ours = printed(replace(WITH_SIGN, fidelity=few))
+    assert re.search(r"word +removal", ours)
+    assert "too few queries were left to test it" in ours
+
+
+def test_units_of_one_name_are_numbered():
+    text = printed(in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3]))
+    assert sorted(re.findall(r"^(?:so|good|bad)(?: \(\d\))?(?= {2,})", text, re.MULTILINE)) == [
+        "bad",
+        "good",
+        "so (1)",
+        "so (2)",
+    ]
 
 
 def test_all_classes_are_shown_as_the_leading_one():

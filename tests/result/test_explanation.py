@@ -8,9 +8,11 @@ import slalom
 from slalom import Explainer, Explanation, Explanations
 from slalom.core import Slalom
 from slalom.errors import InputError, MissingExtra
+from slalom.render.terminal import quality
 from slalom.result import SCORES, Fidelity, Quality
 from slalom.result.codec import FIELDS
 from slalom.theory.oracle import Oracle
+from tests.factories import explanation
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
 
@@ -200,9 +202,9 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
     assert "near the text and on parts of all sizes" in both
-    assert str(Fidelity(bad, trifle)).startswith("near the text R2 = below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
-    assert "R2 = undefined" in str(Fidelity(Quality(None, 0.1, 30), None))
-    assert "R2 = unknown, as it needs 8 queries" in str(Fidelity(Quality(None, 0.1, 3), None))
+    assert str(Fidelity(bad, trifle)).startswith("near the text R2 below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
+    assert "R2 undefined" in str(Fidelity(Quality(None, 0.1, 30), None))
+    assert "R2 unknown, as it needs 8 queries" in str(Fidelity(Quality(None, 0.1, 3), None))
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch):
@@ -366,3 +368,24 @@ def test_a_method_without_a_sign_has_strengths_in_words():
     assert not e.signed
     assert "strength " in e.unit_texts([0])[0]
     assert "removal" not in repr(e).split("\n", 2)[2].split("Scores")[0]
+
+
+def test_one_is_not_several():
+    e = replace(explanation("good", [2.0]), queries=1, seconds=1.0, cut=1)
+    assert "1 word, " in repr(e)
+    assert " 1 query, 1 s" in repr(e)
+    assert "cannot see the last 1 token of this text; it was cut" in repr(e)
+    assert str(Fidelity(Quality(0.9, 0.1, 1), None)).startswith("near the text R2 = 0.900 (MSE 0.1, 1 query)")
+    assert repr(Explanations([e])).startswith("Explanations of 1 text: 1 query, ")
+
+
+def test_an_r2_without_a_number_is_no_equation():
+    low = Quality(-1e6, 0.1, 30)
+    assert (low.statement, Quality(0.5, 0.1, 30).statement, Quality(-0.5, 0.1, 30).statement) == (
+        "R2 below -10",
+        "R2 = 0.500",
+        "R2 = -0.500",
+    )
+    tested = replace(explanation("good film", [2.0, 1.0]), fidelity=Fidelity(low, Quality(0.9, 0.1, 30)))
+    assert quality(tested).startswith("predicts removals with R2 below -10 near the text and 0.900 on parts of all sizes; ")
+    assert "R2 below -10 (MSE 0.1, 30 queries)" in str(tested.fidelity)

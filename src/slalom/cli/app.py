@@ -16,7 +16,7 @@ import typer
 import slalom
 from slalom.cli.lazy import lazy_group
 from slalom.cli.printing import complain
-from slalom.errors import SlalomError, one_line
+from slalom.errors import SlalomError, one_line, validation_message
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
 
@@ -82,6 +82,8 @@ def _exit_code() -> int:
         if not error.format_message():  # no command: typer has printed the help
             return 2
         where = error.ctx.command_path if error.ctx else "slalom"
+        if problems := getattr(error.__cause__, "errors", None):  # of pydantic, which does not say what came
+            error.message = validation_message(problems()[0])
         message = _message(error.format_message())
         complain(f"error: {message}{'' if message.endswith('?') else ';'} see {where} --help")
         return 2

@@ -162,8 +162,6 @@ def show(compared: Any, screen: Console) -> None:
 
 
 def _table(compared: Any, measures: Sequence[str], errors: bool) -> Table:
-    from slalom.result import NORMAL_95  # noqa: PLC0415
-
     best = {name: compared.best(name) for name in measures}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name, side in (("method", "left"), ("budget", "right"), *((name.replace("_", " "), "right") for name in measures)):
@@ -173,8 +171,8 @@ def _table(compared: Any, measures: Sequence[str], errors: bool) -> Table:
         for name in measures:
             summary = compared.summary(row, name)
             cell = "" if summary.mean is None else _number(summary.mean, name)
-            if errors and summary.se is not None and name not in ("queries", "tokens"):
-                cell += f" ± {_number(NORMAL_95 * summary.se, name)}"
+            if errors and summary.half_width is not None and name not in ("queries", "tokens"):
+                cell += f" ± {_number(summary.half_width, name)}"
             cells.append(Text(cell, "bold" if best[name] == row else ""))
         table.add_row(*cells)
     return table

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from slalom.cli.options import Json
 from slalom.cli.printing import check_outputs, complain, console
+from slalom.errors import plural
 from slalom.files import write_text
 
 _NAME = 24  # characters of a word in a table
@@ -118,11 +119,11 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     """Print a summary as tables that fit into 80 columns."""
     about = found.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"
-    _line(
-        screen, f"{about['model']} on {about['explained']:,} texts{right}; effects on the score of “{about['target']}”", "bold"
-    )
+    heading = f"{about['model']} on {about['explained']:,} {plural(about['explained'], 'text')}{right}"
+    _line(screen, f"{heading}; effects on the score of “{about['target']}”", "bold")
     if others := about["other_targets"]:
-        _line(screen, f"{sum(others.values()):,} texts explain other classes: --target {' | '.join(others)}", "dim")
+        explain = "text explains" if (n := sum(others.values())) == 1 else "texts explain"
+        _line(screen, f"{n:,} {explain} other classes: --target {' | '.join(others)}", "dim")
     for kind in ("word", "phrase", "piece"):
         words = found.of_kind(kind)[:top] if by in (kind, "all") else []
         if by == kind and not words:

@@ -37,7 +37,7 @@ from slalom.cli.options import (
     UnitName,
 )
 from slalom.cli.printing import check_outputs, complain, console
-from slalom.errors import InputError, require
+from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 
 _BATCH = 16  # texts explained together; results are written after each batch
@@ -152,7 +152,7 @@ def explain(
                 drawn.append(_draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0))
     except KeyboardInterrupt as stop:
         place = f"{len(explanations) + len(failures)} of {len(texts)}"
-        complain(f"interrupted after {place} texts; {_kept(out, cache)}")
+        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {_kept(out, cache)}")
         raise typer.Exit(130) from stop
     if html and explanations:
         Explanations(explanations).to_html(html)
@@ -163,7 +163,7 @@ def explain(
     if failures:
         numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
         others = "; the others were explained" if explanations else ""
-        complain(f"{len(failures)} of {len(texts)} texts failed: {numbers}{others}")
+        complain(f"{len(failures)} of {count(len(texts), 'text')} failed: {numbers}{others}")
         raise typer.Exit(1)
 
 

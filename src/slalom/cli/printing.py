@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 160
-_ARGUMENT = re.compile(  # of Python, for what is an option here
-    r"\b(cache|device|labels|long|max_queries|method|queries|seed|target|template|tolerance|unit)="
-    r"""(?:"([^"]*)"|'([^']*)'|(\d+)|(?![^\s;,.)]))"""
+# Arguments of Python that are options here, as messages of the library name them.
+_WORDS = (
+    "answer|batch|cache|crops|device|dropout|epochs|heads|hidden|inner|labels|layers|long|method|mode|part|phrases|prices|queries"
+    "|question|seed|sort|span|spellings|target|temperature|template|tolerance|unit|validation|views|vocabulary"
 )
+_COMPOUNDS = (
+    "base_url|learning_rate|max_answer_tokens|max_cost|max_failures|max_length|max_queries|min_texts|part_size|weight_decay"
+)
+_BOTH = re.compile(r"(--[a-z-]+(?: \d+)?) \(\w+=\w+\)")  # --full (full=True): the message has the option itself
+_ARGUMENT = re.compile(rf"""\b({_WORDS}|{_COMPOUNDS})=(?:"([^"]*)"|'([^']*)'|(\d+)|True\b|({{[^}}]*}})|(?![^\s;,.)]))""")
+_NAME = re.compile(  # a word that is the subject of the message, or what is to be changed
+    rf"\b({_COMPOUNDS})\b(?!=)|(?:^|(?<=error: ))(?!labels)({_WORDS})(?= (?:must|needs|is)\b)"
+    rf"|(?<=\braise )({_WORDS})\b|(?<=\blower )({_WORDS})\b|(?<=\bleave )({_WORDS})\b|(?<=\bneeds )({_WORDS})(?=,|;|$)"
+)
+_ENTRY = re.compile(r"""["']([^"']*)["']: (?:["'] ?([^"']*)["']|([\d.]+))""")  # of a mapping in a message
 
 
 def console() -> "Console":
@@ -43,13 +54,23 @@ def as_options(message: str) -> str:
     Example:
         >>> as_options('unit="sentence" or method="ridge" is faster; pass cache=')
         '--unit sentence or --method ridge is faster; pass --cache'
+        >>> as_options('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60}; lower queries')
+        '--max-cost needs --prices, such as --prices 0.15,0.60; lower --queries'
     """
 
     def option(found: re.Match[str]) -> str:
-        value = found[2] or found[3] or found[4]
-        return f"--{found[1].replace('_', '-')}" + (f" {shlex.quote(value)}" if value else "")
+        name, *texts, mapping = found.groups()
+        value = next(filter(None, texts), "")
+        if mapping:
+            value = ",".join(price or f"{key}={answer}" for key, answer, price in _ENTRY.findall(mapping))
+        return _flag(name) + (f" {shlex.quote(value)}" if value else "")
 
-    return _ARGUMENT.sub(option, message)
+    message = _ARGUMENT.sub(option, _BOTH.sub(r"\1", message))
+    return _NAME.sub(lambda found: _flag(found[0]), message)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:

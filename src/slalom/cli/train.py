@@ -11,7 +11,7 @@ import typer
 from slalom.cli.inputs import DEFAULT_COLUMN
 from slalom.cli.options import Column, Device
 from slalom.cli.printing import complain, console
-from slalom.errors import InputError
+from slalom.errors import InputError, plural
 
 _NEW, _START, _TEACH, _RUN = "A new network", "A saved start", "A teacher", "The run"
 
@@ -141,7 +141,9 @@ def train(
         texts, test_texts = replace(texts, names=names), None if test_texts is None else replace(test_texts, names=names)
     for part in (texts, test_texts):
         if part is not None and part.skipped:
-            console().print(f"{part.skipped:,} rows of {part.source} have no text or no label and are left out", markup=False)
+            have, are = ("has", "is") if part.skipped == 1 else ("have", "are")
+            rows = f"{part.skipped:,} {plural(part.skipped, 'row')} of {part.source}"
+            console().print(f"{rows} {have} no text or no label and {are} left out", markup=False)
     command = f"slalom {shlex.join(sys.argv[1:])}"
     try:
         trained = run(texts, out, recipe, test=test_texts, device=device, fresh=fresh, command=command)

@@ -14,6 +14,7 @@ from slalom.corpus.moments import effect_of
 from slalom.corpus.shortcuts import Known, Rival, explained_by_part, reliance, representatives, suspicion
 from slalom.corpus.summarised import Kind, Shortcut, WordEffect
 from slalom.corpus.words import PIECE, WORD, Index, Keys, Reader
+from slalom.errors import plural
 
 _SELECTED = 20_000  # keys with sums by groups
 _SHORTCUTS = 30
@@ -221,7 +222,7 @@ class Candidates:
 
 
 def _reasons(shortcut: Shortcut, counts: Counts) -> tuple[str, ...]:
-    reasons = [f"in {shortcut.word.effect.texts:,} of {counts.texts:,} texts"]
+    reasons = [f"in {shortcut.word.effect.texts:,} of {counts.texts:,} {plural(counts.texts, 'text')}"]
     if shortcut.unsupported is not None and shortcut.unsupported >= _WORTH:
         mean, support = shortcut.word.effect.mean or 0.0, shortcut.support or 0.0
         reasons.append(f"effect {mean:+.2f}, labels say {support:+.2f}")

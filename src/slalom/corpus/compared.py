@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 
 from slalom.corpus.moments import Effect
 from slalom.corpus.summarised import Kind
+from slalom.errors import count
 from slalom.result.document import Document
 from slalom.views import view
 
@@ -105,8 +106,8 @@ class CorpusComparison(Document):
 
     def __repr__(self) -> str:
         """Return what it is in one line."""
-        first, second = self.about["models"]
-        return f"CorpusComparison of {first} and {second} on {self.about['shared']} texts, {self.about['flipped']} flipped"
+        (first, second), shared = self.about["models"], count(self.about["shared"], "text")
+        return f"CorpusComparison of {first} and {second} on {shared}, {self.about['flipped']} flipped"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""

@@ -10,7 +10,7 @@ import numpy as np
 from slalom.corpus.opening import Corpus
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.words import Index
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 
 _SLICES = 8  # the others are taken together
 _OTHERS = "(others)"
@@ -65,7 +65,8 @@ class Counts:
             targets[name] += n
         if not targets:
             raise InputError(
-                f"{table.folder!r} must have at least one explained text; it has {sum(statuses.values())} rows, none explained"
+                f"{table.folder!r} must have at least one explained text; it has {count(sum(statuses.values()), 'row')},"
+                " none explained"
             )
         chosen = targets.most_common(1)[0][0] if target is None else target
         if chosen not in targets:

@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from typing import Any, final
 from slalom.corpus.source import Broken, Record, Source
 from slalom.corpus.table import arrow
 from slalom.errors import InputError, one_line
+from slalom.files import NEVER_CLOSED, Table
 
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _LINES = (".jsonl", ".ndjson")
@@ -221,14 +221,11 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
     """Yield the rows of a file, or functions that parse them, so that rows are skipped unparsed."""
     kind = _kind(name)
     if kind in _TABLES:
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
         text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        lines = _Lines(text)
-        for row in csv.DictReader(lines, delimiter=_TABLES[kind], restkey="", restval=None):
-            if lines.ended:  # the reader looks beyond a row only within quotation marks
-                yield Broken(
-                    f"the last row of {name!r} has a quotation mark that is never closed; it runs to the end of the file"
-                )
+        table = Table(text, _TABLES[kind])
+        for row in table:
+            if table.open_quote is not None:
+                yield Broken(f"line {table.open_quote} of {name!r} {NEVER_CLOSED}")
             else:
                 yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
         return
@@ -237,27 +234,6 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
         begins = line[3:] if number == 1 and line.startswith(b"\xef\xbb\xbf") else line
         if begins.strip():
             yield lambda line=begins, number=number: read(line, f"line {number} of {name!r}")
-
-
-class _Lines:
-    """Lines of a file.
-
-    Attributes:
-        ended: Whether a line was asked for after the last one.
-    """
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self.ended = iter(lines), False
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        try:
-            return next(self._lines)
-        except StopIteration:
-            self.ended = True
-            raise
 
 
 def _json_object(line: bytes, where: str) -> Record:

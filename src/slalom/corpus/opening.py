@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from operator import index
 from pathlib import Path
 from typing import Any, final
 
 from slalom.corpus.folder import MANIFEST, Folder, folder_of, part_name
-from slalom.corpus.table import EXPLAINED, arrow, part_facts
-from slalom.errors import InputError, one_line
+from slalom.corpus.table import EXPLAINED, GIVEN, arrow, part_facts
+from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
 FORMAT, VERSION = "slalom corpus", 1
 _TEXTS = 1000  # per batch
+_NAMED = 10  # columns in an error
 
 
 @final
@@ -107,10 +109,7 @@ class Corpus:
                     names = file.schema_arrow.names
                     missing = [name for name in columns or () if name not in names]
                     if missing:
-                        raise InputError(
-                            f"a column must be one of {', '.join(names)}; got {missing[0]!r}; columns of the source are kept"
-                            " by --keep NAME"
-                        )
+                        raise _no_column(missing[0], names)
                     yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
             except (OSError, ValueError) as error:
                 if isinstance(error, InputError):
@@ -139,10 +138,11 @@ class Corpus:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         if number < 0 or part not in self.numbers:
-            raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts; numbers begin with 0")
+            texts = count(len(self), "text")
+            raise IndexError(f"text {number} is not in {self.folder!r}, which has {texts}; numbers begin with 0")
         with pq.ParquetFile(self._folder.source(part_name(part))) as file:
             if place >= file.metadata.num_rows:
-                raise IndexError(f"text {number} is not in {self.folder!r}, which has {len(self)} texts")
+                raise IndexError(f"text {number} is not in {self.folder!r}, which has {count(len(self), 'text')}")
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if place < rows:
@@ -155,7 +155,7 @@ class Corpus:
 
     def __repr__(self) -> str:
         """Return what it is in one line."""
-        return f"Corpus {self.folder!r}: {len(self)} texts in {len(self.numbers)} parts, {self.model}"
+        return f"Corpus {self.folder!r}: {count(len(self), 'text')} in {count(len(self.numbers), 'part')}, {self.model}"
 
     def _damaged(self, number: int, error: Exception) -> InputError:
         path = self._folder.path(part_name(number))
@@ -196,3 +196,22 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     if found != (FORMAT, VERSION):
         raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; update slalom")
     return dict(manifest)
+
+
+def _no_column(name: str, names: Sequence[str]) -> InputError:
+    """Return the error that there is no such column: the likeliest ones come first."""
+    if name.startswith(GIVEN):  # of the source
+        name = name.removeprefix(GIVEN)
+        kept = [column.removeprefix(GIVEN) for column in names if column.startswith(GIVEN)]
+        return InputError(
+            f"the corpus must have kept the column {name!r} of its source; it has kept {_listed(name, kept)};"
+            " name one of these, or keep it with slalom corpus run --keep NAME"
+        )
+    return InputError(f"the corpus must have the column {name!r}; it has {_listed(name, names)}; name one of these")
+
+
+def _listed(name: str, names: Sequence[str]) -> str:
+    """Return names as text, the most similar ones first; of many the number."""
+    shown = get_close_matches(name, names, n=_NAMED, cutoff=0.0)
+    more = len(names) - len(shown)
+    return ", ".join(map(repr, shown)) + (f" and {more} more" if more else "") if names else "none"

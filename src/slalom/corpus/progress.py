@@ -16,7 +16,7 @@ from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
 from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
-from slalom.errors import InputError
+from slalom.errors import InputError, plural
 
 _SAVED = 2.0  # seconds between two savings
 
@@ -139,8 +139,9 @@ class Status:
         """Return it in two or three lines."""
         whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
+        noun = plural(self.done if self.texts is None else self.texts, "text")
         lines = [
-            f"{self.folder}: {self.done:,}{whole} texts{share} in {self.parts:,} part{'' if self.parts == 1 else 's'}",
+            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}",
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
         rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 from slalom.corpus.moments import Difference, Effect, difference
+from slalom.errors import count
 from slalom.result.document import Document
 from slalom.views import view
 
@@ -168,7 +169,8 @@ class CorpusSummary(Document):
 
     def __repr__(self) -> str:
         """Return what it is in one line."""
-        return f"CorpusSummary of {self.about['explained']} texts, {self.about['model']}, towards {self.about['target']!r}"
+        explained = count(self.about["explained"], "text")
+        return f"CorpusSummary of {explained}, {self.about['model']}, towards {self.about['target']!r}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""

@@ -1,6 +1,7 @@
 """Statistics over texts: means with standard errors, paired comparisons, correction for several comparisons.
 
-    se = sd / sqrt(n),  sd with n - 1        compare_paired: d_i = a_i - b_i, text by text
+    se = sd / sqrt(n),  sd with n - 1        95% interval: mean +- t_(n-1)(0.975) se
+    compare_paired: d_i = a_i - b_i, text by text
 
 Texts whose number is None or NaN are left out and counted as missing.
 """
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import wilcoxon
+from scipy.stats import t, wilcoxon
 
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError
@@ -30,6 +31,11 @@ class Summary(NamedTuple):
     se: float | None
     n: int
     missing: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the 95% interval of the mean, by Student's t with n - 1 degrees of freedom; None for fewer than two numbers."""
+        return None if self.se is None else float(t.ppf(0.975, self.n - 1)) * self.se
 
 
 class PairedComparison(NamedTuple):
@@ -72,6 +78,8 @@ def summarize(values: Iterable[float | None]) -> Summary:
     Example:
         >>> summarize([1.0, None, 3.0])
         Summary(mean=2.0, se=1.0, n=2, missing=1)
+        >>> round(summarize([1.0, 2.0, 3.0]).half_width, 3)  # 4.30 standard errors; 1.96 of many texts
+        2.484
     """
     numbers = _numbers("values", values)
     present = numbers[~np.isnan(numbers)]

@@ -110,4 +110,5 @@ def method(name: object) -> Method:
     for point in entry_points(group=GROUP):
         if point.name == name:
             return load_plugin(point, Method, _BUILT_IN)  # type: ignore[type-abstract]
-    raise InputError(f"method must be one of {', '.join(map(repr, methods()))}, or a Method; got {name!r}")
+    kinds = "" if isinstance(name, str) else ", or a Method"
+    raise InputError(f"a method must be one of {', '.join(map(repr, methods()))}{kinds}; got {name!r}")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from slalom.errors import CostLimit, InputError
+from slalom.errors import CostLimit, InputError, plural
 
 _MILLION = 1_000_000
 
@@ -124,10 +124,11 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         """Return all of it on one line."""
         least, about = "at least " if self.at_least else "", "about " if self.about else ""
-        cached = f" ({self.cached:,} more are in the cache)" if self.cached else ""
+        cached = f" ({self.cached:,} more {'is' if self.cached == 1 else 'are'} in the cache)" if self.cached else ""
         written = f" to read and {self.output_tokens:,} to write" if self.output_tokens else ""
         cost = "" if self.cost is None else f": {money(self.cost)}"
-        return f"{least}{self.queries:,} queries{cached}, {about}{self.tokens:,} tokens{written}{cost}"
+        queries, tokens = plural(self.queries, "query"), plural(self.tokens, "token")
+        return f"{least}{self.queries:,} {queries}{cached}, {about}{self.tokens:,} {tokens}{written}{cost}"
 
 
 @final

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.methods.base import named_failures
 from slalom.models import Model, Reading
 from slalom.pipeline.options import Options
@@ -105,8 +105,9 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if n == 0:
         raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")
     if reading.cut:
+        do, were = ("does", "was") if reading.cut == 1 else ("do", "were")
         warnings.warn(
-            f"{reading.cut} tokens do not fit into {model.name} and were cut{where};"
+            f"{count(reading.cut, 'token')} {do} not fit into {model.name} and {were} cut{where};"
             ' long="window" explains overlapping windows',
             UserWarning,
             stacklevel=6,
@@ -129,7 +130,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
     if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
         raise InputError(
-            f"this text needs {number_of} queries with those that test the explanation, and max_queries is"
-            f" {options.limit}; raise it, or lower queries or check{where}"
+            f"this text needs {count(number_of, 'query')} with those that test the explanation, and max_queries is"
+            f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}"
         )
     return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])

@@ -39,7 +39,7 @@ _NEAR = 0.75  # of the range: zero is on an axis if it is no further away
 
 Row = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 Point = tuple[float, float]
-_Estimate = tuple[float, float, float | None]  # x, y, standard error of y
+_Estimate = tuple[float, float, float | None]  # x, y, half the 95% interval of y
 
 
 class ScatterFrame(NamedTuple):
@@ -340,7 +340,7 @@ def _occupied(chart: Chart, size: tuple[float, float], drawn: list[Floats]) -> t
 def profile_chart(compared: Compared) -> Chart:
     """Return the near error by the number of units removed."""
     points = {
-        row: [(float(k), summary.mean, summary.se) for k, summary in compared.profile(row).items() if summary.mean is not None]
+        row: [(float(k), one.mean, one.half_width) for k, one in compared.profile(row).items() if one.mean is not None]
         for row in compared.rows
     }
     chart = Chart(
@@ -365,7 +365,7 @@ def queries_chart(compared: Compared, measure: str) -> Chart:
         summary = compared.summary(row, measure)
         points.setdefault((method, None), [])
         if summary.mean is not None and queries is not None:
-            points[method, None].append((queries, summary.mean, summary.se))
+            points[method, None].append((queries, summary.mean, summary.half_width))
     for estimates in points.values():
         estimates.sort(key=lambda point: point[0])
     x_label = "query budget; queries made, where there is no number"
@@ -379,7 +379,7 @@ def seconds_chart(compared: Compared, measure: str) -> Chart:
     points: dict[Row, list[_Estimate]] = {}
     for row in compared.rows:
         summary, time = compared.summary(row, measure), compared.summary(row, "seconds").mean
-        points[row] = [] if summary.mean is None or time is None else [(time, summary.mean, summary.se)]
+        points[row] = [] if summary.mean is None or time is None else [(time, summary.mean, summary.half_width)]
     chart = _against(compared, measure, "time", "seconds per explanation")
     return _filled(chart, compared, measure, points)
 
@@ -479,8 +479,7 @@ def _filled(chart: Chart, compared: Compared, measure: str, points: dict[Row, li
         shown = sorted((p for p in estimates if p[0] > least[0] and p[1] > least[1]), key=lambda p: (p[0], p[1]))
         name = row_name(compared, row) if row in compared.rows else row[0]
         if shown:
-            x, y, se = zip(*shown, strict=True)
-            half_widths = tuple(None if error is None else NORMAL_95 * error for error in se)
+            x, y, half_widths = zip(*shown, strict=True)
             curves.append(Curve(name, row[0], _strength(compared, row), x, y, half_widths))
         elif not estimates:
             missing.append(name)

@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.core.checks import Floats
-from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, mix, strengths
+from slalom.errors import count
+from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, is_ours, mix, strengths
 from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
-from slalom.result.plain import duration
+from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
 from slalom.text import printable
@@ -42,6 +43,7 @@ _MEANING = {
     "importance": "how much attention it draws, as a logarithm",
     "weight": "its share of the attention in the whole text",
 }
+_REMOVALS = ("leave-one-out",)  # methods of others whose effects are removals
 _REMOVED = "strike"  # the units of a flip, whatever their colour
 
 
@@ -154,7 +156,7 @@ class _Table:
         """Return the table."""
         e, chosen = self.e, self.chosen
         name = "token" if e.unit == "type" else e.unit
-        names = [_short(e.units[i], max(self.width // 3, 12)) for i in chosen]
+        names = [_short(e.units[i], max(self.width // 3, 12)) + occurrence(e.units, i) for i in chosen]
         left = self.width - max(len(name), *map(len, names))
         columns = self._columns()
         if max(len(cell) for cell in columns[0][1]) + _GAP > left:
@@ -183,7 +185,7 @@ class _Table:
             Text("█" * round(_BAR * abs(self.leading[i]) / longest) or "▏", f"{styles[i]} dim" if dim[i] else styles[i])
             for i in self.chosen
         ]
-        removal = ("removal" if e.signed else "score", self._effects("removal", self.effect, intervals))
+        removal = (_title(e), self._effects("removal", self.effect, intervals))
         columns = [("Shapley", self._effects("shapley", self.leading, intervals))] if self.by == "shapley" else [removal]
         columns += [("", bars)]
         columns += [removal] if self.by == "shapley" else []
@@ -219,6 +221,18 @@ class _Table:
         return columns
 
 
+def _title(e: Explanation) -> str:
+    """Return what the effects of units are called: other packages' methods give each unit an effect, whatever was removed."""
+    if not e.signed:
+        return "score"
+    return "effect" if _is_foreign(e) and e.method not in _REMOVALS else "removal"
+
+
+def _is_foreign(e: Explanation) -> bool:
+    """Return whether the effects are those of a method that is not a SLALOM."""
+    return e.surrogate.kind == "additive" and not is_ours(e.method)
+
+
 def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
     """Return which units have a score that is not told from zero; none where the method has no standard errors."""
     certain = e.certain(name=name)
@@ -235,7 +249,10 @@ def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
     marks = "; ± is a 95% interval" if table.errors else ""
     marks += "; ? is not told from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
-    lines = [f"{listed}{shapley}removal: by how much the {named} falls without it{marks}"]
+    meaning = f"removal: by how much the {named} falls without it"
+    if _title(e) == "effect":
+        meaning = f"effect: what it adds to the {named}, by {e.method}"
+    lines = [f"{listed}{shapley}{meaning}{marks}"]
     lines += _included(e, float(np.abs(table.effect).max()))
     meanings = "; ".join(f"{title}: {_MEANING[title]}" for title in table.shown if title in _MEANING)
     lines += [meanings] if meanings else []
@@ -279,14 +296,17 @@ def _harmless(text: str) -> str:
 
 def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it cost."""
-    took = f"{e.queries} queries, {duration(e.seconds)}"
+    took = f"{count(e.queries, 'query')}, {duration(e.seconds)}"
     if not e.signed:
         return took
-    parts = [f"{tested.shown} {where}" for tested, where in e.fidelity.known if tested.r2 is not None]
-    if parts:
-        return f"predicts removals with R2 = {' and '.join(parts)}; {took}"
+    known = [(tested, where) for tested, where in e.fidelity.known if tested.r2 is not None]
+    if known:
+        parts = [f"{tested.shown if i else tested.statement} {where}" for i, (tested, where) in enumerate(known)]
+        return f"predicts removals with {' and '.join(parts)}; {took}"
     if any(tested.few for tested, _ in e.fidelity.known):
-        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; too few queries were left to test it; {took}"
+        few = "too few queries were left to test it"
+        few = f"not tested, as too few of the test queries are new to {e.method}" if _is_foreign(e) else few
+        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {few}; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
     if e.all_asked and not e.merged_from:

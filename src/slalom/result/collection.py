@@ -8,7 +8,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, count, one_line
 from slalom.result.codec import VERSION, check_format
 from slalom.result.document import Document
 from slalom.result.explanation import Explanation
@@ -104,7 +104,7 @@ class Explanations(Sequence[Explanation], Document):
     def __repr__(self) -> str:
         """Summarise the explanations in one line."""
         failed = f"; {len(self.failures)} failed, see .failures" if self.failures else ""
-        return f"Explanations of {len(self)} texts: {self.queries} queries, {duration(self.seconds)}{failed}"
+        return f"Explanations of {count(len(self), 'text')}: {count(self.queries, 'query')}, {duration(self.seconds)}{failed}"
 
     def _repr_html_(self) -> str:
         """Show all texts in a notebook."""

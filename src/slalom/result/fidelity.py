@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, read_only
+from slalom.errors import count
 
 LEAST_QUERIES = 8  # for an R2
 _LOWEST = -10  # R2 below this is shown as "below -10"
@@ -58,6 +59,11 @@ class Quality(NamedTuple):
         if self.ceiling < _NO_CEILING:
             return f"{share} (the answers vary no more than their noise)"
         return f"{share} of about {self.ceiling:.3f} at best"
+
+    @property
+    def statement(self) -> str:
+        """R2 with its name: "R2 = 0.950", "R2 below -10"."""
+        return f"R2 {'' if self.shown[0].isalpha() else '= '}{self.shown}"
 
     @property
     def below_zero(self) -> bool:
@@ -121,7 +127,7 @@ class HeldOut:
 def _one_line(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
-    return f"R2 = {quality.shown} (MSE {quality.mse:.3g}, {quality.queries} queries)"
+    return f"{quality.statement} (MSE {quality.mse:.3g}, {count(quality.queries, 'query')})"
 
 
 def quality(predicted: Floats, answers: Floats, noise: Floats | None = None) -> Quality | None:

@@ -1,6 +1,6 @@
 """Small functions that results share: numbers as text, presence of units, versions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from statistics import NormalDist
@@ -18,6 +18,16 @@ def number(value: Any) -> str:
     """Format a score, or one per class, with its sign."""
     numbers = np.atleast_1d(value)
     return f"{numbers[0]:+.3f}" if len(numbers) == 1 else "(" + ", ".join(f"{x:+.2f}" for x in numbers) + ")"
+
+
+def occurrence(units: Sequence[str], i: int) -> str:
+    """Return what tells a unit from others of its name.
+
+    Example:
+        >>> [f"{unit}{occurrence('to be or not to be'.split(), i)}" for i, unit in enumerate(["to", "be", "or"])]
+        ['to (1)', 'be (1)', 'or']
+    """
+    return f" ({units[: i + 1].count(units[i])})" if units.count(units[i]) > 1 else ""
 
 
 def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ that do not compete, predictions worse than the mean answer.
 from collections.abc import Iterator
 from typing import Any
 
+from slalom.errors import count
 from slalom.result.fidelity import NEGLIGIBLE
 from slalom.result.scale import strongest_change
 
@@ -15,7 +16,8 @@ def remarks(e: Any) -> Iterator[str]:
     """Yield the remarks on an Explanation, each of one or two sentences."""
     if e.cut:
         seen_from_start = len(e.spans) and not e.text[: e.spans[0, 0]].strip()
-        yield f"The model cannot see the {'last' if seen_from_start else 'first'} {e.cut} tokens of this text; they were cut."
+        end, they_were = "last" if seen_from_start else "first", "it was" if e.cut == 1 else "they were"
+        yield f"The model cannot see the {end} {count(e.cut, 'token')} of this text; {they_were} cut."
     if e.diagnosis:
         yield e.diagnosis
     yield from e.notes

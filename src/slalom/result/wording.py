@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.errors import count
 from slalom.result.plain import NORMAL_95, duration, number
 
 _EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
@@ -14,8 +15,8 @@ _EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
 def summary(e: Any) -> str:
     """Return a few lines about an Explanation: what was explained, its fidelity, its strongest units, the remarks."""
     lines = [
-        f"Explanation of {e.target!r}: score {number(e.score)}, {len(e)} {e.unit}s, {e.method},"
-        f" {e.queries} queries, {duration(e.seconds)}",
+        f"Explanation of {e.target!r}: score {number(e.score)}, {count(len(e), e.unit)}, {e.method},"
+        f" {count(e.queries, 'query')}, {duration(e.seconds)}",
         *([f"stopped: {e.stopped}"] if e.stopped else []),
         f"fidelity: {fidelity_text(e)}",
     ]

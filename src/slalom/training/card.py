@@ -1,5 +1,6 @@
 """The model card of a trained classifier: what it is, its data, its accuracy, and what it is not for."""
 
+from slalom.errors import count, plural
 from slalom.training.data import Labelled
 from slalom.training.recipe import Recipe
 from slalom.training.trained import Trained
@@ -16,12 +17,12 @@ def card(trained: Trained, recipe: Recipe, data: Labelled, test: Labelled | None
         "",
         "## Trained on",
         "",
-        f"`{data.source}`: {len(data):,} texts ("
+        f"`{data.source}`: {len(data):,} {plural(len(data), 'text')} ("
         + ", ".join(f"{int((data.labels == i).sum()):,} {name}" for i, name in enumerate(data.names))
         + f"), of which {round(recipe.validation * len(data)):,} were held out for validation."
-        + (f" {data.skipped:,} rows without text or label were left out." if data.skipped else ""),
+        + (f" Left out: {data.skipped:,} {plural(data.skipped, 'row')} without text or label." if data.skipped else ""),
         "",
-        f"{recipe.epochs} epochs in {trained.seconds:.0f} s on {device}; all settings:",
+        f"{count(recipe.epochs, 'epoch')} in {trained.seconds:.0f} s on {device}; all settings:",
         "",
         "    " + ", ".join(f"{name}={value!r}" for name, value in recipe.to_dict().items()),
         "",
@@ -35,8 +36,8 @@ def card(trained: Trained, recipe: Recipe, data: Labelled, test: Labelled | None
         else:
             lines.append(f"- {trained.validation[-1]:.4f} on the held-out texts after the last epoch (no epoch was selected)")
     if test is not None:
-        left = f" ({test.skipped:,} rows without text or label left out)" if test.skipped else ""
-        lines.append(f"- {trained.test:.4f} on all {len(test):,} texts of `{test.source}`{left}")
+        left = f" ({test.skipped:,} {plural(test.skipped, 'row')} without text or label left out)" if test.skipped else ""
+        lines.append(f"- {trained.test:.4f} on all {len(test):,} {plural(len(test), 'text')} of `{test.source}`{left}")
         if trained.repeated and trained.test_new is not None:
             lines.append(
                 f"- {trained.test_new:.4f} on the {len(test) - trained.repeated:,} of them that are not in the training data"

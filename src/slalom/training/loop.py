@@ -313,7 +313,7 @@ def _check_folder(out: Path, fresh: bool) -> None:
     """Raise InputError for a folder that holds something else."""
     held = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     if "config.json" in held and _CHECKPOINT not in held and not fresh:
-        raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with fresh=True (--fresh)")
+        raise InputError(f"{str(out)!r} already holds a model; choose another folder, or begin anew with --fresh (fresh=True)")
     if held and not {"config.json", _CHECKPOINT} & set(held):
         raise InputError(f"{str(out)!r} must be an empty or a new folder; it holds {held[0]!r}")
 

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException
 
 import slalom
-from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line
+from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line, validation_message
 from slalom.web import assets, catalogue, schema
 from slalom.web.documents import documentation
 from slalom.web.downloads import download
@@ -302,13 +302,16 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Name the first field that is wrong; nothing of what was sent is repeated."""
+    """Name the first field that is wrong, and the beginning of what was sent in it."""
     problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    first = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
+    first: dict[str, Any] = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
     if first.get("type") == "json_invalid":
         return JSONResponse({"error": "the body must be JSON"}, 400)
     place = ".".join(str(part)[:40] for part in first["loc"][1:]) or "the body"
-    return JSONResponse({"error": one_line(f"{place}: {first['msg']}")}, 400)
+    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(
+        first.get("type", "")
+    )
+    return JSONResponse({"error": one_line(f"{place}: {wrong or validation_message(first)}; see /api/docs")}, 400)
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

@@ -53,8 +53,9 @@ def test_bands_are_95_percent_intervals_and_ours_alone_have_them():
     assert [band.get_gid() for band in bands] == ["band joint 100", "band joint 400"]
     y = bands[0].get_paths()[0].vertices
     first = y[y[:, 0] == 1.0, 1]
-    assert first.min() == pytest.approx(max(0.15 - 1.96 * 0.05, figure.axes[0].get_ylim()[0]), rel=0.01)
-    assert first.max() == pytest.approx(0.15 + 1.96 * 0.05, rel=0.01)
+    half = 12.706 * 0.05  # Student's t for two texts
+    assert first.min() == pytest.approx(max(0.15 - half, figure.axes[0].get_ylim()[0]), rel=0.01)
+    assert first.max() == pytest.approx(0.15 + half, rel=0.01)
 
 
 def test_ours_are_thick_and_in_their_colours():

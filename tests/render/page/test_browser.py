@@ -284,6 +284,11 @@ def rows(view):
     return view.js("return [...document.querySelectorAll('#table tbody tr[data-i]')].map(r => Number(r.dataset.i))")
 
 
+def unknown(e, name, target=None):
+    """Which units have a score that is not determined."""
+    return ~e.determined(name, target) if name in ("value", "importance") else np.zeros(len(e), dtype=bool)
+
+
 def test_sorting_sorts(view):
     e = with_errors(fitted())
     view.open([e])
@@ -314,8 +319,32 @@ def test_sorting_sorts(view):
         for way, ranked in ways.items():
             view.js("arguments[0].click()", head.find_element(By.TAG_NAME, "button"))
             assert head.get_attribute("aria-sort") == way
-            assert rows(view) == np.argsort(ranked, kind="stable").tolist(), (name, way)
+            order = np.argsort(np.where(unknown(e, name.lower()), np.inf, ranked), kind="stable")
+            assert rows(view) == order.tolist(), (name, way)
         assert len(view.all("#table thead [aria-sort]")) == 1
+
+
+def test_the_table_of_a_saturated_text_is_sorted_by_the_score_that_leads(view):
+    e = random_explanation()
+    e = replace(e, surrogate=Slalom(e.values, e.importances, (9.0, 2.0)), score=500.0)
+    assert e.saturated
+    assert (ranked := np.argsort(-np.abs(e.shapley()), kind="stable").tolist()) != e.strongest(len(e))
+    view.open([e, fitted(), e])
+    assert rows(view) == ranked
+    assert view.one("#table thead th[aria-sort]").text.split()[0] == "Shapley"
+    view.one("#next").click()
+    assert rows(view) == fitted().strongest(len(fitted()))  # each text by its own score
+    view.js("document.querySelectorAll('#table thead button')[1].click()")  # from here on by the removal, from the highest
+    view.one("#next").click()
+    assert rows(view) == np.argsort(-e.removal, kind="stable").tolist()
+
+
+def test_units_of_one_name_are_numbered_in_the_table(view):
+    view.open([in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3])])
+    names = view.js(
+        "return [...document.querySelectorAll('#table tbody th')].map(r => [Number(r.parentNode.dataset.i), r.textContent])"
+    )
+    assert [name for _, name in sorted(names)] == ["so (1)", "good", "so (2)", "bad"]
 
 
 def plus_minus(cell):
@@ -339,9 +368,13 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
         columns = {"removal": 0, "value": 1, "importance": 2, "shapley": 4, "gradient": 5, "linear": 6}
         for name, at in columns.items():
             scores, interval = e.scores(name, target), e.interval(name, target=target)
-            unit = 10.0 ** (np.floor(np.log10(np.abs(scores).max())) - 2)  # of the last digit
+            hidden = unknown(e, name, target)
+            unit = 10.0 ** (np.floor(np.log10(np.abs(scores[~hidden]).max())) - 2)  # of the last digit
             certain = e.certain(name=name, target=target)
             for i, row in cells:
+                if hidden[i]:
+                    assert row[at] == ["not determined", True]
+                    continue
                 shown, within = plus_minus(row[at][0])
                 assert shown == pytest.approx(scores[i], abs=0.51 * unit)
                 if name in ("removal", "value", "importance"):
@@ -353,11 +386,50 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
         view.hover(view.unit(0))
         tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
         for name in columns:
+            if unknown(e, name, target)[0]:
+                assert tip[name.capitalize()] == "not determined"
+                continue
             shown, within = plus_minus(tip[name.capitalize()])
             half = np.diff(e.interval(name, target=target)[0])[0] / 2
             assert shown == pytest.approx(e.scores(name, target)[0], abs=0.006 * max(half, abs(e.scores(name, target)[0])))
             assert within == pytest.approx(half, abs=0.006 * max(half, abs(e.scores(name, target)[0])))
         assert "± 95% interval" in view.one("#tip p").text
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes):
+    wide, loud = np.where(np.arange(6) < 3, 0.1, 90.0), np.array([0.1, 99.0, 0.1, 0.1, 0.1, 0.1])
+    se = wide if classes is None else np.tile(wide[:, None], classes)
+    e = replace(random_explanation(6, classes=classes), values_se=se, importances_se=loud)
+    view.open([e])
+    if classes:
+        view.one('#class option[value="1"]').click()
+    target = 1 if classes else None
+    hidden = {name: np.flatnonzero(unknown(e, name, target)).tolist() for name in ("value", "importance")}
+    assert hidden == {"value": [3, 4, 5], "importance": [1]}
+
+    def shown(at):
+        cells = (
+            "[...document.querySelectorAll('#table tbody tr[data-i]')].map(r => [Number(r.dataset.i), r.cells[%d].textContent])"
+        )
+        return view.js(f"return {cells % at}")
+
+    for at, name in ((2, "value"), (3, "importance")):
+        assert sorted(i for i, cell in shown(at) if cell == "not determined") == hidden[name]
+        for _ in range(3 if name == "value" else 2):  # whatever the way, they come last
+            view.js(f"document.querySelectorAll('#table thead button')[{at}].click()")
+            assert [i for i, _ in shown(at)][-len(hidden[name]) :] == hidden[name]
+        view.score(name)
+        bars = view.js("return [...document.querySelectorAll('#strongest li')].map(r => Number(r.dataset.i))")
+        assert not set(bars) & set(hidden[name])
+        assert len(bars) == 6 - len(hidden[name])
+    view.hover(view.unit(4))
+    tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
+    assert tip["Value"] == "not determined"
+    assert "±" in tip["Importance"]
+    view.open([replace(e, values_se=np.full_like(se, 1e4))])
+    view.score("value")
+    assert view.one("#strongest-title").text == "Strongest by value: not determined"
 
 
 def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
@@ -644,12 +716,13 @@ def test_the_strongest_units_have_bars_beside_the_text(view):
         scores, interval = e.scores(name), e.interval(name)
         half = np.diff(interval, axis=1)[:, 0] / 2
         sizes = np.abs(scores) * (np.minimum(1, np.abs(scores) / half) if name == "value" else 1)
+        sizes[unknown(e, name)] = -1
         rows = view.js(
             "return [...document.querySelectorAll('#strongest li')].map(r => [Number(r.dataset.i),"
             " r.querySelector('.number').textContent])"
         )
         assert [i for i, _ in rows] == np.argsort(-sizes, kind="stable")[:8].tolist()[: len(rows)]
-        unit = 10.0 ** (np.floor(np.log10(np.abs(scores).max())) - 2)
+        unit = 10.0 ** (np.floor(np.log10(np.abs(scores[~unknown(e, name)]).max())) - 2)
         for i, text in rows:
             assert plus_minus(text) == pytest.approx((scores[i], half[i]), abs=0.51 * unit)
         assert view.one("#strongest-title").text == f"Strongest by {name}"

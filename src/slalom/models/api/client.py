@@ -229,13 +229,13 @@ class Client:
         if again.limited and ((again.wait or 0.0) > self.patience or silent > self.patience):
             raise ModelError(
                 f"{self.address} {again.reason}, and asks to wait {again.wait or 0:.0f} s; run it again later"
-                " (with cache= nothing is asked twice), or set patience="
+                " (with cache= nothing is asked twice), or set patience= in Python"
             ) from None
         never = again.unreachable and not running.answered
         if (again.wait or 0.0) > self.patience or failures >= (min(self.attempts, _FIRST_CONTACT) if never else self.attempts):
             times = f"{failures} times" if failures > 1 else "once"
             raise ModelError(
-                f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts="
+                f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts= in Python"
             ) from None
 
     async def _attempt(self, running: RequestLoop, path: str, body: Mapping[str, Any]) -> Answer:
@@ -290,7 +290,9 @@ class Client:
             raise _Again(f"answers with status {status}{said}", asked_wait(headers, limited), limited)
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
-            advice = f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" to send it all the same'
+            advice = (
+                f'no key was sent over plain http; use https, or pass api_key_env="{DEFAULT_KEY}" in Python to send it anyway'
+            )
         raise Refused(f"{self.address} refuses the request with status {status}{said}; {advice}", status, reason, code)
 
     def _reason(self, content: bytes) -> tuple[str, str]:
@@ -399,7 +401,7 @@ def _checked_url(url: str) -> tuple[str, str]:
         raise InputError(f"base_url must be an address; {advice}") from None
     if parts.username or parts.password or "@" in parts.netloc:
         raise InputError(
-            "base_url must not contain a user or a password; put the key into an environment variable (api_key_env=)"
+            "base_url must not contain a user or a password; put the key into an environment variable (api_key_env= in Python)"
         )
     if parts.query or parts.fragment:
         raise InputError(f"base_url must have no query or fragment (? or #); {advice}")

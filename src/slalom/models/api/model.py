@@ -53,9 +53,9 @@ _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors tha
 _MISSING_ADVICE = {
     Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
     Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
-    Outcome.EMPTY: "the model says nothing; word the template otherwise (a model that reasons first needs tokens=2000)",
+    Outcome.EMPTY: "the model says nothing; word the template otherwise (models that reason first need tokens=2000 in Python)",
     Outcome.MALFORMED: "the answer is not what was asked for; use another mode=",
-    Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, or set spellings=True or top=",
+    Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, set spellings=True or (in Python) top=",
 }
 _ENDINGS = {
     Mode.COMPLETIONS: "log-probabilities of completions, {size} per token",
@@ -456,7 +456,9 @@ class Api(Model):
                 " tokens; the score has bounds."
             )
             if 2 * censored.sum() > len(censored):
-                notes.append("Few or no queries are left to test it; ask for more log-probabilities (top=) or spellings=False.")
+                notes.append(
+                    "Few or no queries are left to test it; ask for more log-probabilities (top= in Python) or spellings=False."
+                )
         spread = columns.part(outputs, 4)
         measured = spread[(spread >= 0.0).all(axis=1)]
         if len(measured):

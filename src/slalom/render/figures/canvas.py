@@ -8,6 +8,7 @@ warning. Fonts with many scripts are used where they are installed; SVG files ke
 """
 
 import io
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -41,6 +42,8 @@ _WIDE_FONTS = (
     *("WenQuanYi Zen Hei", "Droid Sans Fallback", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Nirmala UI"),
     *("Arial Unicode MS", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Symbola", "DejaVu Sans"),
 )
+_HEADER = 0.86  # of the width of a figure: room for its title
+_LEAST = 6  # characters of a text that are left where there is no room
 
 
 @final
@@ -65,6 +68,13 @@ class Words(Text):
 
     def __init__(self, x: float, y: float, text: str, **look: Any) -> None:
         super().__init__(x, y, plain(text), parse_math=False, usetex=False, fontfamily=families(), **look)
+
+    def fit(self, room: float) -> None:
+        """Cut it with … where it is wider than so many pixels: labels in “ ” first, then its end."""
+        while self.get_window_extent().width > room and len(text := self.get_text()) > _LEAST:
+            label = max(re.findall("“[^”]*”", text), key=len, default="")
+            shorter = f"{label[:-1].removesuffix('…')[:-1].rstrip()}…”" if len(label) > _LEAST else ""
+            self.set_text(text.replace(label, shorter) if shorter else f"{text.removesuffix('…')[:-1].rstrip()}…")
 
     def draw(self, renderer: Any) -> None:
         """Draw it."""
@@ -132,10 +142,14 @@ def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Fi
 
 def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
     """Write a title and a muted line below it, above the axes and flush with their left edge."""
+    figure = cast(Figure, ax.get_figure(root=True))
+    room = _HEADER * figure.bbox.width if isinstance(figure, Picture) else figure.bbox.x1 - ax.get_window_extent().x0
     for text, up, size, colour, weight in ((title, 26, 12, theme.ink, "bold"), (subtitle, 10, 9, theme.muted, "normal")):
         if text:
             at = ax.transAxes + moved(ax, 0, up if subtitle else 10)
-            ax.add_artist(Words(0, 1, text, transform=at, size=size, color=colour, weight=weight, va="baseline", clip_on=False))
+            words = Words(0, 1, text, transform=at, size=size, color=colour, weight=weight, va="baseline", clip_on=False)
+            ax.add_artist(words)
+            words.fit(room)
 
 
 def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:

@@ -18,6 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.errors import count, plural
 from slalom.render.figures.canvas import Picture, Words, families, plain, quiet, shorten
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
@@ -195,11 +196,15 @@ def _notes(lines: list[list[_Run]], max_lines: int, unseen: int) -> list[str]:
     if len(lines) > max_lines:
         hidden = {run.unit for line in lines[max_lines:] for run in line} - {_NO_UNIT}
         hidden -= {run.unit for line in lines[:max_lines] for run in line}
+        more = len(lines) - max_lines
+        are = "is" if more == 1 else "are"
         notes.append(
-            f"… {len(lines) - max_lines} more lines with {len(hidden)} units are not shown; max_lines={len(lines)} shows all"
+            f"… {more} more {plural(more, 'line')} with {count(len(hidden), 'unit')} {are} not shown;"
+            f" max_lines={len(lines)} shows all"
         )
     if unseen:
-        notes.append(f"{unseen} units share all their characters with other units and are not shown")
+        share = "shares all its characters" if unseen == 1 else "share all their characters"
+        notes.append(f"{count(unseen, 'unit')} {share} with other units and {'is' if unseen == 1 else 'are'} not shown")
     return notes
 
 
@@ -225,7 +230,9 @@ def _draw(ax: Any, run: _Run, base: float, strength: Floats, doubtful: NDArray[n
 
 
 def _write(ax: Any, down: float, text: str, **look: Any) -> None:
-    ax.add_artist(Words(_EDGE, down, text, va="baseline", **look))
+    words = Words(_EDGE, down, text, va="baseline", **look)
+    ax.add_artist(words)
+    words.fit(_WIDTH / (_WIDTH + 2 * _EDGE) * ax.bbox.width)
 
 
 def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, float], directed: bool, theme: Theme) -> None:
@@ -245,4 +252,6 @@ def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, 
     if view.doubtful(name).any():
         note = "hatched: not told from zero, its 95% interval contains it"
         figure.add_artist(Words((_EDGE + 180.0) / size[0], 14.0 / size[1], note, size=9, color=theme.muted, va="center"))
-    figure.add_artist(Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center"))
+    words = Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center")
+    figure.add_artist(words)
+    words.fit((_WIDTH - 180.0) / size[0] * figure.bbox.width)

@@ -51,7 +51,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     dress(ax, theme)
     ax.set_xlabel("value: what it says")
     ax.set_ylabel("importance: how loudly it says it")
-    only = "; they hardly compete: effects count, not value and importance" if view.explanation.additive else ""
+    only = "; they hardly compete: only effects count" if view.explanation.additive else ""
     header(ax, theme, view.title(), view.subtitle() + only)
     shown = _limits(ax, frame, x, y, spread, view.background)
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)

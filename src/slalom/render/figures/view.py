@@ -12,6 +12,7 @@ from slalom.errors import InputError
 from slalom.render.charts import full_effect, half_width
 from slalom.render.figures.canvas import shorten
 from slalom.result import Explanation
+from slalom.result.plain import occurrence
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _MEANING = {
@@ -106,12 +107,7 @@ class View:
         """
         units, names = self.explanation.units, []
         for i, times in chosen:
-            name = shorten(units[i])
-            if times > 1:
-                name += f" {TIMES}{times}"
-            elif units.count(units[i]) > 1:
-                name += f" ({units[: i + 1].count(units[i])})"
-            names.append(name)
+            names.append(shorten(units[i]) + (f" {TIMES}{times}" if times > 1 else occurrence(units, i)))
         return names
 
     def strongest(self, score: Floats, k: int, points: bool = False) -> list[tuple[int, int]]:

@@ -6,13 +6,12 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared, PairedComparison, Summary
 from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
 from slalom.render.page.charts import style as method_style
 from slalom.render.page.charts import svg
 from slalom.render.page.parts import asset, policy, style, template
-from slalom.result import NORMAL_95
 from slalom.text import printable
 
 _ARROWS = {True: "↑", False: "↓", None: ""}
@@ -43,7 +42,7 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
     methods, texts = len({name for name, _ in rows}), len({record["text"] for record in compared.records})
     if title is None:
         model = compared.about.get("model")
-        title = f"{_many(methods, 'method')} on {_many(texts, 'text')}" + (f", {model}" if model else "")
+        title = f"{count(methods, 'method')} on {count(texts, 'text')}" + (f", {model}" if model else "")
     charts = _charts(compared)
     look = "\n".join((style(follow_system=True), asset("compared.css"), method_style(charts)))
     return template("compared.html").render(
@@ -67,10 +66,6 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
     )
 
 
-def _many(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
 def _facts(compared: Compared, texts: int) -> list[tuple[str, str]]:
     """Return what is known about the comparison."""
     names = {"identity": "model's identity", "first": "first text", "last": "last text"}
@@ -90,7 +85,7 @@ def _table(compared: Compared, texts: int) -> list[dict[str, Any]]:
         for name in compared.measures:
             summary = compared.summary(row, name)
             mean, within = _with_interval(summary)
-            few = "" if summary.n in (0, texts) else f"{summary.n} of {_many(texts, 'text')}"
+            few = "" if summary.n in (0, texts) else f"{summary.n} of {count(texts, 'text')}"
             cells.append({"mean": mean, "within": within, "best": _same(summary.mean, best[name]), "few": few})
         table.append(
             {
@@ -164,13 +159,13 @@ def _with_interval(summary: Summary) -> tuple[str, str]:
     """Return the mean and half its 95% interval as text, with as many decimals as the interval deserves.
 
     >>> _with_interval(Summary(0.123456, 0.0123, 9, 0)), _with_interval(Summary(None, None, 0, 9))
-    (('0.123', '0.024'), ('', ''))
+    (('0.123', '0.028'), ('', ''))
     """
     if summary.mean is None:
         return "", ""
-    if not summary.se or summary.se <= _ROUNDING * abs(summary.mean):
+    half = summary.half_width
+    if not half or half <= _ROUNDING * abs(summary.mean):
         return f"{summary.mean:,.0f}" if summary.mean == round(summary.mean) else _number(summary.mean), ""
-    half = NORMAL_95 * summary.se
     beside = max(half, abs(summary.mean) / 1000)
     return _number(summary.mean, beside), _number(half, beside)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slalom.core.checks import Floats, plain
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
@@ -81,6 +81,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "weights": _digits(e.weights),
         "full": _full(e),
         "within": _within(e),
+        "unknown": _unknown(e),
         "frames": _frames(e),
         "pairs": _pairs(e),
         "spread": _spread(e),
@@ -135,6 +136,17 @@ def _within(e: Explanation) -> dict[str, Any]:
     return {name: _half_widths(NORMAL_95 * errors) for name, errors in fields.items() if errors is not None}
 
 
+def _unknown(e: Explanation) -> dict[str, list[list[int]]]:
+    """Return which values and importances the queries do not determine, by name: indices of units, one list per class."""
+    if e.additive:
+        return {}
+    unknown = {}
+    for name in ("value", "importance"):
+        known = (e.determined(name, None if column is None else e.labels[column]) for column in _classes(e))
+        unknown[name] = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
+    return unknown
+
+
 def _half_widths(numbers: Floats) -> Any:
     """Return numbers to six digits, as (nested) lists; None for an interval without end."""
     if numbers.ndim > 1:
@@ -183,7 +195,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
-    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({quality.queries} queries)"
+    return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({count(quality.queries, 'query')})"
 
 
 def _r2(quality: Quality) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from slalom.corpus import CorpusComparison, CorpusSummary
+from slalom.errors import plural
 from slalom.render.page.parts import asset, policy, style, template
 from slalom.text import printable
 
@@ -30,7 +31,7 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
     if about["slice"] is not None:
         facts.append(("Slices", about["slice"]))
     data = summary_content(summary)
-    name = title or f"What {about['model']} does on {about['explained']:,} texts"
+    name = title or f"What {about['model']} does on {about['explained']:,} {plural(about['explained'], 'text')}"
     return _page(name, facts, data, heading="Strongest", shortcuts=data["shortcuts_help"], flips=None)
 
 

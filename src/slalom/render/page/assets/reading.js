@@ -9,6 +9,7 @@ const SCORES = [
   ["importance", "Importance", "how loudly the unit says it"],
 ];
 const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
+const UNKNOWN = "not determined";
 const PROBABLE = ["log odds", "centred logit"]; // names of scores that are probabilities
 
 class Reading {
@@ -38,6 +39,12 @@ class Reading {
 
   // Half the 95% intervals of a score, undefined where there are none.
   within(key) { return this.own(this.content.within[key]); }
+
+  // Which units have a value or an importance that the queries do not determine, by the rule of Explanation.determined.
+  unknown(key) {
+    const which = new Set(this.content.unknown[key]?.[this.at]);
+    return this.content.units.map((_, i) => which.has(i));
+  }
 
   // Which units are not told from zero by a score. An importance of zero is the mean, not nothing.
   doubtful(key) {

@@ -10,7 +10,7 @@ class Table {
     this.title = title; // id of the heading
     this.holder = holder;
     this.hooks = hooks;
-    this.sorted = { key: "removal", way: "strength" };
+    this.sorted = null; // by the reader: { key, way }
     this.unit = null;
     this.score = null; // the chosen one
     holder.addEventListener("scroll", () => this.scrolled());
@@ -21,13 +21,13 @@ class Table {
     holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
   }
 
-  // columns: [{ key, label, title, numbers, within, brief, marked, strengths, axis, write, signed }]; within: half the 95% intervals,
-  // not written where brief; marked: grey where it contains zero; strengths: to sort by; axis: of the bars
-  // names: of the units; gone: which are removed; stay: do not scroll to the top
-  show({ columns, names, gone, stay }) {
-    Object.assign(this, { columns, names, gone });
-    const kept = columns.find((column) => column.key === this.sorted.key);
-    if (!kept || !this.ways(kept).includes(this.sorted.way)) this.sorted = { key: columns[1].key, way: this.ways(columns[1])[0] };
+  // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
+  // intervals, not written where brief; unknown: which numbers are not determined; marked: grey where the interval contains zero;
+  // strengths: to sort by; axis: of the bars
+  // names: of the units; numbered(unit): what tells it from others of its name; first: key of the column to sort by until the reader
+  // chooses one; gone: which are removed; stay: do not scroll to the top
+  show({ columns, names, numbered, first, gone, stay }) {
+    Object.assign(this, { columns, names, numbered, first, gone });
     const head = make("tr", { "aria-rowindex": 1 });
     this.heads = columns.map((column) => {
       const button = make("button", { type: "button", title: column.title }, column.label);
@@ -52,6 +52,14 @@ class Table {
     return column.strengths ? ["strength", "down", "up"] : ["down", "up"];
   }
 
+  // The column to sort by and how: what the reader chose, where this table has it.
+  sorting() {
+    const kept = this.sorted && this.columns.find((column) => column.key === this.sorted.key);
+    if (kept && this.ways(kept).includes(this.sorted.way)) return this.sorted;
+    const column = this.columns.find((one) => one.key === this.first) ?? this.columns[1];
+    return { key: column.key, way: this.ways(column)[0] };
+  }
+
   // A narrow table has room for the first score, and for the chosen one.
   place(column) {
     return column.key === this.columns[1].key ? "main" : column.key === this.score ? "chosen" : "minor";
@@ -67,18 +75,21 @@ class Table {
 
   sort(key) {
     const ways = this.ways(this.columns.find((column) => column.key === key));
-    const at = this.sorted.key === key ? ways.indexOf(this.sorted.way) : -1;
+    const before = this.sorting();
+    const at = before.key === key ? ways.indexOf(before.way) : -1;
     this.sorted = { key, way: ways[(at + 1) % ways.length] };
     this.holder.scrollTop = 0;
     this.arrange();
   }
 
   arrange() {
-    const { key, way } = this.sorted;
+    const { key, way } = this.sorting();
     const column = this.columns.find((one) => one.key === key);
     const numbers = way === "strength" ? column.strengths : column.numbers;
     const sign = way === "up" ? 1 : -1;
-    this.order = this.names.map((_, i) => i).sort((a, b) => sign * (numbers[a] - numbers[b]) || a - b);
+    const last = (unit) => Number(column.unknown?.[unit] ?? false);
+    const compared = (a, b) => last(a) - last(b) || (last(a) ? 0 : sign * (numbers[a] - numbers[b])) || a - b;
+    this.order = this.names.map((_, i) => i).sort(compared);
     this.rank = new Int32Array(this.order.length);
     this.order.forEach((unit, at) => { this.rank[unit] = at; });
     this.columns.forEach((one, c) => {
@@ -124,7 +135,11 @@ class Table {
     row.classList.toggle("gone", this.gone[unit]);
     for (const column of this.columns) {
       if (column.key === "unit") {
-        row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60)));
+        row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60), this.numbered(unit)));
+        continue;
+      }
+      if (column.unknown?.[unit]) {
+        row.append(make("td", { class: `${this.place(column)} doubt` }, UNKNOWN));
         continue;
       }
       const x = column.numbers[unit];

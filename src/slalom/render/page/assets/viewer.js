@@ -123,7 +123,7 @@ function createViewer(root, options = {}) {
       ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
       make("span", { class: "means" }, `Colour: ${title}.`),
     );
-    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}`;
+    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}${reading.unknown(state.score).every(Boolean) ? `: ${UNKNOWN}` : ""}`;
     strongest.show(reading, state.score, same);
     const { units, surrogate, weights } = state.text;
     const background = surrogate.background && [asRow(surrogate.background[0])[reading.at], surrogate.background[1]];
@@ -171,8 +171,9 @@ function createViewer(root, options = {}) {
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
     const add = (key, label, title, numbers, more) => {
       if (numbers === null) return;
-      const places = decimals(numbers);
-      columns.push({ key, label, title, numbers, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
+      const unknown = reading.unknown(key);
+      const places = decimals(numbers.filter((_, i) => !unknown[i]));
+      columns.push({ key, label, title, numbers, unknown, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
     };
     const titled = Object.fromEntries(SCORES.concat(reading.kinds).map(([key, label, title]) => [key, [label, title]]));
     const score = (key, more) => add(key, ...titled[key], reading.numbers(key), { strengths: reading.sizes(key), ...more });
@@ -183,7 +184,7 @@ function createViewer(root, options = {}) {
     if (marks()) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
     for (const key of ["shapley", "gradient", "linear"]) score(key, { within: reading.within(key), marked: true, brief: true });
     table.choose(state.score);
-    table.show({ columns, names: units, gone: gone(), stay: same });
+    table.show({ columns, names: units, numbered: (unit) => reading.occurrence(unit), first: state.text.initial_score, gone: gone(), stay: same });
   }
 
   // Pairs of units that act together, strongest first; no card where there are none.
@@ -278,6 +279,10 @@ function createViewer(root, options = {}) {
     for (const [key, label] of reading.kinds) {
       const numbers = reading.numbers(key);
       if (numbers === null) continue;
+      if (reading.unknown(key)[unit]) {
+        rows.push([label, UNKNOWN, `${key === state.score ? "chosen" : ""} doubt`]);
+        continue;
+      }
       const within = reading.within(key)?.[unit];
       any ||= within !== undefined;
       const doubt = within !== undefined && key !== "importance" && unsure(numbers[unit], within);
