@@ -40,6 +40,7 @@ def test_two_or_three_units_have_the_removals_of_the_model(n):
         assert float(e.predict(np.zeros(n))) == pytest.approx(-0.5, abs=1e-9)
         np.testing.assert_allclose(e.shapley().sum(), e.score + 0.5, atol=1e-9)
         assert (e.removal_se < 1e-5).all()
+        assert e.length_effect is None  # lengths only make up for the empty text and single units
         if n == 2:  # all four parts are met
             assert e.fit_r2 == pytest.approx(1.0)
             one, two = (explainer.ask(e, keep) for keep in ([True, False], [False, True]))

@@ -235,10 +235,9 @@ class Explanation(Document):
 
     @property
     def length_effect(self) -> float | Floats | None:
-        """The part of `removal` that is due to the length, for any unit of one token; None where length has no effect."""
-        if self.lengths is None:
+        """The part of `removal` that is due to the length, for any unit of one token; None where length has no effect on it."""
+        if self.lengths is None or not np.any(slope := self.lengths.slope):
             return None
-        slope = self.lengths.slope
         return float(slope) if slope.ndim == 0 else slope
 
     @property
