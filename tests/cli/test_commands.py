@@ -593,6 +593,7 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
 
 
 def test_methods_are_set_side_by_side(run, tmp_path):
+    pytest.importorskip("torch")  # `attention` loads it: the second run has the classifier in torch, so must the first
     (tmp_path / "t.csv").write_text(f"text,label\n{SENTENCE},0\nA wonderful and touching film with a great cast.,1\n")
     options = ["--data", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
     code, out, err = run("compare", *options, "--csv", "c.csv")
