@@ -33,6 +33,7 @@ e_k are the residuals, h_k the leverages of the rows: the variances of their pre
 e_k^2 = noise (1 - h_k) on average, and a factor of one.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -121,29 +122,39 @@ class Posterior:
             weights: Their weights (m,), not negative.
             free: Share of the rows that the parameters leave free.
         """
-        some = slice(1, None, _EVERY)
-        background, link = (None if part is None else (part[0][some], part[1][some]) for part in (self.background, self.link))
-        draws = Posterior(self.values[some], self.importances[some], background, link, self.single)
+        draws = self.some(slice(1, None, _EVERY))
         with np.errstate(all="ignore"):
             square = weights * (residual.reshape(len(residual), -1) ** 2).sum(axis=1)
             noise, pull = (
                 float(square.sum()) / (free * max(int((weights > 0).sum()), 1)),
-                weights * draws._variance(count_matrix(counts)),
+                weights * sum(predicted.var(axis=0, ddof=1) for predicted in draws.predictions(count_matrix(counts))),
             )
             left = 1.0 - np.minimum(pull / noise, _MAX_LEVERAGE)
             factor = float(np.sqrt((pull @ (square / left)) / (noise * pull.sum())))
         return max(factor, 1.0) if np.isfinite(factor) else 1.0
 
-    def _variance(self, counts: Floats) -> Floats:
-        """Return the variances (m,) of the predictions of rows (m, n) over the draws, summed over classes."""
-        weights, variance = _Weights.of(self, np.ones(counts.shape[1])), np.zeros(len(counts))
+    def some(self, which: slice | NDArray[np.int64]) -> "Posterior":
+        """Return some of the draws.
+
+        Args:
+            which: Their numbers; 0 is the estimate.
+        """
+        background, link = (None if part is None else (part[0][which], part[1][which]) for part in (self.background, self.link))
+        return Posterior(self.values[which], self.importances[which], background, link, self.single)
+
+    def predictions(self, counts: Floats) -> Iterator[Floats]:
+        """Yield the predictions (1 + draws, m) of each class.
+
+        Args:
+            counts: The rows (m, n).
+        """
+        weights = _Weights.of(self, np.ones(counts.shape[1]))
         total = weights.units @ counts.T + weights.background[:, None]
         for c in range(self.values.shape[2]):
             numerator = (weights.units * self.values[:, :, c]) @ counts.T
             if self.background is not None:
                 numerator += (weights.background * self.background[0][:, c])[:, None]
-            variance += self._linked(numerator / total).var(axis=0, ddof=1)
-        return variance
+            yield self._linked(numerator / total)
 
     def _linear(self, number: Floats) -> Floats:
         """Return the draws (1 + draws, n, C) of v exp(s), up to a factor."""

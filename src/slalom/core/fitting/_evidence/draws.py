@@ -62,9 +62,9 @@ _Draws = tuple[Floats, Floats, Floats, Floats]  # level (size, K), psi (size, n,
 
 
 class SomeRows(NamedTuple):
-    """Some of the fitted rows: counts - mean (m, n), weights (m,), and how far from the estimate draws may be there."""
+    """Some of the fitted rows: counts (m, n), weights over the noise (m,), and how far from the estimate draws may be there."""
 
-    offsets: Floats
+    counts: Floats
     weights: Floats
     limit: float
 
@@ -76,23 +76,14 @@ class SomeRows(NamedTuple):
         there. The bent draws of fits without saturation have 1.3 times that in most fits, seldom twice.
         """
         some = slice(None, None, -(-len(counts) // _ROWS))
+        share = len(counts[some]) / len(counts)
         parameters = sum(candidate.determined) + 1 + candidate.point.extras
-        offsets = counts[some] - candidate.point.design.mean
-        return cls(offsets, weights[some], 2.0 * parameters * len(offsets) / len(counts) + 10.0)
+        return cls(counts[some], candidate.hyper.precision * weights[some], 2.0 * parameters * share + 10.0)
 
-    def contradict(self, candidate: Candidate, draws: _Draws) -> NDArray[np.bool_]:
-        """Return which draws (size,) are too far from a candidate with a link, relative to the noise."""
-        square = (self._predicted(candidate, draws) - self._predicted(candidate, _only(candidate.point))) ** 2
-        return ~(candidate.hyper.precision * (self.weights @ square) <= self.limit)
-
-    def _predicted(self, candidate: Candidate, draws: _Draws) -> Floats:
-        """Return F (m, size)."""
-        point, (level, psi, t, scalars) = candidate.point, draws
-        p = _weight_ratios(point, t) * point.p
-        x, rest = (self.offsets, 1.0 - scalars[:, 0]) if point.background else (self.offsets + point.design.mean, 1.0)
-        evidence = level[:, 0] + (x @ (p * psi[:, :, 0]).T) / (1.0 + rest * (self.offsets @ p.T))
-        middle, k = scalars[:, -2], np.exp(scalars[:, -1])
-        return np.asarray(middle + np.tanh(k * (evidence - middle)) / k)
+    def contradict(self, posterior: Posterior) -> NDArray[np.bool_]:
+        """Return which draws of a single score are too far from the estimate (draws,)."""
+        predicted = next(posterior.predictions(self.counts))
+        return np.asarray(~((predicted[1:] - predicted[0]) ** 2 @ self.weights <= self.limit))
 
 
 def drawn(
@@ -108,20 +99,19 @@ def drawn(
         if nodes:
             sizes = _shared_out(_DRAWS, np.array([weight for _, weight in nodes]))
             chosen = [(node, size) for (node, _), size in zip(nodes, sizes, strict=True) if size]
-            moves = [(node, _gaussian(node, size, rng, mixed=True)) for node, size in chosen]
-            return _posterior(point, _joined([_bent(node, move, _RATIOS[2:3]) for node, move in moves]), basis)
-        move = _gaussian(best, _DRAWS, rng, mixed=False)
-        draws = _bent(best, move, _RATIOS)
-        posterior = _posterior(point, draws, basis)
-        level, psi, t, scalars = draws
-        some = level[::_EVERY], psi[::_EVERY], t[::_EVERY], scalars[::_EVERY]
-        if rows is None or posterior is None or rows.contradict(best, some).mean() <= _CONTRADICTED:
+            parts = [_bent(node, _gaussian(node, size, rng, mixed=True), _RATIOS[2:3]) for node, size in chosen]
+            return _finite(_posterior(point, _joined(parts), basis))
+        moves = _gaussian(best, _DRAWS, rng, mixed=False)
+        posterior = _finite(_posterior(point, _bent(best, moves, _RATIOS), basis))
+        if rows is None or posterior is None:
             return posterior
-        kept = _without_contradiction(best, move, rng, rows)
-        if len(kept[0]) < _LEAST_DRAWS:
+        some = np.append(0, np.arange(1, 1 + _DRAWS, _EVERY))
+        if rows.contradict(posterior.some(some)).mean() <= _CONTRADICTED:
             return posterior
-        agreeing = _posterior(point, kept, basis)
-        return posterior if agreeing is None else replace(agreeing, skewed=posterior)
+        agreeing = _finite(_without_contradiction(best, moves, rng, rows, basis))
+        if agreeing is None or len(agreeing.values) <= _LEAST_DRAWS:
+            return posterior
+        return replace(agreeing, skewed=posterior)
 
 
 def _shared_out(number: int, weights: Floats) -> list[int]:
@@ -130,26 +120,21 @@ def _shared_out(number: int, weights: Floats) -> list[int]:
 
 
 def _without_contradiction(
-    candidate: Candidate, moves: tuple[Floats, Floats], rng: np.random.Generator, rows: SomeRows
-) -> _Draws:
+    candidate: Candidate, moves: tuple[Floats, Floats], rng: np.random.Generator, rows: SomeRows, basis: Floats | None
+) -> Posterior:
     """Return draws with Gaussian effects, from these moves and more, that do not contradict the rows; as many, or fewer."""
     size, missing = len(moves[0]), len(moves[0])
     kept: list[_Draws] = []
     for _ in range(_ROUNDS):
-        trial = _bent(candidate, moves, None)
-        fine = ~rows.contradict(candidate, trial)
-        kept.append((trial[0][fine], trial[1][fine], trial[2][fine], trial[3][fine]))
+        level, psi, t, scalars = draws = _bent(candidate, moves, None)
+        fine = ~rows.contradict(_posterior(candidate.point, draws, basis))
+        kept.append((level[fine], psi[fine], t[fine], scalars[fine]))
         missing -= int(fine.sum())
         if missing <= 0:
             break
         moves = _gaussian(candidate, min(2 * missing + 8, size), rng, mixed=False)
     level, psi, t, scalars = _joined(kept)
-    return level[:size], psi[:size], t[:size], scalars[:size]
-
-
-def _only(point: Centred) -> _Draws:
-    """Return a point as the only draw."""
-    return point.level[None], point.psi[None], point.t[None], point.scalars[None]
+    return _posterior(candidate.point, (level[:size], psi[:size], t[:size], scalars[:size]), basis)
 
 
 def _joined(parts: Sequence[_Draws]) -> _Draws:
@@ -256,9 +241,9 @@ def _share(point: Centred, moves: Floats, variance: float) -> Floats:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (np.log(point.share / point.rest) + moves / rate)))
 
 
-def _posterior(point: Centred, draws: _Draws, basis: Floats | None) -> Posterior | None:
-    """Return a point and draws around it in the parameters of a Slalom; None where one is not finite."""
-    level, psi, t, scalars = _joined([_only(point), draws])
+def _posterior(point: Centred, draws: _Draws, basis: Floats | None) -> Posterior:
+    """Return a point and draws around it in the parameters of a Slalom."""
+    level, psi, t, scalars = _joined([(point.level[None], point.psi[None], point.t[None], point.scalars[None]), draws])
     mix = np.ones((1, 1)) if basis is None else basis
     rest, background, link = np.ones(len(t)), None, None
     if point.background:
@@ -271,6 +256,10 @@ def _posterior(point: Centred, draws: _Draws, basis: Floats | None) -> Posterior
     if point.linked:
         link = scalars[:, -2], np.exp(-scalars[:, -1])
     values = (level[:, None] + psi / rest[:, None, None]) @ mix.T
-    if not all(np.isfinite(part).all() for part in (values, t, *(background or ()), *(link or ()))):
-        return None
     return Posterior(values, t, background, link, basis is None)
+
+
+def _finite(posterior: Posterior) -> Posterior | None:
+    """Return the posterior; None where a draw is not finite."""
+    parts = (posterior.values, posterior.importances, *(posterior.background or ()), *(posterior.link or ()))
+    return posterior if all(np.isfinite(part).all() for part in parts) else None
