@@ -25,7 +25,7 @@ from slalom.cli.language_models import (
 )
 from slalom.cli.options import Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows, write_text
 
 
@@ -149,7 +149,7 @@ def show(compared: Any, screen: Console) -> None:
     about, several = compared.about, compared.about["texts"] > 1
     what = f"mean{' ± 95% interval' if errors else ''}" if several else "one value each"
     screen.print(
-        f"{about['texts']} text{'s' if several else ''}, {about['model']}, seed {about['seed']}; {what}",
+        f"{count(about['texts'], 'text')}, {about['model']}, seed {about['seed']}; {what}",
         markup=False,
         soft_wrap=wide,
     )

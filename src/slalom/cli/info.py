@@ -13,6 +13,7 @@ from rich.text import Text
 import slalom
 from slalom.cli.options import Json
 from slalom.cli.printing import console
+from slalom.errors import count
 
 _PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "matplotlib", "pandas", "datasets")
 
@@ -63,8 +64,7 @@ def _devices() -> list[str]:
     except ImportError:
         return ["cpu (numpy only; pip install 'slalom-xai[hf]' for torch)"]
     cards = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
-    n = torch.get_num_threads()
-    return [f"cpu ({n} thread{'' if n == 1 else 's'})", *cards]
+    return [f"cpu ({count(torch.get_num_threads(), 'thread')})", *cards]
 
 
 def _model() -> dict[str, Any] | None:

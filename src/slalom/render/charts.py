@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared
 from slalom.render.labels import Place, place
 from slalom.render.palette import is_ours, method_number
@@ -466,7 +466,7 @@ def _check(compared: Compared, measure: str) -> None:
 def _texts(compared: Compared, model: bool = False) -> str:
     n = len({record["text"] for record in compared.records})
     name = str(compared.about.get("model") or "") if model else ""
-    return f"mean of {n} text{'' if n == 1 else 's'}" + (f", {name if len(name) <= 40 else name[:39] + '…'}" if name else "")
+    return f"mean of {count(n, 'text')}" + (f", {name if len(name) <= 40 else name[:39] + '…'}" if name else "")
 
 
 def _filled(chart: Chart, compared: Compared, measure: str, points: dict[Row, list[_Estimate]]) -> Chart:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slalom.core.checks import Floats, plain
-from slalom.errors import InputError, count
+from slalom.errors import InputError, count, plural
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
@@ -187,7 +187,7 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
     else:
         fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
     rows = [(row.name, row.fact) for row in FIELDS if row.fact and (e.signed or row.name != "fit_r2")]
-    units = ("Units", f"{len(e.units):,} {e.unit}{'' if len(e.units) == 1 else 's'}")
+    units = ("Units", f"{len(e.units):,} {plural(len(e.units), e.unit)}")
     shown = ((caption, text(getattr(e, name))) for name, (caption, text) in rows)
     return [*fidelity, units, *(fact for fact in shown if fact[1])]
 
