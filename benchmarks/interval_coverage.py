@@ -13,7 +13,8 @@ real: the bundled classifier and imdb-bert-2. IMDB reviews of 20 to 400 tokens a
 and once at --reference. A 95% interval should contain the reference's estimate for about 95% of the units.
 
 removals: 24 reviews of 30 to 508 tokens, or SST-2 sentences of 8 words and more; does the interval of a removal hold what the
-model itself says of the text without the unit? `unexplained` is the share of the squares of these removals that is left.
+model itself says of the text without the unit, and does that of its prediction (`predict_interval`)? `unexplained` is the share
+of the squares of these removals that is left. --classifiers takes folders, too.
 
 The strongest units are counted apart (top): the ten with the largest removal effect, or with 20 planted units the five. Chosen
 by the truth, they are mostly underestimated; `shown` are the ten that the explanation takes for the strongest.
@@ -23,6 +24,7 @@ import argparse
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -101,25 +103,29 @@ def removals(options):
     else:
         texts = reviews(classifier()[1], options.texts)
     print(
-        f"{'classifier':<20}{'queries':<9}{'removal':<12}{'top':<7}{'shown':<7}{'median error':<14}"
+        f"{'classifier':<20}{'queries':<9}{'removal':<12}{'top':<7}{'shown':<7}{'prediction':<12}{'top':<7}{'shown':<7}"
+        f"{'median error':<14}"
         f"{'rms difference (medians)':<26}unexplained (mean)"
     )
     for explainer in _explainers(options):
         found = []
         for text in tqdm(texts, leave=False):
-            e = explainer(text, queries=options.queries, check=0)
+            e = explainer(text, queries=options.queries)
             whole = np.ones((1, len(e)), dtype=bool)
             full, *without = explainer.ask_many([e], [np.concatenate([whole, ~np.eye(len(e), dtype=bool)])])[0]
             removed = full - np.array(without)
             strongest = [np.argsort(-np.abs(effects))[:10] for effects in (removed, e.removal)]
             apart = np.sqrt(np.mean((e.removal - removed) ** 2))
             left = apart**2 / np.mean(removed**2)
-            found.append([*_inside(e, "removal", removed, *strongest), left, np.median(e.removal_se), apart])
-        inside, top, shown, left = np.mean(found, axis=0)[:4]
-        error, apart = np.median(found, axis=0)[4:]
+            low, high = e.predict_interval(~np.eye(len(e), dtype=bool)).T
+            held = (low <= without) & (without <= high)
+            held_shares = [held.mean(), *(held[group].mean() for group in strongest)]
+            found.append([*_inside(e, "removal", removed, *strongest), *held_shares, left, np.median(e.removal_se), apart])
+        *cells, left = np.mean(found, axis=0)[:7]
+        error, apart = np.median(found, axis=0)[7:]
+        shares = "".join(f"{cell:<{width}.3f}" for cell, width in zip(cells, (12, 7, 7) * 2, strict=True))
         print(
-            f"{explainer.model.name:<20}{options.queries:<9}{inside:<12.3f}{top:<7.3f}{shown:<7.3f}{error:<14.3g}"
-            f"{apart:<26.3g}{left:.3f}",
+            f"{explainer.model.name:<20}{options.queries:<9}{shares}{error:<14.3g}{apart:<26.3g}{left:.3f}",
             flush=True,
         )
 
@@ -129,7 +135,7 @@ def _explainers(options):
     from reviews import SHARED  # noqa: PLC0415  (imports torch)
 
     for name in options.classifiers.split(","):
-        path = None if name == "bundled" else SHARED / "models" / name
+        path = None if name == "bundled" else Path(name) if "/" in name else SHARED / "models" / name
         yield slalom.Explainer(path, device=options.device, progress=False, method=options.method)
 
 

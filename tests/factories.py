@@ -12,7 +12,8 @@ import numpy as np
 
 from slalom import Explainer
 from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
-from slalom.result import Explanation, Fidelity
+from slalom.core.checks import plain
+from slalom.result import Explanation, Fidelity, Pair
 from slalom.text import words
 from slalom.theory.oracle import Oracle
 
@@ -164,12 +165,7 @@ def with_shifts(e):
 
 def with_pairs(e, pairs):
     """A copy of the explanation with pairs of units that act together: indices, effect and standard error of each."""
-    if not pairs:
-        return replace(e)
-    units, effects, errors = (np.array(part) for part in zip(*pairs, strict=True))
-    nothing = np.zeros_like(e.values)
-    surrogate = TwoScale(e.surrogate, nothing[0], nothing, e.sizes / e.sizes.sum(), 1, units, effects)
-    return replace(e, surrogate=surrogate, pairs_se=errors)
+    return replace(e, pairs=tuple(Pair(units, plain(effect), plain(error)) for units, effect, error in pairs))
 
 
 def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):

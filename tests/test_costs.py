@@ -41,7 +41,12 @@ def test_the_estimate_is_what_is_asked(options):
     estimate = explainer.estimate(TEXT, **options)
     assert counting.asked == []
     explainer(TEXT, **options)
-    assert estimate.queries == len(counting.asked) == len(set(counting.asked))
+    assert len(counting.asked) == len(set(counting.asked))
+    assert estimate.queries <= len(counting.asked) <= estimate.queries + estimate.pairs
+    assert estimate.pairs == (12 if options.get("method") is None else 0)
+    explainer, counting = made(prices=PRICES)
+    explainer(TEXT, pairs=False, **options)
+    assert estimate.queries == len(counting.asked)
     assert estimate.tokens == sum(math.ceil(len(text) / 4) for text in counting.asked)
     assert estimate.cost == pytest.approx(estimate.tokens * 0.15 / 1e6)
     assert explainer.engine.spending.spent == pytest.approx(estimate.cost)
@@ -52,7 +57,7 @@ def test_equal_texts_count_once_and_the_cache_is_free(tmp_path):
     explainer, counting = made(prices=PRICES, cache=tmp_path / "answers.sqlite", identity="counting")
     once = explainer.estimate(TEXT)
     assert explainer.estimate([TEXT, TEXT]) == once
-    explainer(TEXT)
+    explainer(TEXT, pairs=False)
     for again in (explainer, made(cache=tmp_path / "answers.sqlite", identity="counting", prices=PRICES)[0]):
         assert again.estimate(TEXT)[:6] == (0, 0, 0, 0.0, once.queries, True)
         assert again.estimate([TEXT, "some other words"]).queries == 8 - 1  # the empty text is known
@@ -69,7 +74,8 @@ def test_a_tokenized_model_counts_its_tokens():
 def test_what_is_too_expensive_is_refused_before_any_request():
     explainer, counting = made(prices=PRICES, max_cost=0.0001)
     with pytest.raises(
-        InputError, match=r"this call \(217 queries, about 1,503 tokens: \$0.000225\) would cost .* \$0.0001; raise"
+        InputError,
+        match=r"this call \(217 queries, and at most 12 to check pairs, about 1,503 tokens: \$0.000225\) would cost",
     ):
         explainer(TEXT)
     assert counting.asked == []
@@ -109,7 +115,7 @@ def test_further_queries_of_a_method_are_refused_in_flight():
     ("method", "all_of_them"), [("joint", True), ("context-cite", True), ("random", True), ("lime", False)]
 )
 def test_an_estimate_is_a_lower_limit_where_a_method_asks_as_it_goes(method, all_of_them):
-    explainer, counting = made(method=method, queries=40, check=10)
+    explainer, counting = made(method=method, queries=40, check=10, pairs=False)
     estimate = explainer.estimate(TEXT)
     explainer(TEXT)
     assert estimate.at_least is not all_of_them

@@ -61,7 +61,7 @@ def test_all_classes_are_refined_too():
 
 def test_rounds_double_and_every_query_is_asked_once():
     oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
-    refined = Explainer(oracle, output="log_odds", queries=400, identity="oracle")
+    refined = Explainer(oracle, output="log_odds", queries=400, identity="oracle", pairs=False)
     before = len(oracle.received)
     rounds = list(refined.refine(TEXT))
     asked = oracle.received[before:]

@@ -104,7 +104,8 @@ class Explainer:
         seed: Seed of the queries and the fit. None draws one, which the explanation records.
         long: "cut" explains the part of a long text that fits into the model's context, with a warning; "window" explains the
             mean score of overlapping windows.
-        pairs: Whether `joint` looks for pairs of units that act together.
+        pairs: Whether `joint` looks for pairs of units that act together, and asks the model about the strongest: at most 12
+            queries besides the budget.
         output: What a callable returns: "logits", "probabilities", "log_odds", or "scores" for numbers without a
             probability.
         labels: Names of a callable's classes: a list in the order of its columns, or a mapping such as ``id2label``.

@@ -328,7 +328,9 @@ def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
     e = explainer(praise)
     flip = explainer.flip(e)
     most = f"{np.abs(e.removal).max():.3g} of {e.score:+.2f}"
-    assert f"No single token decides: removing any one changes the log odds of positive by at most {most}.\n" in out
+    assert (
+        f"No single token decides: removing any one is predicted to change the log odds of positive by at most {most}.\n" in out
+    )
     assert f"({len(flip.units)} of {len(e)} tokens) the model says negative" in out
     assert f"to {flip.asked:+.3f}; {flip.queries} more queries\n" in out
     assert re.search(r"^token +Shapley +removal", out, flags=re.M)

@@ -1,4 +1,4 @@
-"""Pairs of an explanation: planted ones are found, and are part of every score, of files and of merged units."""
+"""Pairs of an explanation: planted ones are found, listed with the model's own answers, and part of every score and file."""
 
 import zlib
 
@@ -33,12 +33,54 @@ def e(explainer):
     return explainer(TEXT)
 
 
-def test_a_pair_is_found_with_its_effect(e):
-    pair = e.pairs[0]
-    assert [e.units[i] for i in pair.units] == ["not", "good"]
-    assert pair.effect == pytest.approx(-3.0, abs=0.2)
-    assert 0.0 < pair.se < 0.2
-    assert len(e.pairs) <= 2
+def four_combinations(explainer, e, i, j):
+    """What the model says: F(all) - F(without i) - F(without j) + F(without both)."""
+    keep = np.ones((4, len(e)), dtype=bool)
+    keep[1, i] = keep[2, j] = keep[3, i] = keep[3, j] = False
+    whole, *without = explainer.ask(e, keep)
+    return whole - without[0] - without[1] + without[2]
+
+
+def test_a_pair_has_the_effect_that_the_model_gives_it(e, explainer):
+    assert [e.units[i] for i in e.pairs[0].units] == ["not", "good"]
+    assert e.pairs[0].effect == pytest.approx(-3.0, abs=0.2)
+    assert len(e.pairs) == 1  # the others are noise
+    for pair in e.pairs:
+        assert pair.effect == pytest.approx(four_combinations(explainer, e, *pair.units), abs=1e-12)
+        assert pair.se is None  # the model's own answers
+
+
+def test_pairs_do_not_depend_on_the_seed_or_the_budget():
+    explainer = slalom.Explainer(progress=False)
+    for text, first, second in (
+        ("This is not a good film at all.", "not", "good"),
+        ("It lacks heart and fails to entertain.", "lacks", "fails"),
+    ):
+        for seed in range(3):
+            for queries in (None, 400):
+                e = explainer(text, seed=seed, queries=queries)
+                pair = e.pairs[0]
+                assert tuple(e.units[i] for i in pair.units) == (first, second)
+                assert pair.effect == pytest.approx(four_combinations(explainer, e, *pair.units), abs=1e-5)
+
+
+def test_the_queries_about_pairs_are_counted_and_respect_the_limit():
+    asked = []
+
+    def counting(texts):
+        asked.extend(texts)
+        return model(texts)
+
+    explainer = slalom.Explainer(counting, output="log_odds", unit="word", queries=100)
+    asked.clear()  # what finds out the number of outputs
+    e = explainer(TEXT)
+    assert e.queries == len(set(asked))
+    assert [e.units[i] for i in e.pairs[0].units] == ["not", "good"]
+    without = explainer(TEXT, pairs=False)
+    assert 0 < e.queries - without.queries <= 12
+    assert explainer(TEXT, max_queries=without.queries).pairs == ()
+    last = list(explainer.refine(TEXT))[-1]
+    assert (last.pairs, last.queries) == (e.pairs, e.queries)
 
 
 def test_a_pair_is_part_of_predictions_and_removals(e, explainer):
@@ -83,8 +125,8 @@ def test_a_pair_that_the_weights_have_taken_over_is_found_with_its_effect(seed):
 
     explainer = slalom.Explainer(noisy, output="log_odds", queries=600)
     e, without = explainer(" ".join(words)), explainer(" ".join(words), pairs=False)
-    assert [pair.units for pair in e.pairs] == [(3, 7)]
-    assert abs(e.pairs[0].effect - 2.0) < 1.96 * e.pairs[0].se < 0.2
-    assert e.shapley_se[3] > 0.5 * e.pairs[0].se
+    assert e.pairs[0].units == (3, 7)
+    assert e.surrogate.pairs.tolist() == [[3, 7]]
+    assert e.surrogate.effects[0] == pytest.approx(2.0, abs=0.2)
     for place in ("near", "far"):
         assert getattr(e.fidelity, place).mse <= getattr(without.fidelity, place).mse

@@ -102,7 +102,10 @@ def test_a_saturated_text_begins_with_what_matters():
     shapley, text = e.shapley(), printed(e)
     lines = text.splitlines()
     most = f"{np.abs(e.removal).max():.3g}"
-    assert lines[4] == f"No single word decides: removing any one changes the log odds of yes by at most {most} of +100.00."
+    assert (
+        lines[4]
+        == f"No single word decides: removing any one is predicted to change the log odds of yes by at most {most} of +100.00."
+    )
     assert text.count("No single word decides") == 1
     assert re.match(r"word +Shapley +removal", lines[6])
     rows = [line.split() for line in lines[7:12]]

@@ -8,6 +8,8 @@ import pytest
 import slalom
 from slalom.core import Slalom
 from slalom.errors import InputError
+from slalom.result import Fidelity
+from slalom.result.fidelity import Quality
 from tests.factories import explained, explanation, in_order, random_explanation, three_classes
 
 
@@ -25,7 +27,9 @@ def test_the_full_colour_is_a_fifth_of_the_score_where_effects_are_weaker():
     assert e.full_effect("shapley") == pytest.approx(0.1)  # they share out the score: only the floor
     assert e.full_effect("value") == pytest.approx(0.003)  # no change of the score
     assert e.saturated
-    assert e.remarks == ("No single word decides: removing any one changes the log odds of yes by at most 0.003 of -5.40.",)
+    assert e.remarks == (
+        "No single word decides: removing any one is predicted to change the log odds of yes by at most 0.003 of -5.40.",
+    )
 
 
 def test_tiny_effects_on_an_undecided_text_are_pale():
@@ -78,7 +82,8 @@ def test_all_classes_are_saturated_by_the_lead_of_the_first():
     small = explanation("a b", effects / 1000, score=np.array([2.0, -1.0, -1.0]), labels=("x", "y", "z"))
     assert small.saturated
     assert small.remarks[0] == (
-        "No single word decides: removing any one changes the lead of x over the next class by at most 0.003 of 3.00."
+        "No single word decides: removing any one is predicted to change the lead of x over the next class by at most"
+        " 0.003 of 3.00."
     )
 
 
@@ -153,3 +158,18 @@ def test_a_long_review_is_saturated_and_a_sentence_is_not():
     # The model agrees: no single token comes near to changing its decision.
     asked = explainer.ask(praise, 1 - np.eye(len(praise)))
     assert np.abs(asked - praise.score).max() < 0.1 * abs(praise.score)
+
+
+def test_effects_that_may_be_as_wrong_as_zeros_are_called_rough():
+    rough = 'The effects of single words are rough here and may be wrong: explain with more queries, or unit="sentence".'
+    e = explanation("good bad so", [2.0, -1.0, 0.01])
+    mean_square = float((e.removal**2).mean())
+    for share, said in ((0.9, False), (1.1, True)):
+        assert (rough in replace(e, removal_se=np.full(3, np.sqrt(share * mean_square))).remarks) is said
+    for r2, mse, said in ((0.49, 0.1, True), (0.51, 0.1, False), (0.49, 0.002, False), (None, 0.1, False)):
+        near = Quality(r2, mse, 10)
+        assert (rough in replace(e, fidelity=Fidelity(near, None)).remarks) is said
+    useless = replace(e, fidelity=Fidelity(Quality(-1.0, 0.1, 10), None))
+    assert len(useless.remarks) == 1  # that is worse, and said once
+    tiny = explanation("good bad so", [0.002, -0.001, 0.0])
+    assert not any("rough" in remark for remark in replace(tiny, removal_se=np.full(3, 0.01)).remarks)

@@ -6,6 +6,7 @@ import pytest
 import slalom
 from slalom.errors import InputError
 from slalom.result import Spread, spread_of
+from slalom.result.spread import prediction_variance
 
 
 def test_errors_are_those_of_the_held_out_queries():
@@ -79,3 +80,32 @@ def test_intervals_contain_the_scores_of_the_model():
     with pytest.raises(InputError, match="level must be"):
         e.predict_interval(keep, 1.5)
     assert explainer(text, check=0).predict_interval(keep) is None
+
+
+def test_an_interval_is_as_wide_as_the_change_and_the_removals_ask_for():
+    """By hand: spread 0.2 for one removed atom; changes 1 and 3, so that the typical square is 5; removal_se 0.1 and 0.5."""
+    spread, gone = Spread(np.array([0.0, 1.0]), np.array([0.0, 0.2])), np.array([[False, False], [True, False], [False, True]])
+    removal = np.array([1.0, 3.0])
+    variance = prediction_variance(spread, gone, np.ones(2, dtype=int), np.array([0.0, 1.0, 3.0]), removal, None)
+    np.testing.assert_allclose(variance, [0.0, 0.04, 0.04 * (0.5 + 0.5 * 9 / 5)])
+    wide = prediction_variance(spread, gone, np.ones(2, dtype=int), np.array([0.0, 1.0, 3.0]), removal, np.array([0.1, 0.5]))
+    np.testing.assert_allclose(wide, [0.0, 0.04, 0.25])
+
+
+def test_intervals_of_single_removals_hold_the_answers_of_a_classifier():
+    """The bundled classifier: of the removals of single words, and of the ten strongest of each text."""
+    explainer = slalom.Explainer(progress=False)
+    inside, strongest = [], []
+    for text in (
+        "The first half is dull. The second half is one of the best things I have seen in years.",
+        "I went in with low hopes, and the opening was slow, but the cast is wonderful and the last scene made me cry.",
+        "Not one joke lands, the plot is a mess of borrowed ideas, and even the music manages to be both loud and forgettable.",
+    ):
+        e = explainer(text, queries=300)
+        keep = ~np.eye(len(e), dtype=bool)
+        low, high = e.predict_interval(keep).T
+        held = (low <= (asked := explainer.ask(e, keep))) & (asked <= high)
+        inside += held.tolist()
+        strongest += held[e.strongest(10)].tolist()
+    assert np.mean(inside) >= 0.9
+    assert np.mean(strongest) >= 0.85

@@ -383,9 +383,9 @@ class TwoScale(Surrogate):
         return TwoScale(Slalom.constant(n_units, level, empty), nothing[0], nothing, shares, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters of the Slalom, and beside them near, pairs, pair_effects and, where there are any, shifts."""
+        """Return the parameters of the Slalom, with near, pair_units, pair_effects and, where there are any, shifts."""
         near = {name: plain(getattr(self.near, name)) for name in ("level", "changes", "shares", "power")}
-        more = {"near": near, "pairs": self.pairs.tolist(), "pair_effects": self.effects.tolist()}
+        more = {"near": near, "pair_units": self.pairs.tolist(), "pair_effects": self.effects.tolist()}
         if self.shifts is not None:
             more["shifts"] = self.shifts.to_dict()
         return {**self.far.to_dict(), "kind": self.kind, **more}
@@ -394,7 +394,7 @@ class TwoScale(Surrogate):
     def from_dict(cls, saved: Mapping[str, Any]) -> "TwoScale":
         """Read all parameters."""
         near = saved["near"]
-        parts = (near["level"], near["changes"], near["shares"], near["power"], saved["pairs"], saved["pair_effects"])
+        parts = (near["level"], near["changes"], near["shares"], near["power"], saved["pair_units"], saved["pair_effects"])
         far, shifts = Slalom.from_dict(saved), saved.get("shifts")
         return TwoScale(far, *parts, shifts=None if shifts is None else Shifts.from_dict(shifts, far.n_units))
 

@@ -197,7 +197,7 @@ class Bench:
         """Yield an Explanation or a Failure for each text."""
         with _quiet(self.explainer):
             self.explainer.engine.forget()
-            yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"))
+            yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"), check_pairs=False)
             self.explainer.engine.forget()
 
 

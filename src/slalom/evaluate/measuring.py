@@ -115,4 +115,5 @@ def total_of(one: Estimate, other: Estimate) -> Estimate:
         cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
         cached=one.cached + other.cached,
         at_least=one.at_least or other.at_least,
+        pairs=one.pairs + other.pairs,
     )

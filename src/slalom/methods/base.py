@@ -122,7 +122,6 @@ class MethodResult(NamedTuple):
         values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
         importances_se: Standard errors of its importances, of the same shape; None: unknown.
         removal_se, linear_se, gradient_se, shapley_se: Standard errors of these scores; None: unknown.
-        pairs_se: Standard errors of the effects of the surrogate's pairs; None: unknown.
     """
 
     surrogate: Surrogate
@@ -135,7 +134,6 @@ class MethodResult(NamedTuple):
     linear_se: Floats | None = None
     gradient_se: Floats | None = None
     shapley_se: Floats | None = None
-    pairs_se: Floats | None = None
 
     def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
         """Return the predicted scores of rows (m, n), the effect of the length included.
@@ -181,6 +179,11 @@ class Method(ABC):
     signed: bool = True
     takes_budget: ClassVar[bool] = True
     plans_all: ClassVar[bool] = False
+
+    @property
+    def finds_pairs(self) -> bool:
+        """Whether `Explanation.pairs` is asked; default: not."""
+        return False
 
     def separable(self, n: int, rows: int) -> bool:
         """Return whether a text may be explained while another thread explains another text.

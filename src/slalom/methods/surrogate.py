@@ -61,6 +61,11 @@ class SurrogateMethod(Method):
     summary: str = ""
     plans_all: ClassVar[bool] = True
 
+    @property
+    def finds_pairs(self) -> bool:
+        """Whether the plan has rows near the text and far from it, and the fit pairs."""
+        return isinstance(self.sampler, TwoScales)
+
     def separable(self, n: int, rows: int) -> bool:
         """Return whether the fitter allows several threads, and the fit is not so long that it takes all of them."""
         return self.fitter.separable and not self.fitter.is_long(n, rows)
@@ -155,7 +160,6 @@ class SurrogateMethod(Method):
             diagnosis=fitted.diagnosis,
             values_se=None if fitted.values_se is None else fitted.values_se[types],
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
-            pairs_se=None if found is None else found.errors,
         )
         result, near = _with_pair_errors(_with_errors(result, fitted, rows, scores[far]), found), None
         if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)

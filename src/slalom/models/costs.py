@@ -107,6 +107,7 @@ class Estimate(NamedTuple):
         cached: Inputs that are in the cache already, which cost nothing.
         about: Whether tokens are counted as a quarter of the characters.
         at_least: Whether more may follow: rounds of queries="auto", or what a method asks as it goes.
+        pairs: Most queries that may follow to check pairs of units, where the fit finds some; tokens and cost are without them.
 
     Example:
         >>> print(Estimate(200, 12_000, 200, 0.00192, 20, True, False))
@@ -120,6 +121,7 @@ class Estimate(NamedTuple):
     cached: int = 0
     about: bool = False
     at_least: bool = False
+    pairs: int = 0
 
     def __str__(self) -> str:
         """Return all of it on one line."""
@@ -128,7 +130,8 @@ class Estimate(NamedTuple):
         written = f" to read and {self.output_tokens:,} to write" if self.output_tokens else ""
         cost = "" if self.cost is None else f": {money(self.cost)}"
         queries, tokens = plural(self.queries, "query"), plural(self.tokens, "token")
-        return f"{least}{self.queries:,} {queries}{cached}, {about}{self.tokens:,} {tokens}{written}{cost}"
+        pairs = f", and at most {self.pairs:,} to check pairs" if self.pairs else ""
+        return f"{least}{self.queries:,} {queries}{cached}{pairs}, {about}{self.tokens:,} {tokens}{written}{cost}"
 
 
 @final

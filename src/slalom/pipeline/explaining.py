@@ -94,7 +94,6 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         linear_se=result.linear_se,
         gradient_se=result.gradient_se,
         shapley_se=result.shapley_se,
-        pairs_se=result.pairs_se,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
         lengths=result.lengths,
         label=decision.label,

@@ -114,6 +114,11 @@ class Options:
         """The kind of unit, with the method's default filled in."""
         return self.method.unit if self.unit is None else self.unit
 
+    @property
+    def checks_pairs(self) -> bool:
+        """Whether the model is asked about pairs of units that are predicted to act together."""
+        return self.pairs and self.method.finds_pairs
+
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}

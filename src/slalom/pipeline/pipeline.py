@@ -20,6 +20,7 @@ from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
 from slalom.pipeline.side_by_side import SharedClock, side_by_side
 from slalom.result import Explanation, Failure
+from slalom.result.pairs import combinations, measured_pairs, most_checks, pairs_to_check
 from slalom.text import Answered, Units, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
@@ -41,21 +42,27 @@ class Pipeline:
         self.model, self.engine = model, engine
         self._committed = 0.0  # cost of the rows that the next round asks
 
-    def run(self, texts: Sequence[Any], options: Options) -> Iterator[Explanation | Failure]:
+    def run(self, texts: Sequence[Any], options: Options, check_pairs: bool = True) -> Iterator[Explanation | Failure]:
         """Explain texts in order, as many at a time as fit into memory.
 
         Args:
             texts: The texts; anything but a string is an error of that text.
             options: How to explain them.
+            check_pairs: Whether to ask the model about `Explanation.pairs`.
 
         Yields:
             One explanation per text, or a Failure where ``options.errors`` is "keep".
         """
         for tasks in self._planned(texts, options):
-            yield from self._explained(tasks, options)
+            for run in self._explained(tasks, options):
+                if check_pairs:
+                    self.check_pairs(run, options)
+                assert run.result is not None
+                yield run.result
 
     def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
         """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""
+        checks = dict[str, int]()
 
         def queries() -> Iterator[Queries]:
             for number, text in enumerate(texts):
@@ -65,10 +72,11 @@ class Pipeline:
                     if options.errors == "raise":
                         raise
                     continue
+                checks[task.reading.text] = most_checks(task.distinct, len(task.units)) if options.checks_pairs else 0
                 yield Queries(task.reading, task.units.atoms(task.keep))
 
         more = options.goal is not None or not options.method.plans_all
-        return self.engine.estimate(queries())._replace(at_least=more)
+        return self.engine.estimate(queries())._replace(at_least=more, pairs=sum(checks.values()))
 
     def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
         """Return the text as the model reads it, and its units of a kind."""
@@ -147,8 +155,45 @@ class Pipeline:
                 yield tasks
                 tasks, size = [], 0
 
-    def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Explanation | Failure]:
-        """Ask and explain all tasks, round by round; a result is yielded as soon as those before it are there."""
+    def check_pairs(self, run: Run, options: Options) -> None:
+        """Ask the model about pairs of units that are predicted to act together, and put its answers into the result.
+
+        Nothing is asked where that would exceed max_queries or max_cost.
+        """
+        e, began = run.result, perf_counter()
+        if not (isinstance(e, Explanation) and options.checks_pairs):
+            return
+        task = run.task
+        pairs = [pair for pair in pairs_to_check(e) if task.reading.empty or len(e) > 2]
+        rows, known = combinations(pairs, len(e)), {row.tobytes(): number for number, row in enumerate(task.keep)}
+        new = {row.tobytes(): row for row in rows if row.tobytes() not in known}
+        outputs, lengths = run.answers.outputs, dict[bytes, int]()
+        if new:
+            queries = Queries(task.reading, task.units.atoms(np.array(list(new.values()))))
+            if e.queries + len(new) > (options.max_queries or np.inf) or not self._affordable(queries):
+                return
+            try:
+                (answer,) = self.engine([queries])
+            except Exception as error:
+                if options.errors == "raise":
+                    raise
+                run.fail(error)
+                return
+            known |= {key: len(outputs) + number for number, key in enumerate(new)}
+            outputs = np.concatenate([outputs, answer.outputs])
+            lengths = {key: tokens for key, tokens in answer.lengths.items() if key not in run.answers.lengths}
+        places = np.array([task.whole, *(known[row.tobytes()] for row in rows)])
+        observed = self.model.observe(outputs, run.target(options.target, self.model.head)).rows(places)
+        run.result = replace(
+            e,
+            pairs=measured_pairs(e, pairs, observed.scores, observed.variance, observed.known),
+            queries=e.queries + len(lengths),
+            tokens=e.tokens + sum(lengths.values()),
+            seconds=run.spend(perf_counter() - began),
+        )
+
+    def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Run]:
+        """Ask and explain all tasks, round by round; a run is yielded as soon as it and those before it have a result."""
         runs = deque(Run(task) for task in tasks)
         while going := [run for run in runs if run.result is None]:
             self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
@@ -157,8 +202,8 @@ class Pipeline:
                 prepare(self.engine, lot, options)
                 for _ in self._advanced(lot, options):
                     while runs and runs[0].result is not None:
-                        yield runs.popleft().result  # type: ignore[misc]
-        yield from (run.result for run in runs if run.result is not None)
+                        yield runs.popleft()
+        yield from runs
 
     def _advanced(self, runs: Sequence[Run], options: Options) -> Iterator[Run]:
         """Advance runs; yield each when it and those before it have advanced."""
@@ -214,12 +259,14 @@ class Pipeline:
 
     def _pays(self, run: Run) -> bool:
         """Return whether the new rows of a text can be paid, after those of other texts in the same round."""
-        spending = self.engine.spending
-        if spending.max_cost is None:
-            return True
         queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
-        cost = self.engine.estimate([queries]).cost or 0.0
-        if not spending.allows(self._committed + cost):
-            return False
-        self._committed += cost
-        return True
+        if self.engine.spending.max_cost is None:
+            return True
+        allowed = self._affordable(queries)
+        self._committed += (self.engine.estimate([queries]).cost or 0.0) if allowed else 0.0
+        return allowed
+
+    def _affordable(self, queries: Queries) -> bool:
+        """Return whether queries can be paid, after those that are committed."""
+        spending = self.engine.spending
+        return spending.max_cost is None or spending.allows(self._committed + (self.engine.estimate([queries]).cost or 0.0))

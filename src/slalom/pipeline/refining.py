@@ -84,6 +84,8 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
         asked = run.task.distinct
         pipeline.advance(run, options)
         if isinstance(run.result, Explanation):
+            pipeline.check_pairs(run, options)
+            assert isinstance(run.result, Explanation)
             yield Step(number, run.task.distinct, run.task.distinct, True, run.result, final=True)
             break
         if run.explanation is not None:

@@ -17,6 +17,7 @@ from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError
 from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
+from slalom.result.pairs import Pair
 from slalom.result.plain import duration
 from slalom.result.spread import Spread
 
@@ -78,6 +79,10 @@ def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
     return HeldOut(np.unpackbits(packed, axis=1, count=saved["units"]).astype(bool), _array(saved["scores"]), saved["near"])
 
 
+def _read_pairs(saved: Sequence[Mapping[str, Any]]) -> tuple[Pair, ...]:
+    return tuple(Pair((int(part["units"][0]), int(part["units"][1])), part["effect"], part["se"]) for part in saved)
+
+
 def _spread(spread: Spread) -> dict[str, Any]:
     return {name: part.tolist() for name, part in spread._asdict().items()}
 
@@ -103,7 +108,7 @@ FIELDS = (
     Row("linear_se", read=_array, column="linear_se"),
     Row("gradient_se", read=_array, column="gradient_se"),
     Row("shapley_se", read=_array, column="shapley_se"),
-    Row("pairs_se", read=_array),
+    Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs),
     Row("spread", _optional(_spread), _optional(lambda part: Spread(_array(part["removed"]), _array(part["errors"])))),
     Row("score", read=_array),
     Row("scale"),

@@ -23,11 +23,11 @@ from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
-from slalom.result.pairs import Pair, fitted_pairs, interactions
+from slalom.result.pairs import Pair, interactions
 from slalom.result.plain import presence
 from slalom.result.remarks import remarks
 from slalom.result.scale import determined, full_effect, saturated
-from slalom.result.spread import Spread
+from slalom.result.spread import Spread, prediction_variance
 from slalom.result.wording import fidelity_text, summary, unit_texts
 from slalom.text import KINDS, units
 from slalom.views import view
@@ -71,7 +71,9 @@ class Explanation(Document):
             none. Likewise linear_se, gradient_se and shapley_se.
         spread: How far predictions are from the model's own scores, by the number of removed tokens; None where too few queries
             were held out to tell.
-        pairs_se: Standard errors of the effects of `pairs` (n_pairs,)*; None where the method has none.
+        pairs: Pairs of units that act together, strongest first, with the model's own answers: F(all) - F(without i) -
+            F(without j) + F(without both). The model is asked about the four strongest of `interactions`, with at most 12
+            queries beside the budget; those below a tenth of the strongest effect are not listed. Only `joint` looks for them.
         lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
@@ -116,7 +118,7 @@ class Explanation(Document):
     linear_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     shapley_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    pairs_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
+    pairs: tuple[Pair, ...] = field(default=(), metadata=_OF_THESE_UNITS)
     spread: Spread | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None
@@ -262,17 +264,12 @@ class Explanation(Document):
         """Share of attention of each unit in the whole text (n,)."""
         return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
 
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """Pairs of units that act together, strongest first; their effects are part of `predict` and of every score."""
-        return fitted_pairs(self)
-
     def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
-        """Return pairs of units by how much less or more they do together, next to the whole text, strongest first.
+        """Return pairs of units by how much less or more they are predicted to do together, next to the whole text.
 
         The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
-        where two units say the same, so that one of them is enough. Other than `pairs`, it includes that units compete for
-        attention. Of a long text the 60 units with the strongest Shapley values are combined.
+        where two units say the same, so that one of them is enough. Strongest first; of a long text the 60 units with the
+        strongest Shapley values are combined. `pairs` has the strongest with the model's own answers.
 
         Args:
             k: How many pairs; fewer where there are fewer.
@@ -523,7 +520,8 @@ class Explanation(Document):
 
         Args:
             keep: As in `predict`.
-            level: Probability that the model's score is inside; between 0 and 1.
+            level: Probability that the model's score is inside; between 0 and 1. Measured at 0.95, for the removal of one unit:
+                0.96 to 1.00, for those with the strongest effects 0.90 to 1.00 (docs/results/core.md).
 
         Returns:
             Lower and upper ends (m, 2) or (m, n_classes, 2), for one row without the first axis; None where `spread` is.
@@ -535,8 +533,9 @@ class Explanation(Document):
         if self.spread is None:
             return None
         mask = presence(keep, len(self.units))
-        scores = self.predict(np.atleast_2d(mask))
-        half = reach * self.spread((~np.atleast_2d(mask).astype(bool)).astype(np.float64) @ self.sizes)
+        scores, gone = self.predict(np.atleast_2d(mask)), ~np.atleast_2d(mask).astype(bool)
+        change = self.predict(np.ones(len(self))) - scores
+        half = reach * np.sqrt(prediction_variance(self.spread, gone, self.sizes, change, self.removal, self.removal_se))
         ends = np.stack([scores - half, scores + half], axis=-1)
         return ends if mask.ndim == 2 else ends[0]
 
@@ -555,7 +554,7 @@ class Explanation(Document):
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
         if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
-        dropped: dict[str, Any] = {f.name: None for f in fields(self) if f.metadata == _OF_THESE_UNITS}
+        dropped: dict[str, Any] = {f.name: f.default for f in fields(self) if f.metadata == _OF_THESE_UNITS}
         merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
         return replace(
             self,

@@ -1,16 +1,22 @@
-"""Pairs of units that act together: those that the fit has found, and those next to the whole text.
+"""Pairs of units that act together, next to the whole text.
 
-interaction of i and j  =  predict(all) - predict(without i) - predict(without j) + predict(without both)
+effect of i and j  =  F(all) - F(without i) - F(without j) + F(without both)
+
+`Explanation.interactions` computes it from predictions; `Explanation.pairs` has the strongest, with F asked of the model.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slalom.core import Additive, TwoScale
-from slalom.core.checks import plain
+from slalom.core import Additive
+from slalom.core.checks import Floats, plain
 
 _COMBINED = 60  # units whose pairs are looked at
+_CHECKED = 4  # pairs that the model is asked about
+_LEAST = 0.1  # smallest effect that is listed, as a share of the effect with the full colour
 
 
 class Pair(NamedTuple):
@@ -18,8 +24,9 @@ class Pair(NamedTuple):
 
     Attributes:
         units: Their indices.
-        effect: What both do together beyond what each does alone*: g in g c_i c_j, a number or one per class.
-        se: Its standard error*; None where it is unknown.
+        effect: F(all) - F(without i) - F(without j) + F(without both)*, a number or one per class: 0 where the removal of
+            both does what the removals of each add up to.
+        se: Its standard error*, where the model's answers are noisy; None where they are exact, and for predictions.
     """
 
     units: tuple[int, int]
@@ -27,21 +34,8 @@ class Pair(NamedTuple):
     se: float | list[float] | None
 
 
-def fitted_pairs(e: Any) -> tuple[Pair, ...]:
-    """Return the pairs of the surrogate of an Explanation, strongest first; none where it has no pairs."""
-    if not isinstance(e.surrogate, TwoScale):
-        return ()
-    effects, errors = e.surrogate.effects, e.pairs_se
-    size = [float(np.abs(effect).max()) for effect in effects]
-    return tuple(
-        Pair((int(i), int(j)), plain(effects[k]), None if errors is None else plain(errors[k]))
-        for k, (i, j) in ((int(k), e.surrogate.pairs[k]) for k in np.argsort([-x for x in size], kind="stable"))
-        if i != j
-    )
-
-
 def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
-    """Return the k strongest interactions of an Explanation next to the whole text."""
+    """Return the k strongest predicted interactions of an Explanation next to the whole text."""
     column, n = e.column(target), len(e)
     chosen = np.sort(np.argsort(-np.abs(e.scores("shapley", target)), kind="stable")[:_COMBINED])
     first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
@@ -54,3 +48,41 @@ def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
     effects = predicted[0] - predicted[1 + first] - predicted[1 + second] + predicted[1 + n :]
     order = np.argsort(-np.abs(effects), kind="stable")[:k]
     return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
+
+
+def pairs_to_check(e: Any) -> list[tuple[int, int]]:
+    """Return the pairs of an Explanation that are worth asking the model about, the strongest first."""
+    least = 0.5 * _LEAST * e.full_effect()
+    return [pair.units for pair in interactions(e, _CHECKED, None) if abs(float(pair.effect)) >= least]  # type: ignore[arg-type]
+
+
+def most_checks(asked: int, n: int) -> int:
+    """Return how many queries `combinations` may need, where so many parts of n units have been asked."""
+    return min(3 * _CHECKED, max((1 << min(n, 62)) - asked, 0))
+
+
+def combinations(pairs: Iterable[tuple[int, int]], n: int) -> NDArray[np.bool_]:
+    """Return the rows (3 k, n) without the first, without the second and without both units of k pairs."""
+    rows = [np.isin(np.arange(n), gone, invert=True) for i, j in pairs for gone in ((i,), (j,), (i, j))]
+    return np.array(rows, dtype=bool).reshape(-1, n)
+
+
+def measured_pairs(
+    e: Any, pairs: list[tuple[int, int]], scores: Floats, variance: Floats | None, known: NDArray[np.bool_]
+) -> tuple[Pair, ...]:
+    """Return the pairs whose measured effect is worth a line, strongest first.
+
+    Args:
+        e: The explanation.
+        pairs: The k pairs that were asked.
+        scores: The model's scores of the whole text and of the rows of `combinations`, (1 + 3 k,) or (1 + 3 k, n_classes).
+        variance: Variances (1 + 3 k,) of noisy scores; None: they are exact.
+        known: Which scores (1 + 3 k,) are known, not just bounded.
+    """
+    first, second, both = (scores[1 + part :: 3] for part in range(3))
+    effects, column, least = scores[0] - first - second + both, e.column(), _LEAST * e.full_effect()
+    size = np.abs(effects if column is None else effects[:, column])
+    doubt = np.zeros(len(pairs)) if variance is None else np.sqrt(variance[0] + variance[1:].reshape(-1, 3).sum(axis=1))
+    listed = (size >= least) & (size > 1.96 * doubt) & known[0] & known[1:].reshape(-1, 3).all(axis=1)
+    order = np.argsort(-size, kind="stable")
+    return tuple(Pair(pairs[k], plain(effects[k]), None if variance is None else float(doubt[k])) for k in order[listed[order]])

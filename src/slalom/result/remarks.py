@@ -1,7 +1,7 @@
 """Remarks: what a reader must know before using the numbers of an explanation.
 
 Tokens that were cut, a diagnosis, notes on the model's answers, scores without a sign, texts without a deciding unit, units
-that do not compete, predictions worse than the mean answer.
+that do not compete, predictions worse than the mean answer, effects that are rough.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from typing import Any
 from slalom.errors import count
 from slalom.result.fidelity import NEGLIGIBLE
 from slalom.result.scale import strongest_change
+
+_LOW_R2 = 0.5  # near the text; with the rule for errors it found 25 of 25 reviews whose removals were worse than zeros, of 160
 
 
 def remarks(e: Any) -> Iterator[str]:
@@ -39,8 +41,21 @@ def remarks(e: Any) -> Iterator[str]:
     if useless:
         yield f"What this explanation predicts {useless} is further from the model's answers than their mean is."
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
+    if "near the text" not in useless and _rough(e):
+        more = 'explain with more queries, or unit="sentence"' if e.unit != "sentence" else "explain with more queries"
+        yield f"The effects of single {e.unit if e.unit != 'type' else 'token'}s are rough here and may be wrong: {more}."
     if steady:
         yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."
+
+
+def _rough(e: Any) -> bool:
+    """Return whether removals may be as wrong as zeros: a low R2 near the text, or errors as large as the removals."""
+    near = e.fidelity.near
+    low = near is not None and near.r2 is not None and near.r2 < _LOW_R2 and near.mse > NEGLIGIBLE**2
+    if not e.signed or e.removal_se is None:
+        return bool(e.signed and low)
+    error = float((e.removal_se**2).mean())
+    return bool(low or NEGLIGIBLE**2 < error > float((e.removal**2).mean()))
 
 
 def no_single_unit(e: Any) -> str:
@@ -53,4 +68,4 @@ def no_single_unit(e: Any) -> str:
         what = f"the {e.score_name} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
     else:
         what = f"the {e.score_of(e.target)} by at most {change:.3g} of {e.score:+.2f}"
-    return f"No single {unit} decides: removing any one changes {what}."
+    return f"No single {unit} decides: removing any one is predicted to change {what}."

@@ -4,6 +4,10 @@ The profile comes from the queries of the fit, in bins of neighbouring sizes; fr
 variance is in proportion to what is removed. The smallest removals have a bin of their own where they are many: of a short text
 all of them are fitted, and say little of others. Fitted rows are predicted too well, so that all of it is scaled to the
 held-out queries: by the root mean square of their errors in units of the profile.
+
+That is the error of a typical query. `prediction_variance` widens it in two cases: where the predicted change is larger than
+typical, because half of the squared error is taken to be in proportion to the square of the change; and where the removals of
+the single units are less certain than that. benchmarks/interval_coverage.py removals measures what it covers.
 """
 
 from typing import Any, NamedTuple
@@ -35,6 +39,30 @@ class Spread(NamedTuple):
         if self.errors.ndim == 1:
             return np.asarray(np.interp(removed, self.removed, self.errors))
         return np.stack([np.interp(removed, self.removed, column) for column in self.errors.T], axis=1)
+
+
+def prediction_variance(
+    spread: Spread,
+    gone: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    change: Floats,
+    removal: Floats,
+    removal_se: Floats | None,
+) -> Floats:
+    """Return the variances of predictions, (m,) or (m, n_classes).
+
+    Args:
+        spread: The errors of typical queries.
+        gone: Which units are removed (m, n).
+        sizes: Number of atoms of each unit (n,).
+        change: Predicted change of the score, (m,) or (m, n_classes).
+        removal: The effects of single removals, (n,) or (n, n_classes).
+        removal_se: Their standard errors; None: unknown.
+    """
+    typical = np.multiply.outer(gone.sum(axis=1), (removal**2).mean(axis=0))
+    relative = np.divide(change**2, typical, out=np.ones_like(typical), where=typical > 0.0)
+    variance = spread(gone @ sizes) ** 2 * np.maximum(1.0, 0.5 + 0.5 * relative)
+    return np.asarray(variance if removal_se is None else np.maximum(variance, gone @ removal_se**2))
 
 
 def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np.bool_]) -> Spread | None:

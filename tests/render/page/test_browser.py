@@ -563,15 +563,18 @@ def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
     assert not view.all("#now-within")
     knots = [(0, 0.1), (2, 0.5), (5, 0.8)]
     e = replace(e, spread=Spread(*(np.array(part, dtype=float) for part in zip(*knots, strict=True))))
+    e = replace(e, removal_se=np.array([0.01, 0.3, 0.01, 2.0, 0.01, 0.01]))
     view.open([e])
-    removed = 0
+    removed, wider = 0, []
     for i in [None, *range(6)]:
         if i is not None:
             view.unit(i).click()
             removed += int(e.sizes[i])
-        expected = NORMAL_95 * np.interp(removed, *zip(*knots, strict=True))
+        keep = np.array([j not in range(-1 if i is None else i + 1) for j in range(6)])
+        expected = float(np.diff(e.predict_interval(keep))[0]) / 2
+        wider.append(expected / (NORMAL_95 * np.interp(removed, *zip(*knots, strict=True))))
         assert plus_minus(view.one("#now-within").text.replace("±", "0 ±"))[1] == pytest.approx(expected, abs=6e-4)
-        now = float(e.predict([float(j not in range(-1 if i is None else i + 1)) for j in range(6)]))
+        now = float(e.predict(keep))
         left, width = view.js(
             "return ['left', 'width'].map(side => parseFloat(document.querySelector('.track .whisker').style[side]))"
         )
@@ -579,6 +582,8 @@ def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
         assert left + width == pytest.approx(100 * expit(now + expected), abs=0.01)
     assert "the whisker" in view.one("#bars-help").text
     assert removed > 5  # beyond the last knot as well
+    assert min(wider) == pytest.approx(1.0)
+    assert max(wider) > 1.2  # by the errors of single removals
     several = random_explanation(n=4, classes=2)
     several = replace(several, spread=Spread(np.array([0.0, 9.0]), np.array([[0.1, 0.3], [0.2, 0.9]])))
     view.open([several])

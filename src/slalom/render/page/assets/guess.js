@@ -106,6 +106,6 @@ function judged(reading, keep, scores) {
   return around === null ? guess < 0 === answer < 0 : Math.abs(answer - guess) <= around;
 }
 
-const hasIntervals = (reading) => reading.around([]) !== null;
+const hasIntervals = (reading) => Boolean(reading.content.spread?.length);
 const rightMeans = (reading) => (hasIntervals(reading) ? "within the interval" : "on the same side of zero");
 const wrongMeans = (reading) => (hasIntervals(reading) ? "outside the interval" : "on the other side of zero");

@@ -78,8 +78,8 @@ class Reading {
   // Scores that the surrogate predicts for counts of units; null where they are not defined.
   predict(counts) { return predict(this.content.surrogate, counts); }
 
-  // Half the 95% interval of the model's answer for what is kept: between the knots of `spread`, [tokens removed, standard error],
-  // along a line; null where they are not known.
+  // Half the 95% interval of the model's answer for what is kept, by the rule of Explanation.predict_interval; null where it is not
+  // known. `spread` has knots, [tokens removed, standard error], with lines between them.
   around(keep) {
     const { spread, surrogate } = this.content;
     if (!spread?.length) return null;
@@ -88,7 +88,14 @@ class Reading {
     const [right, above] = spread[after < 0 ? spread.length - 1 : after];
     const [left, below] = after > 0 ? spread[after - 1] : [right, above];
     const share = right > left ? Math.min(1, (removed - left) / (right - left)) : 0;
-    return NORMAL_95 * (asRow(below)[this.at] + share * (asRow(above)[this.at] - asRow(below)[this.at]));
+    const typical = NORMAL_95 * (asRow(below)[this.at] + share * (asRow(above)[this.at] - asRow(below)[this.at]));
+    const [effects, within] = [this.numbers("removal"), this.within("removal")];
+    const gone = effects.map((_, i) => i).filter((i) => !keep[i]);
+    const [whole, part] = [effects.map(() => 1), keep.map(Number)].map((counts) => this.predict(counts)?.[this.at]);
+    const expected = gone.length * effects.reduce((sum, x) => sum + x * x, 0) / effects.length;
+    const relative = expected > 0 && part !== undefined ? (whole - part) ** 2 / expected : 1;
+    const single = within ? gone.reduce((sum, i) => sum + (within[i] ?? Infinity) ** 2, 0) : 0;
+    return Math.sqrt(Math.max(typical ** 2 * Math.max(1, 0.5 + 0.5 * relative), single));
   }
 
   // " (2)" for the second of several units with one name.

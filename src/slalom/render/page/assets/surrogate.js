@@ -17,7 +17,7 @@ function predict(model, counts) {
 }
 
 // Add x^p (A - sum d c), x = sum t c, sum g c c of the pairs, and h of the shifts.
-function corrected({ near, pairs, pair_effects: effects, shifts }, counts, scores) {
+function corrected({ near, pair_units: pairs, pair_effects: effects, shifts }, counts, scores) {
   const { level, changes, shares, power } = near;
   const fade = counts.reduce((sum, k, i) => sum + k * shares[i], 0) ** power;
   const moved = shifts ? shifted(shifts, counts, scores.length) : scores.map(() => 0);
