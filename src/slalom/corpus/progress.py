@@ -11,12 +11,13 @@ from typing import Any, final
 
 from tqdm.auto import tqdm
 
-from slalom.corpus.folder import PROGRESS, Folder, folder_of
+from slalom.corpus.folder import MANIFEST, PROGRESS, Folder, folder_of, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
+from slalom.corpus.parts import damage
 from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
-from slalom.errors import InputError, plural
+from slalom.errors import InputError, count, plural
 
 _SAVED = 2.0  # seconds between two savings
 
@@ -99,9 +100,10 @@ class Progress:
         self.complete, self.count, self.done = True, texts, texts
 
     def close(self) -> None:
-        """Remove the bar, and save the progress."""
+        """Remove the bar, and save the progress; a folder without a manifest is not touched."""
         self.bar.close()
-        self.save()
+        if self.folder.read(MANIFEST) is not None:
+            self.save()
 
 
 @final
@@ -114,6 +116,7 @@ class Status:
         done: Number of texts in the parts that are there.
         explained, failed, killed: Of these, by status.
         parts: Number of parts that are there.
+        damaged: Names of parts that are not as they were written; they count as not there.
         texts: Number of texts in all; None where it is not known yet.
         counted: Whether that is exact; else it is estimated from the share of the source that was read.
         running: Whether a run is under way.
@@ -128,6 +131,7 @@ class Status:
     failed: int
     killed: int
     parts: int
+    damaged: tuple[str, ...]
     texts: int | None
     counted: bool
     running: bool
@@ -144,6 +148,9 @@ class Status:
             f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}",
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
+        if self.damaged:
+            lines.append(f"{count(len(self.damaged), 'part')} damaged, to be explained again: {', '.join(self.damaged[:5])}")
+            lines[-1] += ", ..." if len(self.damaged) > 5 else ""
         rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
         if self.complete:
             lines.append("complete")
@@ -171,8 +178,10 @@ def status(out: str | Path) -> Status:
     folder = folder_of(out)
     corpus = Corpus(folder, read_manifest(folder))
     numbers = corpus.numbers
+    damaged = [number for number in numbers if damage(folder, number) is not None]
+    good = set(numbers).difference(damaged)
     by_status = dict.fromkeys(STATUSES, 0)
-    for number in numbers:
+    for number in good:
         facts = corpus.facts(number)
         for name in STATUSES:
             by_status[name] += facts[name]
@@ -182,11 +191,12 @@ def status(out: str | Path) -> Status:
     fresh = done - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
     left = None if rate is None or texts is None else max(texts - done, 0) / rate
-    complete = bool(saved.get("complete")) and not running and (texts is None or done >= texts)  # parts may have been deleted
+    complete = bool(saved.get("complete")) and not running and not damaged
+    complete = complete and (texts is None or done >= texts)  # parts may have been deleted
     explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
-        folder.address, done, explained, failed, killed, len(numbers), texts, bool(saved.get("counted")), running, complete,
-        rate, left,
+        folder.address, done, explained, failed, killed, len(good),
+        tuple(map(part_name, damaged)), texts, bool(saved.get("counted")), running, complete, rate, left,
     )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
-from slalom.corpus.folder import Folder, part_name
+from slalom.corpus.folder import Folder
+from slalom.corpus.parts import write_part
 from slalom.corpus.sources import digest
 from slalom.corpus.table import KILLED, SourceRow, arrow, counts, encoded, explained_row, failed_row, table
 from slalom.errors import InputError, ModelError, one_line
@@ -178,7 +179,7 @@ class Bench:
         made = table(rows, setup.keep)
         if not job.whole:
             return Finished(counts(made), to_stream(made))
-        setup.folder.write(part_name(job.part), encoded(made, digest(job.rows)))
+        write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
         return Finished(counts(made))
 
     def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
