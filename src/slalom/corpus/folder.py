@@ -7,6 +7,7 @@ manifest.json           what the table is: model, options, source
 progress.json           how far the last run came
 parts/NNNNNN.parquet    the table
 digests/NNNNNN.sha256   what the bytes of a part must be (`slalom.corpus.parts`)
+under-way/NNNNNN        how many texts of a part under way are explained
 .slalom-corpus.lock     held by a run
 """
 
@@ -21,7 +22,7 @@ from uuid import uuid4
 from slalom.errors import InputError, one_line, require
 
 MANIFEST, PROGRESS, LOCK = "manifest.json", "progress.json", ".slalom-corpus.lock"
-PARTS, DIGESTS = "parts", "digests"
+PARTS, DIGESTS, UNDER_WAY = "parts", "digests", "under-way"
 Stamp: TypeAlias = tuple[int, int] | None  # size and time of a file; None where its file system does not say
 
 
@@ -164,7 +165,7 @@ class LocalFolder(Folder):
         Args:
             older: Least age in seconds: a worker of another machine may still write a younger one.
         """
-        for place in (self.root, *(self.root / name for name in (PARTS, DIGESTS))):
+        for place in (self.root, *(self.root / name for name in (PARTS, DIGESTS, UNDER_WAY))):
             for path in place.glob(".*.tmp") if place.is_dir() else ():
                 try:
                     if time.time() - path.stat().st_mtime > older:

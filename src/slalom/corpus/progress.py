@@ -11,7 +11,7 @@ from typing import Any, final
 
 from tqdm.auto import tqdm
 
-from slalom.corpus.folder import MANIFEST, PROGRESS, Folder, folder_of, part_name
+from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, folder_of, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
 from slalom.corpus.parts import damage
@@ -115,13 +115,15 @@ class Status:
         folder: Its path or address.
         done: Number of texts in the parts that are there.
         explained, failed, killed: Of these, by status.
+        under_way: Number of texts that are explained in parts under way, a few seconds ago; a kill loses them.
+        asked: Number of queries that the model has answered for parts under way: it is asked about all texts of a part first.
         parts: Number of parts that are there.
         damaged: Names of parts that are not as they were written; they count as not there.
         texts: Number of texts in all; None where it is not known yet.
         counted: Whether that is exact; else it is estimated from the share of the source that was read.
         running: Whether a run is under way.
         complete: Whether all texts are done.
-        rate: Texts per second of the last run; None where it has finished none.
+        rate: Texts per second of the last run, those of parts under way included; None where it has finished none.
         seconds_left: Time that is left at that rate; None where it is not known.
     """
 
@@ -130,6 +132,8 @@ class Status:
     explained: int
     failed: int
     killed: int
+    under_way: int
+    asked: int
     parts: int
     damaged: tuple[str, ...]
     texts: int | None
@@ -145,7 +149,8 @@ class Status:
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         noun = plural(self.done if self.texts is None else self.texts, "text")
         lines = [
-            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}",
+            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}"
+            + (f"; under way: {self.under_way:,} explained, {self.asked:,} queries answered" if self.asked else ""),
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
         if self.damaged:
@@ -187,17 +192,26 @@ def status(out: str | Path) -> Status:
             by_status[name] += facts[name]
     saved = saved_progress(folder)
     done, texts, running = sum(by_status.values()), saved.get("texts"), is_running(folder)
+    under_way, asked = _under_way(folder, good) if running else (0, 0)
     seconds = (time.time() if running else saved.get("updated", 0.0)) - saved.get("began", 0.0)
-    fresh = done - saved.get("began_with", 0)
+    fresh = done + under_way - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
-    left = None if rate is None or texts is None else max(texts - done, 0) / rate
+    left = None if rate is None or texts is None else max(texts - done - under_way, 0) / rate
     complete = bool(saved.get("complete")) and not running and not damaged
     complete = complete and (texts is None or done >= texts)  # parts may have been deleted
     explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
-        folder.address, done, explained, failed, killed, len(good),
+        folder.address, done, explained, failed, killed, under_way, asked, len(good),
         tuple(map(part_name, damaged)), texts, bool(saved.get("counted")), running, complete, rate, left,
     )  # fmt: skip
+
+
+def _under_way(folder: Folder, done: set[int]) -> tuple[int, int]:
+    """Return how many texts are explained, and queries answered, for parts that are not there yet."""
+    names = [name for name in folder.names(UNDER_WAY) if name.isdecimal() and int(name) not in done]
+    contents = [folder.read(f"{UNDER_WAY}/{name}") for name in names]
+    notes = [json.loads(content) for content in contents if content]
+    return sum(note["texts"] for note in notes), sum(note["queries"] for note in notes)
 
 
 def saved_progress(folder: Folder) -> dict[str, Any]:

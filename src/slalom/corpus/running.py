@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from slalom.core.checks import whole_number
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, InProcess, Processes, pickled
-from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, Folder, LocalFolder, folder_of, part_name
+from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, LocalFolder, folder_of, part_name
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
 from slalom.corpus.parts import damage, part_file, write_part
@@ -269,7 +269,7 @@ class _Run:
             self.manifest = _complete_manifest(self.folder)
             return
         others = [name for name in (PROGRESS, _CURRENT) if self.folder.read(name) is not None]
-        others += [name for name in (PARTS, DIGESTS) if self.folder.names(name)]
+        others += [name for name in (PARTS, DIGESTS, UNDER_WAY) if self.folder.names(name)]
         if others:
             raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
 
@@ -285,6 +285,8 @@ class _Run:
         """Remove what killed runs have left."""
         if isinstance(self.folder, LocalFolder):
             self.folder.clean()
+        for name in self.folder.names(UNDER_WAY):
+            self.folder.remove(f"{UNDER_WAY}/{name}")
 
     def _refuse_others(self, now: dict[str, Any]) -> None:
         """Raise where the manifest says something else."""
@@ -367,6 +369,7 @@ class _Run:
         with executor:
             dispatcher = Dispatcher(executor, self.setup, self._accept, self._finished, assemble, self.progress.tick)
             dispatcher.describe()
+            self.progress.save()
             dispatcher.run(jobs)
 
     def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
