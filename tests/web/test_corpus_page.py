@@ -243,6 +243,29 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
         browser.get("about:blank")
 
 
+def test_poorly_explained_texts_and_a_damaged_part_are_said(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
+    monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
+    poor = {"near_r2": -1.0, "near_mse": 1.0}
+    out = write(
+        tmp_path / "out", [row(i, f"so bad {i}", [0.5, -2.0, 0.0]) | (poor if i < 2 else {}) for i in range(12)], part=6
+    )
+    with serving(answers, corpus=(out, {})) as client:
+        view = View(browser, f"http://127.0.0.1:{client.port}/")
+        view.media()
+        view.open()
+        view.texts(12)
+        view.summary()
+        says = "return document.getElementById('corpus').textContent.includes(arguments[0])"
+        assert view.js(says, "2 texts poorly explained (held-out R² near the text below 0): left out.")
+        (out / "parts" / "000001.parquet").write_bytes((out / "parts" / "000000.parquet").read_bytes())
+        view.js("corpusView.look()")
+        view.until(says, "out/parts/000001.parquet' is damaged (its bytes are not those that were written)")
+        view.open("#corpus=texts&search=so")
+        view.until(says, "1 part cannot be read: parts/000001.parquet.")
+        browser.get("about:blank")
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_page(view, width):
     view.media(width=width)

@@ -43,7 +43,7 @@ class Pooled:
         self.variance = spread / np.maximum(self.n - 1, 1)
         self.level = np.round(self.sums[:, 7] / np.maximum(self.n, 1)).astype(np.int64)
         self.least = reliance(self.n, self.mean, self.variance)
-        self.end = np.abs(self.mean) - interval_half(self.n, self.variance)  # of the listed interval, on zero's side
+        self.end: Floats = np.abs(self.mean) - interval_half(self.n, self.variance)  # of the listed interval, on zero's side
 
     def order(self, sort: str) -> Floats:
         """Return the numbers to sort by, largest first."""

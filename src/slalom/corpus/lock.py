@@ -128,7 +128,7 @@ def _holder(folder: Folder) -> dict[str, Any] | None:
 
 def _note(folder: Folder, content: bytes) -> dict[str, Any] | None:
     """Return the content of a lock file; None where it is empty."""
-    if not content:
+    if not content.strip(b"\0"):  # zeros may be left where the machine itself has failed
         return None
     try:
         note = dict(json.loads(content))

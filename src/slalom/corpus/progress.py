@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -208,10 +209,13 @@ def status(out: str | Path) -> Status:
 
 def _under_way(folder: Folder, done: set[int]) -> tuple[int, int]:
     """Return how many texts are explained, and queries answered, for parts that are not there yet."""
-    names = [name for name in folder.names(UNDER_WAY) if name.isdecimal() and int(name) not in done]
-    contents = [folder.read(f"{UNDER_WAY}/{name}") for name in names]
-    notes = [json.loads(content) for content in contents if content]
-    return sum(note["texts"] for note in notes), sum(note["queries"] for note in notes)
+    texts = queries = 0
+    for name in folder.names(UNDER_WAY):
+        with suppress(ValueError, KeyError, TypeError):  # no note of ours
+            if int(name) not in done:
+                note = json.loads(folder.read(f"{UNDER_WAY}/{name}") or b"")
+                texts, queries = texts + int(note["texts"]), queries + int(note["queries"])
+    return texts, queries
 
 
 def saved_progress(folder: Folder) -> dict[str, Any]:
