@@ -208,7 +208,7 @@ def digest(rows: Iterable[SourceRow]) -> str:
     found = blake2b(digest_size=16)
     for row in rows:
         found.update(
-            repr((row.number, row.id, row.text, sorted(row.given.items()), row.error)).encode("utf-8", "surrogatepass")
+            repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None)).encode("utf-8", "surrogatepass")
         )
     return found.hexdigest()
 
