@@ -107,6 +107,32 @@ def test_a_chat_template_makes_the_prompt():
     assert e.score == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
 
+def test_the_assistants_words_at_the_end_of_a_template_are_continued():
+    model, words = tiny("chat")
+    for begun in ("It says", "It says "):
+        template = [{"role": "user", "content": "{context} {question}"}, {"role": "assistant", "content": begun}]
+        e = slalom.context(model, words, TEXT, QUESTION, ANSWER, template=template, check=0, queries=8)
+        user = {"role": "user", "content": f"{TEXT} {QUESTION}"}
+        prompt = words.apply_chat_template([user], tokenize=False, add_generation_prompt=True) + begun
+        answer = ANSWER if begun.endswith(" ") else f" {ANSWER}"
+        assert e.score == pytest.approx(plain_score(model, words, prompt, answer, special=False), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "chat"])
+def test_white_space_before_an_answer_changes_nothing(kind):
+    plain, spaced = (
+        slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)(QUESTION, a) for a in (ANSWER, f" {ANSWER}")
+    )
+    assert spaced.score == plain.score
+    assert spaced.figures == plain.figures
+    assert (spaced.answer.text, spaced.answer.part) == (f" {ANSWER}", f" {ANSWER}")
+    good = ANSWER.index("good")
+    explainer = slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)
+    word = explainer(QUESTION, ANSWER, span=(good, good + 4)), explainer(QUESTION, f" {ANSWER}", span=(good + 1, good + 5))
+    assert word[0].score == word[1].score
+    assert word[1].answer.part == "good"
+
+
 def test_parts_of_an_answer_add_up_and_need_no_further_query(explained):
     explainer, e = explained
     engine = explainer._explainer(QUESTION, ANSWER)[0].engine

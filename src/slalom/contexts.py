@@ -17,7 +17,8 @@ from slalom.methods import Method
 from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel
 from slalom.models.huggingface.imports import lean
-from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate, messages
+from slalom.models.prompts import messages
+from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
 from slalom.text import paragraphs, sentences
 

@@ -113,11 +113,13 @@ class Continuation(Model):
             raise InputError(f"an answer must not be empty; got {answer!r}")
         self.language_model, self.sources, self.template = language_model, sources, template
         self.question, self.answer = question, answer
+        self.said = answer.lstrip()  # the template says what stands before an answer
         self.name, self.lead = language_model.name, "" if sources.turns else template.lead
-        self.spans = _at_least_one(language_model.tokens(answer, self.lead), len(answer))
+        self.spans = _at_least_one(language_model.tokens(self.said, self.lead), len(self.said)) + len(answer) - len(self.said)
+        self.spans[0, 0] = 0
         self.parts: dict[str, Part] = {}
         self.select(0, len(answer), ANSWER)
-        content = (template.content, sources.system, question, answer)
+        content = (template.content, sources.system, question, self.said)
         self.variant = blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         self._rows = 64
 
@@ -188,7 +190,7 @@ class Continuation(Model):
 
     def submit(self, inputs: list[Prompt]) -> Floats:
         """Return the log probabilities (n, n_columns) of the tokens of the answer."""
-        return self.language_model.log_probs(inputs, self.answer, self.lead)
+        return self.language_model.log_probs(inputs, self.said, self.lead)
 
     def collect(self, handle: Floats) -> Floats:
         """Return log probabilities, none of which is above 0."""

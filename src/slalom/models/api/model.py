@@ -480,7 +480,8 @@ def _continuations(
     if isinstance(labels, (Mapping, LabelSet)):  # a chat answer begins without the blank of a completion
         both = tuple(tuple(dict.fromkeys([*known, *(k.strip() for k in known)])) for known in plain.continuations)
         return plain, LabelSet(plain.names, both if spellings is not False else plain.continuations)
-    return plain, label_set(labels, "" if spellings is False else " ", spellings is not False)
+    begins = template.lead if template.is_chat else ""  # a string is a message of the user, which an answer does not continue
+    return plain, label_set(labels, begins if spellings is False else " ", spellings is not False)
 
 
 def _check_apart(labels: LabelSet) -> None:

@@ -76,7 +76,10 @@ class AnswerServer(LanguageModel):
         rows = [self._read(future.result(), text, ids) for future in waiting]
         for row, _ in rows:
             if len(row) != len(pieces):
-                raise ModelError(f"{self._where} reads the answer as other tokens after another prompt; begin it with a space")
+                raise ModelError(
+                    f"{self._where} reads the answer as other tokens after another prompt; let the template end without white"
+                    " space"
+                )
         return np.array([row for row, _ in rows])
 
     def generate(self, prompt: Prompt, most: int) -> str:
@@ -195,7 +198,9 @@ class AnswerServer(LanguageModel):
         except (KeyError, TypeError, ValueError):
             raise ModelError(f"{self._where} does not say what its tokens are") from None
         if not ids or "".join(pieces) != text:
-            raise ModelError(f"{self._where} reads {text[:40]!r} as other tokens; begin the answer with a space")
+            raise ModelError(
+                f"{self._where} reads {text[:40]!r} as the tokens of {''.join(pieces)[:40]!r}; use vLLM or a local model"
+            )
         return ids, pieces
 
 
