@@ -484,16 +484,28 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
 
 
 def test_a_server_that_answers_nothing_is_not_paid_for_long():
+    """Of two texts, the one without an answer costs one request; parts of the other are asked until it is hopeless."""
+    text = "one two three four five six seven eight nine ten eleven"
+
     def answer(handler, path, body):
-        if text_of(body) == TEXT:
+        if text_of(body) in (TEXT, text):
             return works(handler, path, body)
         return handler.send({"choices": [{"message": {"content": None, "refusal": "no"}}]})
 
     with Served(answer) as server:
         found = model(server)
+        probe = found.capabilities.requests
+        explainer = Explainer(found, queries=10)
+        with pytest.raises(ModelError, match="no answer about the whole text \\(refused\\); the model refuses") as error:
+            explainer("a good day")
+        assert "\n" not in str(error.value)
+        assert [text_of(body) for _, body in server.asked[probe:]] == ["a good day"]
         with pytest.raises(ModelError, match="answered none of 20 queries; the model refuses"):
-            Explainer(found, queries=200)("one two three four five six seven eight nine ten eleven")
+            explainer(text, queries=200)
         assert len(server.asked) < 40
+        failed = explainer(["a good day", "a bad day"], errors="keep").failures
+        assert ["no answer about the whole text" in failure.error for failure in failed] == [True, True]
+        assert len(server.asked) < 42, "the first of them is known"
         found.close()
 
 

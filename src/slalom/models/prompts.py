@@ -74,7 +74,7 @@ def lead_after(content: str | tuple[tuple[str, str], ...]) -> str:
         content: A prompt, or chat messages.
 
     Example:
-        >>> lead_after("It is"), lead_after("It is\n"), lead_after((("user", "Is it?"),))
+        >>> lead_after("It is"), lead_after("It is\\n"), lead_after((("user", "Is it?"),))
         (' ', '', '')
         >>> lead_after((("user", "Is it?"), ("assistant", "It is")))
         ' '
