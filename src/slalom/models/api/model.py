@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
 from slalom.models.api.answers import (
+    KNOWN,
     Columns,
     Mode,
     Outcome,
@@ -45,7 +46,6 @@ from slalom.models.prompts import LOW_SHARE, LabelSet, Message, Template, label_
 
 ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
-_KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _MOST_WHOLE = 65_536  # texts that are known to be whole ones; a call reads its texts before it asks
 _HOPELESS = 20  # queries without any answer at the beginning
@@ -364,7 +364,8 @@ class Api(Model):
             scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
         low, high = self._bounds(outputs, target)
-        close = high - low < _KNOWN
+        sure = known & (columns.last(outputs, 5) == 0.0)
+        close = (high - low < KNOWN) | (sure if scores.ndim == 1 else sure[:, None])
         low, high = np.where(close, scores, low), np.where(close, scores, high)
         bounds = (None, None) if close.all() else (low, high)
         samples = (None, None) if target == "all" or not counts.any() else (counts[:, target], counts.sum(axis=1))
@@ -448,8 +449,13 @@ class Api(Model):
                     " or add examples."
                 )
         low, high = columns.part(outputs, 1)[answered], columns.part(outputs, 2)[answered]
-        censored = (high > low * np.exp(_KNOWN)).any(axis=1)
+        censored = columns.last(outputs, 5)[answered] == 1.0
         figures["censored"] = float(censored.mean()) if len(censored) else 0.0
+        more = float((high[~censored] / low[~censored]).max(initial=1.0) - 1.0)
+        if more > KNOWN:
+            notes.append(
+                f"Spellings that are not among the listed tokens could add at most {more:.0%} to a label's probability."
+            )
         if censored.any():
             notes.append(
                 f"In {censored.sum()} of {len(censored)} queries a label or a spelling of it is not among the listed"
