@@ -176,6 +176,11 @@ def test_stated_probabilities_are_scaled_and_zero_is_a_bound():
     assert np.exp(row.log_p) == pytest.approx([0.75, 0.25])
     assert (row.low == row.high).all()
     assert not row.censored
+    for form in ("```json\n{}\n```", "I would say: {} Is that right?", '{{"a": 0.5, "b": 0.5}} was the form. {}'):
+        assert (
+            from_stated(form.format('{"a": 0.75, "b": 0.25}'), Outcome.ANSWERED, ["a", "b"]).log_p.tolist()
+            == row.log_p.tolist()
+        )
     sure = from_stated('{"a": 1, "b": 0}', Outcome.ANSWERED, ["a", "b"])
     assert (sure.low[1], sure.high[1]) == (0.0, 0.005)
 

@@ -14,6 +14,7 @@ along what the server generated, so that a blank before the label, or a beginnin
 
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -27,6 +28,7 @@ OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of s
 _THOUGHT = "</think>"
 KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _SMALLEST = 1e-30  # probabilities are at least this
+_OBJECT = re.compile(r"\{[^{}]*\}")
 _STATED = 0.005  # stated probabilities are rounded; below this one they are a bound
 
 
@@ -352,9 +354,9 @@ def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
     if outcome is not Outcome.ANSWERED:
         return missing(outcome, n)
     try:
-        stated = json.loads(text)
+        stated = json.loads(_OBJECT.findall(text)[-1])  # also in a code fence, or after a sentence
         numbers = [stated[name] for name in names]
-    except (ValueError, RecursionError, TypeError, KeyError):
+    except (ValueError, TypeError, LookupError):
         return missing(Outcome.MALFORMED, n)
     if not all(isinstance(p, (int, float)) and not isinstance(p, bool) and 0.0 <= p <= 1.0 for p in numbers):
         return missing(Outcome.MALFORMED, n)

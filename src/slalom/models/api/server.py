@@ -18,9 +18,11 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
 from slalom.models.api.client import Answer, Client, Refused
 from slalom.models.continuation import LanguageModel
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
+_REQUESTS = 6  # with the probe, at most
 
 
 @final
@@ -96,6 +98,16 @@ class AnswerServer(LanguageModel):
     def identity(self) -> str:
         """Return the address and the name of the model."""
         return f"{self.client.address} {self._model}"
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+        return self.client.usage
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens it takes to find out the mode, and how an answer is read; 0 where the mode is known."""
+        return (0, 0) if self._mode is not None else (_REQUESTS * about_tokens(len("".join(_PROBE))), _REQUESTS)
 
     @property
     def mode(self) -> Literal["echo", "grammar"]:
