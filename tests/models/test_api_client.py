@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import pickle
+import sqlite3
 import sys
 import threading
 import time
@@ -557,6 +558,49 @@ def test_a_key_that_is_missing_or_malformed_is_an_error_without_it(monkeypatch):
     with pytest.raises(InputError, match="one line of plain characters") as error:
         Client("http://127.0.0.1:1/v1", api_key_env="MY_KEY")
     assert "SECRET" not in str(error.value)
+
+
+def test_another_model_in_the_middle_is_an_error_and_not_mixed_into_the_cache(tmp_path):
+    """The server names who answers; an explanation is never of two, even where the cache has answers of the first."""
+    name, text, count = "m-2024", "a good day and a bad one", 0
+
+    def answer(handler, path, body):
+        nonlocal count
+        count += 1
+        handler.send(completion(body) | {"model": "m-2024" if count <= 15 and name == "m-2024" else "m-2025\n"})
+
+    def explained(cache):
+        found = model(server, concurrency=1)
+        try:
+            return Explainer(found, queries=20, cache=tmp_path / cache)(text)
+        finally:
+            found.close()
+
+    with Served(answer) as server:
+        with pytest.raises(ModelError, match=r"answered as the model 'm-2024', and now as 'm-2025'; name one that") as error:
+            explained("old")
+        assert "\n" not in str(error.value)
+        assert len(server.asked) < 20, "it was not asked on"
+        name = "m-2025"
+        e = explained("new")
+        store = sqlite3.connect(tmp_path / "old")
+        kept = sum(row[0] for row in store.execute("select count(*) from answers"))
+        store.close()
+        assert 0 < kept <= 12, "answers of the first model, those of the probe left out"
+        with pytest.raises(ModelError, match=r"answers about this text are of two models .*; use another cache= file"):
+            explained("old")
+        n = len(server.asked)
+        assert explained("new").score == e.score
+        assert len(server.asked) == n
+        found = model(server, concurrency=1)
+        explainer = Explainer(found, queries=20)
+        explainer(text)
+        name, count = "m-2024", 0
+        with pytest.raises(ModelError, match="and now as 'm-2024'"):
+            explainer("another good day")
+        count = -1000
+        assert explainer("another good day").queries > 7, "the next call is of the new model"
+        found.close()
 
 
 def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_path):

@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -397,7 +398,8 @@ def repeated(rows: Sequence[Row]) -> Row:
 class Columns:
     """Where the parts of a row are among the outputs of a model.
 
-        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole, censored
+        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole, censored,
+        model
 
     Attributes:
         count: Number of labels C.
@@ -408,9 +410,9 @@ class Columns:
     @property
     def width(self) -> int:
         """Number of columns."""
-        return 5 * self.count + 6
+        return 5 * self.count + 7
 
-    def packed(self, row: Row, mode: Mode, size: int, whole: bool) -> Floats:
+    def packed(self, row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
         """Return a row as outputs (width,).
 
         Args:
@@ -418,9 +420,11 @@ class Columns:
             mode: How the server was asked.
             size: Number of listed log-probabilities, or of samples.
             whole: Whether the query is a whole text.
+            model: The model that answered, as the server names it; kept as a number.
         """
+        name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
         spread = row.spread if len(row.spread) else np.full(self.count, -1.0)
-        last = [row.share, float(row.outcome), float(mode), float(size), float(whole), float(row.censored)]
+        last = [row.share, float(row.outcome), float(mode), float(size), float(whole), float(row.censored), float(name)]
         return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, last])
 
     def part(self, outputs: Floats, number: int) -> Floats:
@@ -428,5 +432,6 @@ class Columns:
         return outputs[:, number * self.count : (number + 1) * self.count]
 
     def last(self, outputs: Floats, number: int) -> Floats:
-        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole, 5 censored."""
+        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole, 5 censored,
+        6 model."""
         return outputs[:, 5 * self.count + number]

@@ -236,7 +236,7 @@ class Api(Model):
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
             self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
-            self.repeats, self.seed, self.tokens,
+            self.repeats, self.seed, self.tokens, *filter(None, [self.client.replaced]),
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
         return f"api {self.client.address} {self.name} {digest}"
@@ -307,7 +307,8 @@ class Api(Model):
                 rows += await asyncio.gather(*(self._row(text, found) for _ in range(again)))
         except Unusable as error:
             raise ModelError(f"{self.client.address} answered with {error}; check the server, or use another mode=") from None
-        return self._columns.packed(repeated(rows) if len(rows) > 1 else rows[0], found.mode, size, whole)
+        row = repeated(rows) if len(rows) > 1 else rows[0]
+        return self._columns.packed(row, found.mode, size, whole, self.client.answering)
 
     async def _row(self, text: str, found: Capabilities) -> Row:
         """Ask about a text once; k times for samples."""
@@ -353,9 +354,14 @@ class Api(Model):
             target: Index of a class, or "all".
 
         Raises:
-            ModelError: Too many queries have no answer, or the whole text has none.
+            ModelError: Too many queries have no answer, or the whole text has none, or two models answered.
         """
         columns = self._columns
+        if len(np.unique(columns.last(outputs, 6))) > 1:
+            raise ModelError(
+                f"the answers about this text are of two models that the server calls {self.name}, some of them in the cache;"
+                " use another cache= file, and name a model that does not change"
+            )
         log_p, counts, spread = (columns.part(outputs, i) for i in (0, 3, 4))
         known = columns.last(outputs, 1) == Outcome.ANSWERED
         self._check_missing(outputs, known)
