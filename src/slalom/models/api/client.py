@@ -386,15 +386,20 @@ class Client:
         import openai  # noqa: PLC0415
 
         timeout = openai.Timeout(self.timeout, connect=min(_CONNECT, self.timeout))
+        url = urlsplit(self.base_url)
+        proxies = url.scheme == "https" or url.hostname not in _LOCAL  # no proxy gets what is for this machine
         http_client = bounded(openai.DefaultAsyncHttpxClient)
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=self._secret() or "none",
             base_url=self.base_url,
             timeout=timeout,
             max_retries=0,
             default_headers={"Accept-Encoding": "identity"},
-            http_client=http_client(timeout=timeout, follow_redirects=False),
+            http_client=http_client(timeout=timeout, follow_redirects=False, trust_env=proxies),
         )
+        if url.hostname != urlsplit(DEFAULT_URL).hostname:  # of an account at OpenAI, from the environment
+            client.organization = client.project = None
+        return client
 
 
 class _NotANumber(Exception):
