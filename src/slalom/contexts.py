@@ -138,7 +138,7 @@ class ContextExplainer:
         if self.spending.max_cost is not None and self._options["cache"] is None:
             estimate = self.estimate(question, answer, **options)
             self.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
-        options = self._checked(options)
+        options = self._checked(options, answer)
         question, generated = self._question(question), answer is None
         said = self.answer(question) if answer is None else answer
         explainer, model = self._explainer(question, said)
@@ -167,12 +167,12 @@ class ContextExplainer:
         Raises:
             InputError: As a call does.
         """
-        options, question = self._checked(options), self._question(question)
+        options, question = self._checked(options, answer), self._question(question)
         said = self._generated.get(question) if answer is None else answer
         if said is not None and (self.language_model.usage is None or (question, said) in self._explainers):
             explainer = self._explainer(question, said)[0]
         else:
-            explainer = self._made(question, said or "some" * self.max_answer_tokens, guess=True)
+            explainer = self._made(question, "some" * self.max_answer_tokens if said is None else said, guess=True)
         estimate = explainer.estimate(self.sources.text, **options)
         if said is None:
             read, written = prompt_tokens(self._prompt(question)), self.max_answer_tokens
@@ -243,8 +243,10 @@ class ContextExplainer:
         reading = SourceReading(self.sources, self.template, question)
         return reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))[0]
 
-    def _checked(self, options: CallOptions) -> CallOptions:
-        """Return the options of a call, with the method that suits the sources."""
+    def _checked(self, options: CallOptions, answer: str | None) -> CallOptions:
+        """Check an answer, and return the options of a call, with the method that suits the sources."""
+        if not isinstance(answer, (str, type(None))):
+            raise InputError(f"an answer must be a string; got {type(answer).__name__}")
         unknown = sorted(options.keys() & {"target", "long"})
         if unknown:
             raise InputError(f"an answer is explained as a whole, by part= or by span=; leave {unknown[0]}= out")
@@ -277,8 +279,6 @@ class ContextExplainer:
 
     def _made(self, question: str, answer: str, guess: bool = False) -> Explainer:
         """Return a new explainer of an answer; all of them share what may be spent."""
-        if not isinstance(answer, str):
-            raise InputError(f"an answer must be a string; got {type(answer).__name__}")
         model = Continuation(self.language_model, self.sources, self.template, question, answer, guess)
         spans = sentences(answer)
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):

@@ -136,7 +136,7 @@ class Continuation(Model):
         ends = np.arange(0, len(self.said), 4)
         tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
         self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
-        self.spans[0, 0] = 0
+        self.spans[:1, 0] = 0
         self.parts: dict[str, Part] = {}
         self.select(0, len(answer), ANSWER)
         content = (template.content, sources.system, question, self.said)
