@@ -485,7 +485,7 @@ def test_a_classifier_is_trained_and_explained(run, tmp_path):
     assert given["labels"][int(np.argmax(given["probabilities"]))] == "positive"
     assert given["model"] == "m"
     assert read_labelled(tmp_path / "d.csv", text="review", label="mark").names == ("bad", "good")
-    code, _, err = run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")  # the former name of --column
+    code, _, err = run("train", "d.csv", "--column", "review", "--label", "mark", "--out", "m")
     assert code == 1
     assert "already holds a model" in err
 
@@ -595,7 +595,7 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
 def test_methods_are_set_side_by_side(run, tmp_path):
     pytest.importorskip("torch")  # `attention` loads it: the second run has the classifier in torch, so must the first
     (tmp_path / "t.csv").write_text(f"text,label\n{SENTENCE},0\nA wonderful and touching film with a great cast.,1\n")
-    options = ["--data", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
+    options = ["--file", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
     code, out, err = run("compare", *options, "--csv", "c.csv")
     assert code == 0, err
     assert re.search(r"^method +budget +near +far +deletion +insertion +queries +tokens +seconds$", out, flags=re.M)
@@ -630,7 +630,7 @@ def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
 
 def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
     (tmp_path / "t.txt").write_text(f"{SENTENCE}\nA wonderful and touching film with a great cast.\n")
-    options = ["--data", "t.txt", "--queries", "60,auto", "--methods", "ridge,attention", "--metrics", "near"]
+    options = ["--file", "t.txt", "--queries", "60,auto", "--methods", "ridge,attention", "--metrics", "near"]
     code, out, err = run("compare", *options, "--html", "c.html", "--csv", "c.csv")
     assert code == 0, err
     assert re.search(r"^ridge +60 ", out, flags=re.M)
@@ -642,35 +642,37 @@ def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
 def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
     (tmp_path / "t.csv").write_text("text,review\nno,A good film.\nno,A bad film.\n")
     options = ["--methods", "random", "--metrics", "near", "--json"]
-    code, printed, err = run("compare", "--data", "t.csv", "--column", "review", *options)
-    assert code == 0, err
-    assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
+    rows = '{"review": "A good film."}\n{"review": "A bad film."}'
+    for file in ("t.csv", "-"):
+        code, printed, err = run("compare", "--file", file, "--column", "review", *options, given=rows)
+        assert code == 0, err
+        assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--data", "none.txt"], 1, "could not read 'none.txt'"),
-        (["--data", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
-        (["--data", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
-        (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
+        (["--file", "none.txt"], 1, "could not read 'none.txt'"),
+        (["--file", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
+        (["--file", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
+        (["--file", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
         (
-            ["--data", "t.txt", "--methods", ","],
+            ["--file", "t.txt", "--methods", ","],
             1,
             "--methods must have at least one name; got ','; leave it out for the default",
         ),
-        (["--data", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
-        (["--data", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
-        (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
-        (["--data", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
-        (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2 or auto"),
-        (["--data", "t.txt", "--queries", "auto,1"], 1, "--queries must be numbers of at least 2 or auto"),
-        (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
-        (["--data", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
-        (["--data", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
-        (["--data", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
-        (["--data", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
-        ([], 2, "Missing option '--data'"),
+        (["--file", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
+        (["--file", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
+        (["--file", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
+        (["--file", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
+        (["--file", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2 or auto"),
+        (["--file", "t.txt", "--queries", "auto,1"], 1, "--queries must be numbers of at least 2 or auto"),
+        (["--file", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
+        (["--file", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
+        (["--file", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
+        (["--file", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
+        (["--file", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
+        ([], 2, "Missing option '--file'"),
     ],
 )
 def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
@@ -687,19 +689,11 @@ def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
 
 def test_one_text_has_no_interval_and_words_that_people_marked_need_no_label(run, tmp_path):
     (tmp_path / "w.jsonl").write_text(json.dumps({"words": ["A", "good", "film"], "maps": [[0, 1, 0]] * 3}) + "\n")
-    code, out, err = run("compare", "--data", "w.jsonl", "--methods", "leave-one-out", "--metrics", "human")
+    code, out, err = run("compare", "--file", "w.jsonl", "--methods", "leave-one-out", "--metrics", "human")
     assert code == 0, err
     assert "1 text, slalom-sentiment, seed 0; one value each" in out
     assert "±" not in out
     assert re.search(r"^leave-one-out +1\.000 ", out, flags=re.M)
-
-
-def test_training_takes_one_name_for_the_texts(run, tmp_path):
-    (tmp_path / "d.csv").write_text("x,y,label\na,b,1\nb,a,0\n")
-    code, out, err = run("train", "d.csv", "--out", "m", "--text", "x", "--column", "y")
-    assert (code, out) == (1, "")
-    assert "--column and --text both name the field of the texts; pass --column alone" in err
-    assert not (tmp_path / "m").exists()
 
 
 def test_compare_prints_95_percent_intervals():
@@ -732,7 +726,7 @@ def test_the_source_of_an_answer(run, tmp_path):
         "context",
         "--lm",
         "lm",
-        "--context",
+        "--file",
         "a.txt",
         "--question",
         "Was it good?",
@@ -745,7 +739,7 @@ def test_the_source_of_an_answer(run, tmp_path):
     assert "Nobody liked it." in out
     assert "written: page.html" in out
     assert "Was it good?" in Path("page.html").read_text()
-    code, out, err = run(*base, "--context", "b.txt", "--json", "--part", "2")
+    code, out, err = run(*base, "--file", "b.txt", "--json", "--part", "2")
     assert code == 0, err
     e = slalom.Explanation.from_dict(json.loads(out))
     assert (e.unit, len(e), e.target) == ("document", 2, "sentence 2")
@@ -754,7 +748,7 @@ def test_the_source_of_an_answer(run, tmp_path):
     code, out, err = run(*base, "--json", "--method", "leave-one-out", "--span", "7:11")
     assert slalom.Explanation.from_dict(json.loads(out)).answer.part == "good", err
     for wrong, message in (
-        (["--context", "none.txt"], "could not read 'none.txt'"),
+        (["--file", "none.txt"], "could not read 'none.txt'"),
         (["--lm", "./none"], "there is no folder or file './none'"),
         (["--part", "7"], "part must be one of 'answer', 'sentence 1', 'sentence 2'; got 7"),
         (["--template", "{question}"], "must contain {context} once"),

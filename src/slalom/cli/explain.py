@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from slalom.cli.inputs import texts_of_file, texts_of_standard_input
+from slalom.cli.inputs import texts_of_file
 from slalom.cli.language_models import (
     ApiName,
     BaseUrl,
@@ -24,17 +24,22 @@ from slalom.cli.language_models import (
     classifier,
 )
 from slalom.cli.options import (
+    FILE_HELP,
+    Cache,
     Column,
     Device,
     DryRun,
+    Long,
     MaxCost,
     MaxQueries,
+    Method,
     Model,
     PriceTable,
     Queries,
+    Seed,
     Target,
     Tolerance,
-    UnitName,
+    Unit,
 )
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, count, plural, require
@@ -47,12 +52,7 @@ def explain(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Text to explain; - reads texts from standard input.")
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
-        ),
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help=FILE_HELP)] = None,
     column: Column = None,
     model: Model = None,
     lm: LanguageModel = None,
@@ -64,22 +64,16 @@ def explain(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
-    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    method: Method = "joint",
     queries: Queries = None,
     tolerance: Tolerance = None,
     max_queries: MaxQueries = None,
-    unit: Annotated[
-        UnitName | None,
-        typer.Option(help="Unit of the explanation.", show_default="that of the method"),
-    ] = None,
+    unit: Unit = None,
     target: Target = None,
-    long: Annotated[
-        Literal["cut", "window"],
-        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
-    ] = "cut",
+    long: Long = "cut",
     device: Device = None,
-    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    seed: Seed = 0,
+    cache: Cache = None,
     flip: Annotated[
         bool | None,
         typer.Option(
@@ -280,7 +274,7 @@ def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]
         if column is not None:
             raise typer.BadParameter("--column is for the rows of a file or of standard input; got a TEXT")
         return [text]
-    return texts_of_standard_input(column) if file is None or str(file) == "-" else texts_of_file(file, column)
+    return texts_of_file(file or Path("-"), column)
 
 
 def _check_outputs(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:

@@ -181,7 +181,7 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
         missing = [name for name in columns.names if name not in record]
         if missing and number == 0:
             have = ", ".join(repr(name) for name in record if name) or "none"
-            option = "--text-column" if missing[0] == columns.text else "--id-column or --keep"
+            option = "--column" if missing[0] == columns.text else "--id-column or --keep"
             raise InputError(f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}")
         text = record.get(columns.text)
         named = str(number) if columns.id is None or record.get(columns.id) is None else _plain(record[columns.id])
