@@ -251,6 +251,27 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
     assert out == ""
 
 
+def test_a_mistyped_name_is_answered_with_the_likeliest_one(run, tmp_path):
+    (tmp_path / "t.csv").write_text("id,title,review\n1,a,good\n")
+    for arguments, meant in (
+        (["explian", "good"], "Did you mean 'explain'? see"),
+        (["explain", "good", "--cach", "a.sqlite"], "(Possible options: --cache, --chat)"),
+        (["explain", "good", "--unit", "wrod"], "'sentence'; did you mean 'word'? see"),
+        (["explain", "good", "--method", "kernelshap"], "got 'kernelshap'; did you mean 'kernel-shap'?\n"),
+        (["explain", "good", "--target", "Postive"], "1 (positive); did you mean 'positive'?\n"),
+        (["explain", "--file", "t.csv", "--column", "reviw"], "name the one with the texts: --column review\n"),
+        (["corpus", "run", "t.csv", "out", "--column", "reviw"], "name another with --column; did you mean 'review'?\n"),
+        (["compare", "--file", "t.csv", "--column", "review", "--methods", "jiont"], "got 'jiont'; did you mean 'joint'?\n"),
+        (["compare", "--file", "t.csv", "--column", "review", "--metrics", "deletoin"], "did you mean 'deletion'?\n"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code > 0, out) == (True, ""), arguments
+        assert meant in err, err
+    assert "did you mean" not in run("explain", "good", "--method", "magic")[2]
+    with pytest.raises(slalom.errors.InputError, match="did you mean 'sentence'"):
+        slalom.Explainer(unit="sentences")
+
+
 def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
     for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n"):
         (tmp_path / "d.jsonl").write_text(content)

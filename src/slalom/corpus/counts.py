@@ -10,7 +10,7 @@ import numpy as np
 from slalom.corpus.opening import Corpus
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.words import Index
-from slalom.errors import InputError, count
+from slalom.errors import InputError, count, did_you_mean
 
 _SLICES = 8  # the others are taken together
 _OTHERS = "(others)"
@@ -70,7 +70,10 @@ class Counts:
             )
         chosen = targets.most_common(1)[0][0] if target is None else target
         if chosen not in targets:
-            raise InputError(f"target must be one of {', '.join(map(repr, targets))}, which texts explain; got {target!r}")
+            listed = ", ".join(map(repr, targets))
+            raise InputError(
+                f"target must be one of {listed}, which texts explain; got {target!r}{did_you_mean(target, targets)}"
+            )
         of_target = {cell[1:]: n for cell, n in cells.items() if cell[0] == chosen}
         made = cls(chosen, table.labels, gold, slices, statuses, targets, of_target, units[chosen])
         return made._with_labels() if gold is not None else made

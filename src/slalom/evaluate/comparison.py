@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
-from slalom.errors import CostLimit, InputError, ModelError, SlalomError
+from slalom.errors import CostLimit, InputError, ModelError, SlalomError, did_you_mean
 from slalom.evaluate.compared import MEASURES, Compared
 from slalom.evaluate.human import consensus, unit_marks
 from slalom.evaluate.measuring import Annotations, Budget, Evaluator, total_of
@@ -356,7 +356,7 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
     requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
         if name not in tuple(MEASURES):
-            raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
+            raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}{did_you_mean(name, MEASURES)}")
         available, requirement = needs.get(name, (True, ""))
         if not available:
             raise InputError(f"the measure {name!r} needs {requirement}")
