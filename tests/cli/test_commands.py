@@ -59,9 +59,9 @@ def test_a_sentence_is_explained_with_the_model_of_the_package(run):
     )
     assert lines[6].startswith("best ")
     assert "± is a 95% interval" in out
-    assert re.search(
-        r"predicts removals with R2 = 0\.\d+ near the text and 0\.\d+ on parts of all sizes; \d+ queries, .* s\n", out
-    )
+    tested = r"R2 0\.\d\d near the text and 0\.\d\d on parts of all sizes \(10 \+ 10 held-out queries\)"
+    assert re.search(rf"predicts removals with {tested}; \d+ queries, 20 to test, .* s\n", out)
+    assert "; 3 queries, 20 to test, " in run("explain", SENTENCE, "--queries", 3)[1]
     assert "\x1b" not in out  # no colours in a pipe
 
 

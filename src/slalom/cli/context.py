@@ -58,7 +58,8 @@ def context(
         typer.Option(
             parser=budget,
             metavar="<int|auto>",
-            help="Budget of queries; `auto`: rounds until the error on held-out queries no longer falls.",
+            help="Budget of queries, and 20 to 100 more to test; `auto`: rounds until the error on held-out queries"
+            " no longer falls.",
             show_default="eight per source, between 64 and 1000",
         ),
     ] = None,

@@ -64,7 +64,8 @@ Queries = Annotated[
     typer.Option(
         parser=budget,
         metavar="<int|auto>",
-        help="Budget of model queries per text; `auto`: rounds until the error on held-out queries no longer falls.",
+        help="Budget of model queries per text, and 20 to 100 more to test; `auto`: rounds until the error on"
+        " held-out queries no longer falls.",
         show_default="five per unit, between 200 and 1000",
     ),
 ]
