@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,15 @@ def run(monkeypatch, capsys, tmp_path):
         return code, said.out, said.err
 
     return call
+
+
+def asked_texts(monkeypatch):
+    """A list that gets the texts about which the model is asked from now on."""
+    asked, ask = [], Pipeline.ask
+    monkeypatch.setattr(
+        Pipeline, "ask", lambda self, runs, what: asked.extend(run.task.reading.text for run in runs) or ask(self, runs, what)
+    )
+    return asked
 
 
 def test_a_sentence_is_explained_with_the_model_of_the_package(run):
@@ -154,9 +164,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
     assert run("explain", "--file", "t2.txt", "--out", "e.jsonl", "--queries", 20)[0] == 0
     begun = (tmp_path / "e.jsonl").read_text()
     (tmp_path / "e.jsonl").write_text(begun + begun[: len(begun) // 3])  # a line that was cut off
-    asked = []
-    call = slalom.Explainer.__call__
-    monkeypatch.setattr(slalom.Explainer, "__call__", lambda self, t, **o: asked.extend(t) or call(self, t, **o))
+    asked = asked_texts(monkeypatch)
     code, out, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20)
     assert code == 0, err
     assert asked == texts[2:]
@@ -460,7 +468,7 @@ def test_running_out_of_memory_says_what_to_do(run, monkeypatch):
     def full(*_arguments, **_options):
         raise MemoryError("8 GiB wanted")
 
-    monkeypatch.setattr(slalom.Explainer, "__call__", full)
+    monkeypatch.setattr(slalom.Explainer, "stream", full)
     code, _, err = run("explain", "good")
     assert code == 1
     assert err == "error: out of memory (8 GiB wanted); try fewer queries, a shorter text, or another device\n"
@@ -470,7 +478,7 @@ def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
     def broken(*_arguments, **_options):
         raise RuntimeError("odd\nthing")
 
-    monkeypatch.setattr(slalom.Explainer, "__call__", broken)
+    monkeypatch.setattr(slalom.Explainer, "stream", broken)
     code, _, err = run("explain", "good")
     assert code == 1
     assert err == "error: RuntimeError: odd thing; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)\n"
@@ -559,21 +567,73 @@ def _slalom(*arguments, **options):
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, **options)
 
 
-def test_ctrl_c_loses_nothing(tmp_path):
-    """A real interruption of a real process."""
-    texts = [f"The {i}th film was {'good' if i % 2 else 'bad'} and very long, with a story of its own." for i in range(200)]
+COUNTED = """
+from slalom import cli
+from slalom.pipeline import Pipeline
+
+ask = Pipeline.ask
+
+def counted(self, runs, description):
+    with open("asked.txt", "a") as file:
+        file.writelines(f"{run.task.reading.text}\\n" for run in runs)
+    ask(self, runs, description)
+
+Pipeline.ask = counted
+cli.main()
+"""
+
+
+def test_an_interruption_loses_no_text_that_is_finished(tmp_path):
+    """Real interruptions of a real process, in the middle of texts that share batches."""
+    texts = [f"The {i}th film was {'good' if i % 2 else 'bad'} and very long, with a story of its own." for i in range(14)]
     (tmp_path / "t.txt").write_text("\n".join(texts))
-    running = _slalom("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", "100", cwd=tmp_path)
-    path = Path(tmp_path / "e.jsonl")
-    until(lambda: path.exists() and path.stat().st_size, process=running)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=DEADLINE)
-    assert running.returncode == 130, err
-    assert "Traceback" not in err
-    assert "run the same command to continue" in err
-    done = slalom.load(path)
-    assert 0 < len(done) < len(texts)
-    assert [e.text for e in done] == texts[: len(done)]
+    for stop in (signal.SIGINT, signal.SIGKILL):
+        path = tmp_path / f"{stop}.jsonl"
+        command = ["explain", "--file", "t.txt", "--out", str(path), "--queries", "400"]
+        running = _slalom(*command, cwd=tmp_path)
+        until(lambda path=path: path.exists() and path.stat().st_size, process=running)
+        running.send_signal(stop)
+        out, err = running.communicate(timeout=DEADLINE)
+        done = path.read_bytes().count(b"\n")
+        assert 0 < done < len(texts)
+        assert done >= len(re.findall(r"^text \d+ of 14 ", out, flags=re.M))  # what is printed is in the file
+        if stop == signal.SIGINT:
+            assert running.returncode == 130, err
+            assert "Traceback" not in err
+            assert "run the same command to continue" in err
+        (tmp_path / "asked.txt").unlink(missing_ok=True)
+        subprocess.run([sys.executable, "-c", COUNTED, *command], cwd=tmp_path, check=True, capture_output=True)
+        assert (tmp_path / "asked.txt").read_text().splitlines() == texts[done:]
+        assert [e.text for e in slalom.load(path)] == texts
+
+
+def test_redirected_commands_show_their_progress_in_lines(run, tmp_path, monkeypatch):
+    from tests.models.tiny_lm import language_model, tokenizer  # noqa: PLC0415
+
+    words = tokenizer("gpt2")
+    language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
+    words.save_pretrained(tmp_path / "lm")
+    (tmp_path / "t.txt").write_text("A good film.\nA bad film.\n")
+    asking = r"asking: [\d,]+ of [\d,]+ (tokens|queries) \(\d+%\), \d+ s"
+    commands = (
+        (["explain", "--file", "t.txt", "--queries", 20], [asking, "explaining: 2 of 2 texts"]),
+        (["compare", "--file", "t.txt", "--methods", "random,ridge"], [r"comparing: 2 of 4 explanations \(50%\).*, random$"]),
+        (["corpus", "run", "t.txt", "out", "--queries", 20], [r"explaining: 1 of 2 texts \(50%\), \d+ s, about \d+ s left$"]),
+        (["context", "--lm", "lm", "--file", "t.txt", "--question", "good?", "--answer", "good.", "--queries", 8], [asking]),
+    )
+    run("--version")  # drops what saving the model has printed
+    monkeypatch.setattr("slalom.progress._SECONDS", 1e9)
+    for command, _ in commands:
+        assert run(*command)[::2] == (0, ""), command  # not within the first seconds
+    shutil.rmtree("out")
+    monkeypatch.setattr("slalom.progress._SECONDS", 0.0)
+    for command, lines in commands:
+        code, _, err = run(*command)
+        assert code == 0, err
+        for line in lines:
+            assert re.search(rf"^{line}", err, flags=re.M), err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert not re.search(r"^\w+ing: \d.*\n", run("explain", "--file", "t.txt", "--queries", 20)[2], flags=re.M)
 
 
 def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatch):

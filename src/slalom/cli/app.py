@@ -18,6 +18,7 @@ import slalom
 from slalom.cli.lazy import lazy_group
 from slalom.cli.printing import complain
 from slalom.errors import SlalomError, did_you_mean, one_line, validation_message
+from slalom.progress import lines_if_redirected
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
 
@@ -69,7 +70,7 @@ def main() -> None:
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
     atexit.register(gc.freeze)  # spares the interpreter a search for garbage among all that it gives back anyway
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), lines_if_redirected():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         sys.exit(_exit_code())

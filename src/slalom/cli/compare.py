@@ -74,8 +74,8 @@ def compare(
 ) -> None:
     """Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.
 
-    With --out nothing is lost on Ctrl-C: run the same command to continue. A model that costs money is asked once only with
-    --cache: methods ask some of the same queries.
+    With --out results are written as they come; after Ctrl-C, run the same command to continue. A model that costs money is
+    asked once only with --cache: methods ask some of the same queries.
     """
     from slalom.core.checks import whole_number  # noqa: PLC0415
     from slalom.evaluate import DEFAULT_METHODS, comparison_estimate  # noqa: PLC0415

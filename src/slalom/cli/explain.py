@@ -44,8 +44,9 @@ from slalom.cli.options import (
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
+from slalom.progress import progress_bar
 
-_BATCH = 16  # texts explained together; results are written after each batch
+_BATCH = 16  # texts that share batches of the model
 
 
 def explain(
@@ -206,28 +207,36 @@ def _explained(
         raise InputError(
             f"{str(out)!r} was started with another model or other options; use the same ones, name another file, or delete it"
         )
-    failed = [i for i, e in enumerate(done) if isinstance(e, Failure)]
+    results, failed = list(done), [i for i, e in enumerate(done) if isinstance(e, Failure)]
     if failed and out:
-        retried = dict(zip(failed, _batch(explainer, [(i, texts[i]) for i in failed], target), strict=True))
-        done = [retried.get(i, e) for i, e in enumerate(done)]
-        fresh = out.with_name(out.name + ".new")
-        write_text(fresh, "".join(e.to_json() + "\n" for e in done))
-        fresh.replace(out)
-    yield from done
-    for start in range(len(done), len(texts), _BATCH):
-        numbered = list(enumerate(texts[start : start + _BATCH], start))
-        batch = [explainer(texts[0], target=target)] if len(texts) == 1 else _batch(explainer, numbered, target)
-        if out:
-            write_text(out, "".join(e.to_json() + "\n" for e in batch), append=True)
-        yield from batch
+        try:
+            for i, e in _numbered(explainer, texts, failed, target):
+                results[i] = e
+        finally:  # also what an interruption has left
+            fresh = out.with_name(out.name + ".new")
+            write_text(fresh, "".join(e.to_json() + "\n" for e in results))
+            fresh.replace(out)
+    yield from results
+    shown = False if sys.stderr.isatty() else None  # a terminal has the results, and bars of the model
+    with progress_bar(shown, total=len(texts), initial=len(done), unit="text", desc="explaining") as bar:
+        for _, e in _numbered(explainer, texts, range(len(done), len(texts)), target):
+            if out:
+                write_text(out, e.to_json() + "\n", append=True)
+            bar.update()
+            yield e
 
 
-def _batch(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | int | None) -> list[Any]:
-    """Explain texts with their numbers: explanations and failures, in the same order."""
-    results = explainer([text for _, text in numbered], target=target, errors="keep")
-    failed = {failure.number: failure for failure in results.failures}
-    explained = iter(results)
-    return [replace(failed[i], number=number) if i in failed else next(explained) for i, (number, _) in enumerate(numbered)]
+def _numbered(
+    explainer: Any, texts: Sequence[str], numbers: Sequence[int], target: str | int | None
+) -> Iterator[tuple[int, Any]]:
+    """Explain some of the texts; yield the number of each with its explanation or Failure as soon as it is finished."""
+    from slalom.result import Failure  # noqa: PLC0415
+
+    errors = "raise" if len(texts) == 1 else "keep"
+    for start in range(0, len(numbers), _BATCH):
+        batch = numbers[start : start + _BATCH]
+        for i, e in zip(batch, explainer.stream([texts[i] for i in batch], target=target, errors=errors), strict=True):
+            yield i, replace(e, number=i) if isinstance(e, Failure) else e
 
 
 def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
