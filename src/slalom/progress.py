@@ -40,8 +40,8 @@ def progress_bar(shown: bool | None = None, **options: Any) -> Any:
 class _Lines:
     """What is used of tqdm, for files and pipes: a line every now and then."""
 
-    def __init__(self, desc: str, unit: str, total: int | None = None, initial: int = 0, **_: Any) -> None:
-        self.desc, self.unit, self.total, self.n, self.initial = desc, unit, total, initial, initial
+    def __init__(self, desc: str, unit: str, total: int | None = None, initial: int = 0, leave: bool = True, **_: Any) -> None:
+        self.leave, self.desc, self.unit, self.total, self.n, self.initial = leave, desc, unit, total, initial, initial
         self.postfix, self.began = "", monotonic()
         self.written, self.written_n = self.began, initial
 
@@ -65,7 +65,7 @@ class _Lines:
         """The next line has it."""
 
     def close(self) -> None:
-        if self.written > self.began and self.n > self.written_n:
+        if self.leave and self.written > self.began and self.n > self.written_n:
             self._write()
 
     def __enter__(self) -> Self:
