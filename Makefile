@@ -2,7 +2,7 @@
 # make test    set up .venv on the first run, then format, lint, types, import floors, doctests and tests
 # make test-experiments  the quick runs of all experiments, which `make test` leaves out (two minutes)
 # make test-processes    the tests with clusters, servers, the live page and killed processes, which `make test` leaves out (three minutes)
-# make docs    build the documentation site into site/, strictly, and check that its pages load nothing from elsewhere
+# make docs    build the documentation site into site/, strictly, and check that it works in a folder and loads nothing from elsewhere
 # make wheel   build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README's first example
 # make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make format  rewrite the code as the checks want it

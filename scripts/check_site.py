@@ -1,6 +1,7 @@
 #!/usr/bin/env python
-"""Check that the pages of a built site load nothing from elsewhere: scripts/check_site.py site.
+"""Check that a built site works in a folder and that its pages load nothing from elsewhere: scripts/check_site.py site.
 
+A browser reads no index of the search from file://, so there must be a script with it.
 Links that a reader may follow are fine; scripts, styles, fonts, pictures and frames from other hosts are not.
 """
 
@@ -54,7 +55,9 @@ def loaded_from_elsewhere(path: Path) -> list[str]:
 
 
 def check(site: Path) -> Iterator[str]:
-    """Give one line for everything that a page of the site loads from elsewhere."""
+    """Give one line for everything that a page of the site loads from elsewhere, and one where it cannot be searched."""
+    if (site / "search").exists() and not (site / "search" / "search_index.js").exists():
+        yield "search/search_index.js: missing, so that the search needs a server; use the plugin offline"
     for path in sorted(site.rglob("*")):
         if path.suffix in (".html", ".css"):
             for found in loaded_from_elsewhere(path):

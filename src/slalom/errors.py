@@ -10,7 +10,7 @@ Every message is one line: what must hold, what came, what to do.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,6 +80,26 @@ def plural(n: int, noun: str) -> str:
     if n == 1:
         return noun
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
+def closest(name: object, names: Iterable[str]) -> str | None:
+    """Return the name that a mistyped one most likely stands for; None where none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    by_lower, wanted = {known.lower(): known for known in names}, str(name).lower()
+    matches = get_close_matches(wanted, by_lower, n=1) or [known for known in by_lower if len(wanted) > 2 and wanted in known]
+    return by_lower[matches[0]] if matches else None
+
+
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """Return the end of an error message about a name that is not among the known ones.
+
+    Example:
+        >>> did_you_mean("kernelshap", ["lime", "kernel-shap"]), did_you_mean("magic", ["lime", "kernel-shap"])
+        ("; did you mean 'kernel-shap'?", '')
+    """
+    match = closest(name, names)
+    return "" if match is None else f"; did you mean {match!r}?"
 
 
 def validation_message(problem: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
 from slalom.models.costs import Spending, check_max_cost
 from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
-from slalom.result import Explanation, Explanations, Flip, presence
+from slalom.result import Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import as_texts
 
@@ -208,6 +208,28 @@ class Explainer:
         self._check(texts, chosen)
         explanations = Explanations(self.pipeline.run(texts, chosen))
         return explanations[0] if isinstance(text, str) else explanations
+
+    def stream(
+        self, texts: Iterable[str], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
+    ) -> Iterator[Explanation | Failure]:
+        """Explain several texts as a call does, one after the other: each is there as soon as it is finished.
+
+        Args:
+            texts: The texts; they share batches.
+            errors: As in a call; with "keep" a text that fails is a Failure.
+            **options: As in a call.
+
+        Yields:
+            One explanation per text, in their order.
+
+        Example:
+            >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds", queries=50)
+            >>> [e.text for e in explainer.stream(["a good film", "good"])]
+            ['a good film', 'good']
+        """
+        chosen, listed = self._configured(errors=errors, **options), as_texts(texts)
+        self._check(listed, chosen)
+        yield from self.pipeline.run(listed, chosen)
 
     def refine(self, text: str, /, *, first: int = 50, **options: Unpack[CallOptions]) -> Iterator[Explanation]:
         """Explain one text at once, and then better and better.

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from slalom.errors import InputError
+from slalom.errors import InputError, closest
 
 NEVER_CLOSED = "opens a quotation mark that is never closed, so that the row runs to the end of the file"
 _TABLES = {".csv": ",", ".tsv": "\t"}
@@ -214,7 +214,8 @@ def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str, option
         if column not in row:
             names = [name for name in row if name]
             likely = [name for name in names if _is_words(row[name])]
-            advice = f"{option} {shlex.quote(likely[0]) if len(likely) == 1 else 'NAME'}"
+            meant = closest(column, names) or (likely[0] if len(likely) == 1 else None)
+            advice = f"{option} {'NAME' if meant is None else shlex.quote(meant)}"
             raise InputError(
                 f'row {number} of {source} must have a field "{column}"; it has {", ".join(map(repr, names)) or "none"};'
                 f" name the one with the texts: {advice}"

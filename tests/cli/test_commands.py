@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,15 @@ def run(monkeypatch, capsys, tmp_path):
     return call
 
 
+def asked_texts(monkeypatch):
+    """A list that gets the texts about which the model is asked from now on."""
+    asked, ask = [], Pipeline.ask
+    monkeypatch.setattr(
+        Pipeline, "ask", lambda self, runs, what: asked.extend(run.task.reading.text for run in runs) or ask(self, runs, what)
+    )
+    return asked
+
+
 def test_a_sentence_is_explained_with_the_model_of_the_package(run):
     code, out, err = run("explain", SENTENCE)
     assert code == 0, err
@@ -59,9 +69,9 @@ def test_a_sentence_is_explained_with_the_model_of_the_package(run):
     )
     assert lines[6].startswith("best ")
     assert "± is a 95% interval" in out
-    assert re.search(
-        r"predicts removals with R2 = 0\.\d+ near the text and 0\.\d+ on parts of all sizes; \d+ queries, .* s\n", out
-    )
+    tested = r"R2 0\.\d\d near the text and 0\.\d\d on parts of all sizes \(10 \+ 10 held-out queries\)"
+    assert re.search(rf"predicts removals with {tested}; \d+ queries, 20 to test, .* s\n", out)
+    assert "; 3 queries, 20 to test, " in run("explain", SENTENCE, "--queries", 3)[1]
     assert "\x1b" not in out  # no colours in a pipe
 
 
@@ -154,9 +164,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
     assert run("explain", "--file", "t2.txt", "--out", "e.jsonl", "--queries", 20)[0] == 0
     begun = (tmp_path / "e.jsonl").read_text()
     (tmp_path / "e.jsonl").write_text(begun + begun[: len(begun) // 3])  # a line that was cut off
-    asked = []
-    call = slalom.Explainer.__call__
-    monkeypatch.setattr(slalom.Explainer, "__call__", lambda self, t, **o: asked.extend(t) or call(self, t, **o))
+    asked = asked_texts(monkeypatch)
     code, out, err = run("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", 20)
     assert code == 0, err
     assert asked == texts[2:]
@@ -249,6 +257,27 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_a_mistyped_name_is_answered_with_the_likeliest_one(run, tmp_path):
+    (tmp_path / "t.csv").write_text("id,title,review\n1,a,good\n")
+    for arguments, meant in (
+        (["explian", "good"], "Did you mean 'explain'? see"),
+        (["explain", "good", "--cach", "a.sqlite"], "(Possible options: --cache, --chat)"),
+        (["explain", "good", "--unit", "wrod"], "'sentence'; did you mean 'word'? see"),
+        (["explain", "good", "--method", "kernelshap"], "got 'kernelshap'; did you mean 'kernel-shap'?\n"),
+        (["explain", "good", "--target", "Postive"], "1 (positive); did you mean 'positive'?\n"),
+        (["explain", "--file", "t.csv", "--column", "reviw"], "name the one with the texts: --column review\n"),
+        (["corpus", "run", "t.csv", "out", "--column", "reviw"], "name another with --column; did you mean 'review'?\n"),
+        (["compare", "--file", "t.csv", "--column", "review", "--methods", "jiont"], "got 'jiont'; did you mean 'joint'?\n"),
+        (["compare", "--file", "t.csv", "--column", "review", "--metrics", "deletoin"], "did you mean 'deletion'?\n"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code > 0, out) == (True, ""), arguments
+        assert meant in err, err
+    assert "did you mean" not in run("explain", "good", "--method", "magic")[2]
+    with pytest.raises(slalom.errors.InputError, match="did you mean 'sentence'"):
+        slalom.Explainer(unit="sentences")
 
 
 def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
@@ -441,7 +470,7 @@ def test_running_out_of_memory_says_what_to_do(run, monkeypatch):
     def full(*_arguments, **_options):
         raise MemoryError("8 GiB wanted")
 
-    monkeypatch.setattr(slalom.Explainer, "__call__", full)
+    monkeypatch.setattr(slalom.Explainer, "stream", full)
     code, _, err = run("explain", "good")
     assert code == 1
     assert err == "error: out of memory (8 GiB wanted); try fewer queries, a shorter text, or another device\n"
@@ -451,7 +480,7 @@ def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
     def broken(*_arguments, **_options):
         raise RuntimeError("odd\nthing")
 
-    monkeypatch.setattr(slalom.Explainer, "__call__", broken)
+    monkeypatch.setattr(slalom.Explainer, "stream", broken)
     code, _, err = run("explain", "good")
     assert code == 1
     assert err == "error: RuntimeError: odd thing; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)\n"
@@ -487,7 +516,7 @@ def test_a_classifier_is_trained_and_explained(run, tmp_path):
     assert given["labels"][int(np.argmax(given["probabilities"]))] == "positive"
     assert given["model"] == "m"
     assert read_labelled(tmp_path / "d.csv", text="review", label="mark").names == ("bad", "good")
-    code, _, err = run("train", "d.csv", "--text", "review", "--label", "mark", "--out", "m")  # the former name of --column
+    code, _, err = run("train", "d.csv", "--column", "review", "--label", "mark", "--out", "m")
     assert code == 1
     assert "already holds a model" in err
 
@@ -540,21 +569,73 @@ def _slalom(*arguments, **options):
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, **options)
 
 
-def test_ctrl_c_loses_nothing(tmp_path):
-    """A real interruption of a real process."""
-    texts = [f"The {i}th film was {'good' if i % 2 else 'bad'} and very long, with a story of its own." for i in range(200)]
+COUNTED = """
+from slalom import cli
+from slalom.pipeline import Pipeline
+
+ask = Pipeline.ask
+
+def counted(self, runs, description):
+    with open("asked.txt", "a") as file:
+        file.writelines(f"{run.task.reading.text}\\n" for run in runs)
+    ask(self, runs, description)
+
+Pipeline.ask = counted
+cli.main()
+"""
+
+
+def test_an_interruption_loses_no_text_that_is_finished(tmp_path):
+    """Real interruptions of a real process, in the middle of texts that share batches."""
+    texts = [f"The {i}th film was {'good' if i % 2 else 'bad'} and very long, with a story of its own." for i in range(14)]
     (tmp_path / "t.txt").write_text("\n".join(texts))
-    running = _slalom("explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", "100", cwd=tmp_path)
-    path = Path(tmp_path / "e.jsonl")
-    until(lambda: path.exists() and path.stat().st_size, process=running)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=DEADLINE)
-    assert running.returncode == 130, err
-    assert "Traceback" not in err
-    assert "run the same command to continue" in err
-    done = slalom.load(path)
-    assert 0 < len(done) < len(texts)
-    assert [e.text for e in done] == texts[: len(done)]
+    for stop in (signal.SIGINT, signal.SIGKILL):
+        path = tmp_path / f"{stop}.jsonl"
+        command = ["explain", "--file", "t.txt", "--out", str(path), "--queries", "400"]
+        running = _slalom(*command, cwd=tmp_path)
+        until(lambda path=path: path.exists() and path.stat().st_size, process=running)
+        running.send_signal(stop)
+        out, err = running.communicate(timeout=DEADLINE)
+        done = path.read_bytes().count(b"\n")
+        assert 0 < done < len(texts)
+        assert done >= len(re.findall(r"^text \d+ of 14 ", out, flags=re.M))  # what is printed is in the file
+        if stop == signal.SIGINT:
+            assert running.returncode == 130, err
+            assert "Traceback" not in err
+            assert "run the same command to continue" in err
+        (tmp_path / "asked.txt").unlink(missing_ok=True)
+        subprocess.run([sys.executable, "-c", COUNTED, *command], cwd=tmp_path, check=True, capture_output=True)
+        assert (tmp_path / "asked.txt").read_text().splitlines() == texts[done:]
+        assert [e.text for e in slalom.load(path)] == texts
+
+
+def test_redirected_commands_show_their_progress_in_lines(run, tmp_path, monkeypatch):
+    from tests.models.tiny_lm import language_model, tokenizer  # noqa: PLC0415
+
+    words = tokenizer("gpt2")
+    language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
+    words.save_pretrained(tmp_path / "lm")
+    (tmp_path / "t.txt").write_text("A good film.\nA bad film.\n")
+    asking = r"asking: [\d,]+ of [\d,]+ (tokens|queries) \(\d+%\), \d+ s"
+    commands = (
+        (["explain", "--file", "t.txt", "--queries", 20], [asking, "explaining: 2 of 2 texts"]),
+        (["compare", "--file", "t.txt", "--methods", "random,ridge"], [r"comparing: 2 of 4 explanations \(50%\).*, random$"]),
+        (["corpus", "run", "t.txt", "out", "--queries", 20], [r"explaining: 1 of 2 texts \(50%\), \d+ s, about \d+ s left$"]),
+        (["context", "--lm", "lm", "--file", "t.txt", "--question", "good?", "--answer", "good.", "--queries", 8], [asking]),
+    )
+    run("--version")  # drops what saving the model has printed
+    monkeypatch.setattr("slalom.progress._SECONDS", 1e9)
+    for command, _ in commands:
+        assert run(*command)[::2] == (0, ""), command  # not within the first seconds
+    shutil.rmtree("out")
+    monkeypatch.setattr("slalom.progress._SECONDS", 0.0)
+    for command, lines in commands:
+        code, _, err = run(*command)
+        assert code == 0, err
+        for line in lines:
+            assert re.search(rf"^{line}", err, flags=re.M), err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert not re.search(r"^\w+ing: \d.*\n", run("explain", "--file", "t.txt", "--queries", 20)[2], flags=re.M)
 
 
 def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatch):
@@ -597,7 +678,7 @@ def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
 def test_methods_are_set_side_by_side(run, tmp_path):
     pytest.importorskip("torch")  # `attention` loads it: the second run has the classifier in torch, so must the first
     (tmp_path / "t.csv").write_text(f"text,label\n{SENTENCE},0\nA wonderful and touching film with a great cast.,1\n")
-    options = ["--data", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
+    options = ["--file", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
     code, out, err = run("compare", *options, "--csv", "c.csv")
     assert code == 0, err
     assert re.search(r"^method +budget +near +far +deletion +insertion +queries +tokens +seconds$", out, flags=re.M)
@@ -618,7 +699,7 @@ def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
     assert saved["settings"]["queries"] == "auto"
     assert saved["settings"]["max_queries"] == 200
     assert f"stopped: {saved['stopped']}" in out
-    assert f"{saved['queries']} queries" in out
+    assert f"{saved['queries'] - 100} queries, 100 to test" in out
     assert saved["stopped"] in (tmp_path / "p.html").read_text()
     code, out, _ = run("explain", SENTENCE, "--queries", "auto", "--max-queries", 200, "--out", "e.jsonl")
     assert code == 0, "the same options continue the file"
@@ -632,7 +713,7 @@ def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
 
 def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
     (tmp_path / "t.txt").write_text(f"{SENTENCE}\nA wonderful and touching film with a great cast.\n")
-    options = ["--data", "t.txt", "--queries", "60,auto", "--methods", "ridge,attention", "--metrics", "near"]
+    options = ["--file", "t.txt", "--queries", "60,auto", "--methods", "ridge,attention", "--metrics", "near"]
     code, out, err = run("compare", *options, "--html", "c.html", "--csv", "c.csv")
     assert code == 0, err
     assert re.search(r"^ridge +60 ", out, flags=re.M)
@@ -644,35 +725,37 @@ def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
 def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
     (tmp_path / "t.csv").write_text("text,review\nno,A good film.\nno,A bad film.\n")
     options = ["--methods", "random", "--metrics", "near", "--json"]
-    code, printed, err = run("compare", "--data", "t.csv", "--column", "review", *options)
-    assert code == 0, err
-    assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
+    rows = '{"review": "A good film."}\n{"review": "A bad film."}'
+    for file in ("t.csv", "-"):
+        code, printed, err = run("compare", "--file", file, "--column", "review", *options, given=rows)
+        assert code == 0, err
+        assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--data", "none.txt"], 1, "could not read 'none.txt'"),
-        (["--data", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
-        (["--data", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
-        (["--data", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
+        (["--file", "none.txt"], 1, "could not read 'none.txt'"),
+        (["--file", "t.txt", "--methods", "magic"], 1, "method must be one of 'joint', 'local'"),
+        (["--file", "t.txt", "--metrics", "magic"], 1, "a measure must be one of near"),
+        (["--file", "t.txt", "--metrics", "human"], 1, "needs texts with words that people have marked"),
         (
-            ["--data", "t.txt", "--methods", ","],
+            ["--file", "t.txt", "--methods", ","],
             1,
             "--methods must have at least one name; got ','; leave it out for the default",
         ),
-        (["--data", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
-        (["--data", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
-        (["--data", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
-        (["--data", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
-        (["--data", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2 or auto"),
-        (["--data", "t.txt", "--queries", "auto,1"], 1, "--queries must be numbers of at least 2 or auto"),
-        (["--data", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
-        (["--data", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
-        (["--data", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
-        (["--data", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
-        (["--data", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
-        ([], 2, "Missing option '--data'"),
+        (["--file", "t.txt", "--metrics", ""], 1, "--metrics must have at least one name; got ''"),
+        (["--file", "t.txt", "--seed", "-1"], 1, "--seed must be a whole number of at least 0; got -1"),
+        (["--file", "t.txt", "--methods", "random", "--target", "magic"], 1, "target 'magic' is not a class of this model"),
+        (["--file", "t.txt", "--methods", "random", "--out", "list.jsonl"], 1, "'list.jsonl' holds something else"),
+        (["--file", "t.txt", "--queries", "many"], 1, "--queries must be numbers of at least 2 or auto"),
+        (["--file", "t.txt", "--queries", "auto,1"], 1, "--queries must be numbers of at least 2 or auto"),
+        (["--file", "empty.txt"], 1, "empty.txt must have at least one line with a text"),
+        (["--file", "w.csv"], 1, "row 1 of w.csv must have a field \"text\"; it has 'words'; .* --column words"),
+        (["--file", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
+        (["--file", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
+        (["--file", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
+        ([], 2, "Missing option '--file'"),
     ],
 )
 def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
@@ -689,19 +772,11 @@ def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
 
 def test_one_text_has_no_interval_and_words_that_people_marked_need_no_label(run, tmp_path):
     (tmp_path / "w.jsonl").write_text(json.dumps({"words": ["A", "good", "film"], "maps": [[0, 1, 0]] * 3}) + "\n")
-    code, out, err = run("compare", "--data", "w.jsonl", "--methods", "leave-one-out", "--metrics", "human")
+    code, out, err = run("compare", "--file", "w.jsonl", "--methods", "leave-one-out", "--metrics", "human")
     assert code == 0, err
     assert "1 text, slalom-sentiment, seed 0; one value each" in out
     assert "±" not in out
     assert re.search(r"^leave-one-out +1\.000 ", out, flags=re.M)
-
-
-def test_training_takes_one_name_for_the_texts(run, tmp_path):
-    (tmp_path / "d.csv").write_text("x,y,label\na,b,1\nb,a,0\n")
-    code, out, err = run("train", "d.csv", "--out", "m", "--text", "x", "--column", "y")
-    assert (code, out) == (1, "")
-    assert "--column and --text both name the field of the texts; pass --column alone" in err
-    assert not (tmp_path / "m").exists()
 
 
 def test_compare_prints_95_percent_intervals():
@@ -734,7 +809,7 @@ def test_the_source_of_an_answer(run, tmp_path):
         "context",
         "--lm",
         "lm",
-        "--context",
+        "--file",
         "a.txt",
         "--question",
         "Was it good?",
@@ -747,7 +822,7 @@ def test_the_source_of_an_answer(run, tmp_path):
     assert "Nobody liked it." in out
     assert "written: page.html" in out
     assert "Was it good?" in Path("page.html").read_text()
-    code, out, err = run(*base, "--context", "b.txt", "--json", "--part", "2")
+    code, out, err = run(*base, "--file", "b.txt", "--json", "--part", "2")
     assert code == 0, err
     e = slalom.Explanation.from_dict(json.loads(out))
     assert (e.unit, len(e), e.target) == ("document", 2, "sentence 2")
@@ -756,7 +831,7 @@ def test_the_source_of_an_answer(run, tmp_path):
     code, out, err = run(*base, "--json", "--method", "leave-one-out", "--span", "7:11")
     assert slalom.Explanation.from_dict(json.loads(out)).answer.part == "good", err
     for wrong, message in (
-        (["--context", "none.txt"], "could not read 'none.txt'"),
+        (["--file", "none.txt"], "could not read 'none.txt'"),
         (["--lm", "./none"], "there is no folder or file './none'"),
         (["--part", "7"], "part must be one of 'answer', 'sentence 1', 'sentence 2'; got 7"),
         (["--template", "{question}"], "must contain {context} once"),

@@ -33,7 +33,7 @@ def write(path, films=FILMS):
     path.write_text("".join(json.dumps({"key": f"f{i}", "review": film, "gold": i % 2}) + "\n" for i, film in enumerate(films)))
 
 
-OPTIONS = ["--text-column", "review", "--id-column", "key", "--keep", "gold", "--method", "ridge", "--queries", 30]
+OPTIONS = ["--column", "review", "--id-column", "key", "--keep", "gold", "--method", "ridge", "--queries", 30]
 
 
 def test_a_corpus_is_run_continued_looked_at_and_opened(run, tmp_path):

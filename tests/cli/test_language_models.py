@@ -154,7 +154,7 @@ def test_a_folder_without_a_language_model_is_an_error_of_one_line(run, tmp_path
 def test_methods_are_compared_on_a_model_behind_an_api_and_nothing_is_asked_twice(run, tmp_path):  # noqa: F811
     (tmp_path / "texts.txt").write_text("a good day and a bad one\nno good news\n", encoding="utf-8")
     with Served(works) as server:
-        asked = ["compare", "--data", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
+        asked = ["compare", "--file", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
         asked += ["--labels", "bad,good", "--methods", "joint,ridge", "--queries", 30, "--json"]
         code, out, err = run(*asked, "--cache", "answers")
         assert code == 0, err
@@ -179,7 +179,7 @@ def test_methods_are_compared_on_a_language_model_in_a_folder(run, tmp_path):  #
     language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
     words.save_pretrained(tmp_path / "lm")
     (tmp_path / "texts.txt").write_text(TEXT, encoding="utf-8")
-    asked = ["compare", "--data", "texts.txt", "--lm", "lm", "--template", "Review: {text}\\nSentiment:", "--device", "cpu"]
+    asked = ["compare", "--file", "texts.txt", "--lm", "lm", "--template", "Review: {text}\\nSentiment:", "--device", "cpu"]
     code, out, err = run(*asked, "--labels", "negative,positive", "--methods", "joint,gradient", "--queries", 20, "--json")
     assert code == 0, err
     compared = json.loads(out)
@@ -190,7 +190,7 @@ def test_methods_are_compared_on_a_language_model_in_a_folder(run, tmp_path):  #
 def test_a_comparison_says_what_it_costs_and_stops_before_a_limit(run, tmp_path):  # noqa: F811
     (tmp_path / "texts.txt").write_text("a good day and a bad one\nno good news\n", encoding="utf-8")
     with Served(works) as server:
-        asked = ["compare", "--data", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
+        asked = ["compare", "--file", "texts.txt", "--api", "m", "--base-url", server.url, "--template", "{text} ->"]
         asked += ["--labels", "bad,good", "--methods", "joint,ridge", "--queries", 30, "--prices", "1,2"]
         code, out, err = run(*asked, "--dry-run")
         assert code == 0, err

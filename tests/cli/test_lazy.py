@@ -25,6 +25,25 @@ def test_the_summary_is_the_first_paragraph_of_the_help(name):
     assert COMMANDS[name] == " ".join(command.help.split("\n\n")[0].split())
 
 
+def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
+    seen, own = {}, {"train"}  # which has groups of its own
+    for name in COMMANDS:
+        _, command, _ = loaded(name)
+        for sub in (command, *getattr(command, "commands", {}).values()):
+            for option in sub.params:
+                if option.param_type_name == "option":
+                    assert option.rich_help_panel, (
+                        f"{option.opts[0]} of {sub.name} is in no group: see GROUPS in cli/options.py"
+                    )
+                    if name not in own:
+                        assert seen.setdefault(option.opts[0], option.rich_help_panel) == option.rich_help_panel
+                if "--column" in option.opts:
+                    assert (option.help, option.name) == ("Column of the rows that holds the texts.", "column"), name
+                if "--file" in option.opts:
+                    assert option.help.startswith(("File with one text per line, or rows", "Text file with the context")), name
+                    assert "- is stdin" in option.help
+
+
 def completed(words):
     """What a shell offers in place of the last of these words."""
     asked = {"_SLALOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}

@@ -127,7 +127,7 @@ def test_rows_that_cannot_be_read_are_rows_with_an_error(tmp_path):
 
 def test_a_wrong_column_is_told_at_the_first_row(tmp_path):
     source = source_of(write(tmp_path / "a.csv"))
-    with pytest.raises(InputError, match=r"must have a column 'review'; it has 'key', 'text', 'stars'.*--text-column"):
+    with pytest.raises(InputError, match=r"must have a column 'review'; it has 'key', 'text', 'stars'.*--column"):
         next(rows_of(source, Columns("review")))
     with pytest.raises(InputError, match=r"must have a column 'slice'.*--keep"):
         next(rows_of(source, Columns("text", None, ("slice",))))

@@ -369,7 +369,7 @@ def test_ceiling_is_that_of_the_formula_and_is_shown_and_saved():
         assert q.ceiling == pytest.approx(max(1.0 - 0.25 / scores.var(), 0.0))
         assert q.r2 == pytest.approx(1.0 - np.mean((e.predict(tested.keep[rows]) - scores) ** 2) / scores.var())
         assert q.r2 < q.ceiling + 0.2
-        assert f"{q.r2:.3f} of about {q.ceiling:.3f} at best" in repr(e)
+        assert f"{q.r2:.2f} of about {q.ceiling:.2f} at best" in repr(e)
     again = Explanation.from_dict(json.loads(e.to_json()))
     assert again.fidelity == e.fidelity
 
@@ -401,8 +401,8 @@ def test_auto_budget_works_with_noise_and_refusals():
 def test_a_ceiling_of_nothing_is_no_ratio():
     answers = np.arange(9.0)
     noisy = quality(answers + 3.0, answers, np.full(9, 7.0))
-    assert (noisy.ceiling, noisy.shown) == (0.0, "-0.350 (the answers vary no more than their noise)")
-    assert quality(answers + 3.0, answers, np.full(9, 6.0)).shown == "-0.350 of about 0.100 at best"
+    assert (noisy.ceiling, noisy.shown) == (0.0, "-0.35 (the answers vary no more than their noise)")
+    assert quality(answers + 3.0, answers, np.full(9, 6.0)).shown == "-0.35 of about 0.10 at best"
 
 
 def test_few_answers_get_no_r2():

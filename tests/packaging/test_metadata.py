@@ -76,3 +76,14 @@ def test_every_direct_dependency_is_pinned_within_its_bounds(requirement):
     name, bound = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(?:[>=]=(.*))?", requirement).groups()
     assert normal(name) in PINS
     assert number(PINS[normal(name)]) >= number(bound or "0")
+
+
+def test_the_documentation_lists_every_extra_with_its_packages():
+    listed = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    tools = {"benchmark", "dev", "docs", "package"}  # of those who change slalom
+    for extra, packages in PROJECT["optional-dependencies"].items():
+        row = re.search(rf"^\| `{extra}` \| (.*?) \|", listed, flags=re.M)
+        assert (row is None) == (extra in tools), extra
+        for package in () if row is None or extra == "all" else packages:
+            name = re.match(r"[\w-]+(\[(\w+)\])?", package)
+            assert (name[2] or name[0]) in row[1], f"{extra}: {package}"

@@ -1,12 +1,14 @@
 """scripts/check_site.py finds what a page loads from elsewhere, and nothing else."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "check_site.py"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "check_site.py"
 
 
 def check(folder):
@@ -46,6 +48,28 @@ def test_links_and_files_of_the_site_itself_are_fine(tmp_path):
     found = check(tmp_path)
     assert (found.returncode, found.stderr) == (0, "")
     assert "1 pages" in found.stdout
+
+
+def test_a_site_that_cannot_be_searched_in_a_folder_is_an_error(tmp_path):
+    (tmp_path / "index.html").write_text("<p>nothing</p>", encoding="utf-8")
+    (tmp_path / "search").mkdir()
+    (tmp_path / "search" / "search_index.json").write_text("{}", encoding="utf-8")
+    assert "search/search_index.js: missing" in check(tmp_path).stderr
+    (tmp_path / "search" / "search_index.js").write_text("var __index = {}", encoding="utf-8")
+    assert check(tmp_path).returncode == 0
+
+
+def test_a_worker_answers_in_a_folder(browser, tmp_path):
+    """The search is a worker, which no browser starts from file://."""
+    shutil.copy(ROOT / "docs" / "assets" / "iframe-worker.js", tmp_path)
+    (tmp_path / "worker.js").write_text('addEventListener("message", ({ data }) => postMessage(2 * data));', encoding="utf-8")
+    (tmp_path / "page.html").write_text('<script src="iframe-worker.js"></script><p>a page</p>', encoding="utf-8")
+    browser.get((tmp_path / "page.html").as_uri())
+    answer = browser.execute_async_script(
+        "const done = arguments[0], worker = new Worker(new URL('worker.js', location));"
+        "worker.addEventListener('message', ({ data }) => done(data)); worker.postMessage(21);"
+    )
+    assert answer == 42
 
 
 def test_a_folder_without_pages_is_an_error(tmp_path):

@@ -187,7 +187,7 @@ def test_the_notebook_shows_every_unit_once_whatever_the_text_holds():
 def test_it_reads_well_in_a_terminal():
     text = repr(one())
     assert "score" in text
-    assert "R2 = " in text
+    assert "R2 " in text
     assert "'bad'" in text
     assert "3 texts" in repr(Explanations([one()] * 3))
 
@@ -202,7 +202,7 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
     assert "near the text and on parts of all sizes" in both
-    assert str(Fidelity(bad, trifle)).startswith("near the text R2 below -10 (MSE 0.19, 10 queries), all sizes R2 = -3.000")
+    assert str(Fidelity(bad, trifle)).startswith("near the text R2 below -10 (MSE 0.19, 10 queries), all sizes R2 -3.00 (MSE")
     assert "R2 undefined" in str(Fidelity(Quality(None, 0.1, 30), None))
     assert "R2 unknown, as it needs 8 queries" in str(Fidelity(Quality(None, 0.1, 3), None))
 
@@ -375,17 +375,20 @@ def test_one_is_not_several():
     assert "1 word, " in repr(e)
     assert " 1 query, 1 s" in repr(e)
     assert "cannot see the last 1 token of this text; it was cut" in repr(e)
-    assert str(Fidelity(Quality(0.9, 0.1, 1), None)).startswith("near the text R2 = 0.900 (MSE 0.1, 1 query)")
+    assert str(Fidelity(Quality(0.9, 0.1, 1), None)).startswith("near the text R2 0.90 (MSE 0.1, 1 query)")
     assert repr(Explanations([e])).startswith("Explanations of 1 text: 1 query, ")
 
 
-def test_an_r2_without_a_number_is_no_equation():
+def test_r2_has_as_many_digits_as_its_queries_tell():
+    for r2, queries, shown in (
+        (0.98612, 10, "0.99"), (0.98612, 100, "0.986"), (-0.5, 30, "-0.50"), (-1e6, 30, "below -10"),
+        (0.9986, 10, "above 0.99"), (0.9999, 100, "above 0.999"), (1.0, 10, "1.00"),
+    ):  # fmt: skip
+        assert Quality(r2, 0.1, queries).shown == shown
     low = Quality(-1e6, 0.1, 30)
-    assert (low.statement, Quality(0.5, 0.1, 30).statement, Quality(-0.5, 0.1, 30).statement) == (
-        "R2 below -10",
-        "R2 = 0.500",
-        "R2 = -0.500",
-    )
-    tested = replace(explanation("good film", [2.0, 1.0]), fidelity=Fidelity(low, Quality(0.9, 0.1, 30)))
-    assert quality(tested).startswith("predicts removals with R2 below -10 near the text and 0.900 on parts of all sizes; ")
+    tested = replace(explanation("good film", [2.0, 1.0]), fidelity=Fidelity(low, Quality(0.9, 0.1, 31)), queries=261)
+    said = "R2 below -10 near the text and 0.90 on parts of all sizes (30 + 31 held-out queries)"
+    assert quality(tested).startswith(f"predicts removals with {said}; 200 queries, 61 to test, ")
     assert "R2 below -10 (MSE 0.1, 30 queries)" in str(tested.fidelity)
+    assert ", 200 queries, 61 to test, " in repr(tested)
+    assert Fidelity(None, Quality(0.9, 0.1, 10)).statement == "R2 0.90 on parts of all sizes (10 held-out queries)"

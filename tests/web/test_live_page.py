@@ -241,9 +241,7 @@ def test_colours_come_rough_at_first_and_are_refined(live, server, explained):
     assert seen[-1] == f"Final: {explained.queries} questions to the model."
     assert live.js("return tested")[0].startswith("not tested yet: R² comes with the next round")
     figures = live.text("#my-figures")
-    near, far = explained.fidelity.near.r2, explained.fidelity.far.r2
-    shown = re.match(r"R² on questions not used: ([0-9.]+) near the text, ([0-9.]+) on parts of all sizes", figures).groups()
-    assert [float(number) for number in shown] == pytest.approx([near, far], abs=1e-3)  # numpy there, torch here
+    assert figures.startswith(explained.fidelity.statement.replace("R2", "R²"))
     half = (explained.interval()[:, 1] - explained.interval()[:, 0]) / 2
     widths = figures.split("median interval")[1].split("→")
     assert len(widths) > 1

@@ -7,6 +7,7 @@ import atexit
 import gc
 import io
 import os
+import re
 import sys
 import warnings
 from typing import Annotated, Any
@@ -16,7 +17,8 @@ import typer
 import slalom
 from slalom.cli.lazy import lazy_group
 from slalom.cli.printing import complain
-from slalom.errors import SlalomError, one_line, validation_message
+from slalom.errors import SlalomError, did_you_mean, one_line, validation_message
+from slalom.progress import lines_if_redirected
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
 
@@ -68,7 +70,7 @@ def main() -> None:
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
     atexit.register(gc.freeze)  # spares the interpreter a search for garbage among all that it gives back anyway
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), lines_if_redirected():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         sys.exit(_exit_code())
@@ -84,6 +86,8 @@ def _exit_code() -> int:
         where = error.ctx.command_path if error.ctx else "slalom"
         if problems := getattr(error.__cause__, "errors", None):  # of pydantic, which does not say what came
             error.message = validation_message(problems()[0])
+        if choice := re.fullmatch(r"'(.*)' is not one of (.*?)\.?", error.message):
+            error.message = error.message.removesuffix(".") + did_you_mean(choice[1], re.findall(r"'(.*?)'", choice[2]))
         message = _message(error.format_message())
         complain(f"error: {message}{'' if message.endswith('?') else ';'} see {where} --help")
         return 2

@@ -22,19 +22,15 @@ from slalom.cli.language_models import (
     TemplateOption,
     classifier,
 )
-from slalom.cli.options import Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
+from slalom.cli.options import FILE_HELP, Cache, Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console, print_estimate
 from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows, write_text
 
 
 def compare(
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
-            " Rows with `words` and `maps` add the words that people have marked."
-        ),
+    file: Annotated[
+        Path, typer.Option(help=f"{FILE_HELP} Rows with `words` and `maps` add the words that people have marked.")
     ],
     column: Column = None,
     model: Model = None,
@@ -66,7 +62,7 @@ def compare(
     target: Target = None,
     device: Device = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of texts, the queries and the fits.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    cache: Cache = None,
     out: Annotated[Path | None, typer.Option(help="Write every record as JSON lines; an incomplete file is continued.")] = None,
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table of means and standard errors as CSV.")] = None,
@@ -77,8 +73,8 @@ def compare(
 ) -> None:
     """Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.
 
-    With --out nothing is lost on Ctrl-C: run the same command to continue. A model that costs money is asked once only with
-    --cache: methods ask some of the same queries.
+    With --out results are written as they come; after Ctrl-C, run the same command to continue. A model that costs money is
+    asked once only with --cache: methods ask some of the same queries.
     """
     from slalom.core.checks import whole_number  # noqa: PLC0415
     from slalom.evaluate import DEFAULT_METHODS, comparison_estimate  # noqa: PLC0415
@@ -86,8 +82,8 @@ def compare(
     from slalom.training.data import read_labelled  # noqa: PLC0415
 
     method_names, measures, budgets = _names("--methods", methods), _names("--metrics", metrics), _budgets(queries)
-    chosen, human = _texts(data, column, texts, whole_number("--seed", seed, 0))
-    check_outputs(data, out, csv, html)
+    chosen, human = _texts(file, column, texts, whole_number("--seed", seed, 0))
+    check_outputs(file, out, csv, html)
     labelled = None if corpus is None else read_labelled(corpus)
     if labelled is not None and len(labelled.names) != 2:
         raise InputError(f"--corpus must have two labels; {corpus} has {len(labelled.names)}")

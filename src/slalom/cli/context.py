@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slalom.cli.language_models import BaseUrl, template_of
-from slalom.cli.options import Device, DryRun, MaxCost, PriceTable, budget
+from slalom.cli.options import Cache, Device, DryRun, Json, MaxCost, Method, PriceTable, Seed, budget
 from slalom.cli.printing import check_outputs, console, print_estimate
 from slalom.errors import InputError
 from slalom.files import read_text
@@ -17,7 +17,7 @@ def context(
     sources: Annotated[
         list[Path],
         typer.Option(
-            "--context", metavar="FILE", help="Text file with the context, - for standard input; several are documents."
+            "--file", "--context", metavar="FILE", help="Text file with the context, - is stdin; several are documents."
         ),
     ],
     question: Annotated[str, typer.Option(help="The question.")],
@@ -52,22 +52,23 @@ def context(
             show_default="by the chat template of the model",
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    method: Method = "joint",
     queries: Annotated[
         Any,
         typer.Option(
             parser=budget,
             metavar="<int|auto>",
-            help="Budget of queries; `auto`: rounds until the error on held-out queries no longer falls.",
+            help="Budget of queries, and 20 to 100 more to test; `auto`: rounds until the error on held-out queries"
+            " no longer falls.",
             show_default="eight per source, between 64 and 1000",
         ),
     ] = None,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer that the model writes.")] = 64,
     device: Device = None,
-    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    seed: Seed = 0,
+    cache: Cache = None,
     top: Annotated[int, typer.Option(min=1, help="Number of sources in the table.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+    as_json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     dry_run: DryRun = False,
     prices: PriceTable = None,

@@ -4,12 +4,12 @@ import json
 import sys
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from slalom.cli.corpus_summary import COMMANDS
+from slalom.cli.inputs import DEFAULT_COLUMN
 from slalom.cli.language_models import (
     NAMES,
     ApiName,
@@ -23,7 +23,20 @@ from slalom.cli.language_models import (
     TemplateOption,
     classifier,
 )
-from slalom.cli.options import Device, Json, MaxQueries, Model, Queries, Tolerance, UnitName
+from slalom.cli.options import (
+    Cache,
+    Column,
+    Device,
+    Json,
+    Long,
+    MaxQueries,
+    Method,
+    Model,
+    Queries,
+    Seed,
+    Tolerance,
+    Unit,
+)
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, ModelError
 
@@ -78,7 +91,7 @@ def run(
         ),
     ],
     out: Out,
-    text_column: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    column: Column = None,
     id_column: Annotated[str | None, typer.Option(help="Column of the ids.", show_default="the row's number")] = None,
     keep: Annotated[
         list[str] | None, typer.Option(help="Column to copy to the table, such as the gold label; may be repeated.")
@@ -104,22 +117,19 @@ def run(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
-    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    method: Method = "joint",
     queries: Queries = None,
     tolerance: Tolerance = None,
     max_queries: MaxQueries = None,
-    unit: Annotated[UnitName | None, typer.Option(help="Unit of the explanation.", show_default="that of the method")] = None,
+    unit: Unit = None,
     target: Annotated[
         str | None,
         typer.Option(help="Class to explain, by label or index.", show_default="class 1 of two, else the predicted one"),
     ] = None,
-    long: Annotated[
-        Literal["cut", "window"],
-        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
-    ] = "cut",
+    long: Long = "cut",
     device: Device = None,
-    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    seed: Seed = 0,
+    cache: Cache = None,
 ) -> None:
     """Explain all texts of SOURCE, and write a table of the explanations to OUT.
 
@@ -136,9 +146,9 @@ def run(
     }  # fmt: skip
     try:
         made = slalom.corpus.run(
-            source, out, partial(explainer_of, options), text_column=text_column, id_column=id_column, keep=keep or (),
-            split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers, ray=ray,
-            cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout,
+            source, out, partial(explainer_of, options), text_column=column or DEFAULT_COLUMN, id_column=id_column,
+            keep=keep or (), split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers,
+            ray=ray, cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout,
             max_failures=max_failures, command=options,
         )  # fmt: skip
     except KeyboardInterrupt as stop:

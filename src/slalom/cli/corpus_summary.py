@@ -21,10 +21,7 @@ _ORDERS = {"effect": "the end of the interval on zero's side", "total": "mean ti
 
 Folder = Annotated[str, typer.Argument(metavar="OUT", help="Folder that `slalom corpus run` has written.")]
 By = Annotated[Literal["word", "phrase", "piece", "all"], typer.Option(help="What is listed; pieces are tokens within words.")]
-Gold = Annotated[
-    str | None,
-    typer.Option("--gold", "--column", help="Kept column with the true labels: labels of the model, or their indices."),
-]
+Gold = Annotated[str | None, typer.Option(help="Kept column with the true labels: labels of the model, or their indices.")]
 SliceColumn = Annotated[
     str | None, typer.Option("--slice", help="Kept column with a part of the corpus per text, such as its origin.")
 ]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from slalom.cli.inputs import texts_of_file, texts_of_standard_input
+from slalom.cli.inputs import texts_of_file
 from slalom.cli.language_models import (
     ApiName,
     BaseUrl,
@@ -24,35 +24,36 @@ from slalom.cli.language_models import (
     classifier,
 )
 from slalom.cli.options import (
+    FILE_HELP,
+    Cache,
     Column,
     Device,
     DryRun,
+    Long,
     MaxCost,
     MaxQueries,
+    Method,
     Model,
     PriceTable,
     Queries,
+    Seed,
     Target,
     Tolerance,
-    UnitName,
+    Unit,
 )
 from slalom.cli.printing import check_outputs, complain, console, print_estimate
 from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
+from slalom.progress import progress_bar
 
-_BATCH = 16  # texts explained together; results are written after each batch
+_BATCH = 16  # texts that share batches of the model
 
 
 def explain(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Text to explain; - reads texts from standard input.")
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the field); also .gz."
-        ),
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help=FILE_HELP)] = None,
     column: Column = None,
     model: Model = None,
     lm: LanguageModel = None,
@@ -64,22 +65,16 @@ def explain(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
-    method: Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")] = "joint",
+    method: Method = "joint",
     queries: Queries = None,
     tolerance: Tolerance = None,
     max_queries: MaxQueries = None,
-    unit: Annotated[
-        UnitName | None,
-        typer.Option(help="Unit of the explanation.", show_default="that of the method"),
-    ] = None,
+    unit: Unit = None,
     target: Target = None,
-    long: Annotated[
-        Literal["cut", "window"],
-        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
-    ] = "cut",
+    long: Long = "cut",
     device: Device = None,
-    seed: Annotated[int, typer.Option(help="Seed of the queries and the fit.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    seed: Seed = 0,
+    cache: Cache = None,
     flip: Annotated[
         bool | None,
         typer.Option(
@@ -212,28 +207,36 @@ def _explained(
         raise InputError(
             f"{str(out)!r} was started with another model or other options; use the same ones, name another file, or delete it"
         )
-    failed = [i for i, e in enumerate(done) if isinstance(e, Failure)]
+    results, failed = list(done), [i for i, e in enumerate(done) if isinstance(e, Failure)]
     if failed and out:
-        retried = dict(zip(failed, _batch(explainer, [(i, texts[i]) for i in failed], target), strict=True))
-        done = [retried.get(i, e) for i, e in enumerate(done)]
-        fresh = out.with_name(out.name + ".new")
-        write_text(fresh, "".join(e.to_json() + "\n" for e in done))
-        fresh.replace(out)
-    yield from done
-    for start in range(len(done), len(texts), _BATCH):
-        numbered = list(enumerate(texts[start : start + _BATCH], start))
-        batch = [explainer(texts[0], target=target)] if len(texts) == 1 else _batch(explainer, numbered, target)
-        if out:
-            write_text(out, "".join(e.to_json() + "\n" for e in batch), append=True)
-        yield from batch
+        try:
+            for i, e in _numbered(explainer, texts, failed, target):
+                results[i] = e
+        finally:  # also what an interruption has left
+            fresh = out.with_name(out.name + ".new")
+            write_text(fresh, "".join(e.to_json() + "\n" for e in results))
+            fresh.replace(out)
+    yield from results
+    shown = False if sys.stderr.isatty() else None  # a terminal has the results, and bars of the model
+    with progress_bar(shown, total=len(texts), initial=len(done), unit="text", desc="explaining") as bar:
+        for _, e in _numbered(explainer, texts, range(len(done), len(texts)), target):
+            if out:
+                write_text(out, e.to_json() + "\n", append=True)
+            bar.update()
+            yield e
 
 
-def _batch(explainer: Any, numbered: Sequence[tuple[int, str]], target: str | int | None) -> list[Any]:
-    """Explain texts with their numbers: explanations and failures, in the same order."""
-    results = explainer([text for _, text in numbered], target=target, errors="keep")
-    failed = {failure.number: failure for failure in results.failures}
-    explained = iter(results)
-    return [replace(failed[i], number=number) if i in failed else next(explained) for i, (number, _) in enumerate(numbered)]
+def _numbered(
+    explainer: Any, texts: Sequence[str], numbers: Sequence[int], target: str | int | None
+) -> Iterator[tuple[int, Any]]:
+    """Explain some of the texts; yield the number of each with its explanation or Failure as soon as it is finished."""
+    from slalom.result import Failure  # noqa: PLC0415
+
+    errors = "raise" if len(texts) == 1 else "keep"
+    for start in range(0, len(numbers), _BATCH):
+        batch = numbers[start : start + _BATCH]
+        for i, e in zip(batch, explainer.stream([texts[i] for i in batch], target=target, errors=errors), strict=True):
+            yield i, replace(e, number=i) if isinstance(e, Failure) else e
 
 
 def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
@@ -280,7 +283,7 @@ def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]
         if column is not None:
             raise typer.BadParameter("--column is for the rows of a file or of standard input; got a TEXT")
         return [text]
-    return texts_of_standard_input(column) if file is None or str(file) == "-" else texts_of_file(file, column)
+    return texts_of_file(file or Path("-"), column)
 
 
 def _check_outputs(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:

@@ -10,13 +10,15 @@ DEFAULT_COLUMN = "text"
 
 
 def texts_of_file(path: Path, column: str | None) -> list[str]:
-    """Return the texts of a file: one per row in `column`, or one per line."""
+    """Return the texts of a file, or of standard input for -: one per row in `column`, or one per line."""
+    if str(path) == "-":
+        return _texts_of_standard_input(column)
     if has_rows(path):
         return texts_of(read_rows(path), DEFAULT_COLUMN if column is None else column, str(path))
     return _lines(read_text(path), str(path), column)
 
 
-def texts_of_standard_input(column: str | None) -> list[str]:
+def _texts_of_standard_input(column: str | None) -> list[str]:
     """Return the texts of standard input: rows where it is JSON, else one per line."""
     try:
         content = sys.stdin.buffer.read().decode("utf-8-sig")

@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from slalom.cli.options import GROUPS
+
 
 def lazy_group(package: str, summaries: Mapping[str, str]) -> type[TyperGroup]:
     """Return a class of groups with one command per module of a package.
@@ -39,6 +41,18 @@ def _loaded(package: str, name: str) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name)
-        return typer.main.get_group(app).commands[name]
+        group = typer.main.get_group(app).commands[name]
+        return _grouped(group, *group.commands.values())  # type: ignore[attr-defined]
     app.command(name)(command)
-    return typer.main.get_command(app)
+    return _grouped(typer.main.get_command(app))
+
+
+def _grouped(*commands: Any) -> Any:
+    """Put the options of commands into the groups of their help, in one order; return the first command."""
+    group_of, order = {name: group for group, names in GROUPS.items() for name in names.split()}, [None, *GROUPS]
+    for command in commands:
+        for option in command.params:
+            if option.param_type_name == "option":
+                option.rich_help_panel = option.rich_help_panel or group_of.get(option.name)
+        command.params.sort(key=lambda option: order.index(group) if (group := option.rich_help_panel) in order else len(order))
+    return commands[0]

@@ -1,8 +1,21 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+
+# The groups of options in `--help`, the same in all commands; an option may name its own group instead.
+GROUPS = {
+    "Input": "sources file column id_column keep split limit corpus gold slices texts question answer part span test label",
+    "Model": "device model",
+    "Language model": "api base_url chat concurrency labels lm max_answer_tokens mode spellings template",
+    "Explanation": "flip long method methods metrics seed target unit",
+    "Budget": "cache dry_run max_cost max_queries prices queries tolerance",
+    "Run": "cores_per_worker fresh gpus_per_worker max_failures part_size ray timeout workers",
+    "Server": "host open_page port token",
+    "Output": "as_json by case csv full html min_texts no_text out phrases png sort strongest top",
+}
 
 Model = Annotated[
     str | None,
@@ -15,13 +28,25 @@ Device = Annotated[
         show_default="a GPU if there is one; the bundled classifier: the CPU, without torch",
     ),
 ]
-Column = Annotated[str | None, typer.Option(help="Field of the rows that holds the texts.", show_default="text")]
+FILE_HELP = "File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the column), also .gz; - is stdin."
+Column = Annotated[str | None, typer.Option(help="Column of the rows that holds the texts.", show_default="text")]
+Method = Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")]
 Target = Annotated[
     str | None,
     typer.Option(help="Class to explain, by label or index, or `all`.", show_default="class 1 of two, else the predicted one"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 UnitName = Literal["token", "type", "word", "sentence"]
+Unit = Annotated[
+    UnitName | None,
+    typer.Option(metavar="<unit>", help="Unit: token, type, word or sentence.", show_default="that of the method"),
+]
+Long = Annotated[
+    Literal["cut", "window"],
+    typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the queries and the fit.")]
+Cache = Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 
 
 def budget(option: str) -> int | str:
@@ -39,7 +64,8 @@ Queries = Annotated[
     typer.Option(
         parser=budget,
         metavar="<int|auto>",
-        help="Budget of model queries per text; `auto`: rounds until the error on held-out queries no longer falls.",
+        help="Budget of model queries per text, and 20 to 100 more to test; `auto`: rounds until the error on"
+        " held-out queries no longer falls.",
         show_default="five per unit, between 200 and 1000",
     ),
 ]

@@ -4,7 +4,7 @@ import secrets
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ from slalom.cli.language_models import (
     labels_of,
     template_of,
 )
-from slalom.cli.options import Device
+from slalom.cli.options import Cache, Device, Long
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, SlalomError, one_line, require
 
@@ -53,12 +53,9 @@ def serve(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
-    long: Annotated[
-        Literal["cut", "window"],
-        typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
-    ] = "cut",
+    long: Long = "cut",
     device: Device = None,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")] = None,
+    cache: Cache = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")] = "127.0.0.1",
     token: Annotated[

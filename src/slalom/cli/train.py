@@ -13,7 +13,7 @@ from slalom.cli.options import Column, Device
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, plural
 
-_NEW, _START, _TEACH, _RUN = "A new network", "A saved start", "A teacher", "The run"
+_NEW, _START, _TEACH, _RUN = "A new network", "A saved start", "A teacher", "Run"
 
 
 def _default(usual: object, attention: object) -> str:
@@ -31,10 +31,10 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     test: Annotated[str | None, typer.Option(help="Labelled texts to test the trained model on, given like DATA.")] = None,
     column: Column = None,
-    text: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --column
-    label: Annotated[str, typer.Option(help="Field of the rows that holds the labels.")] = "label",
+    label: Annotated[str, typer.Option(help="Column of the rows that holds the labels.")] = "label",
     labels: Annotated[
-        str | None, typer.Option(help="Names for the labels, in sorted order, separated by commas: negative,positive.")
+        str | None,
+        typer.Option(help="Names for the labels, in sorted order, with commas: negative,positive.", rich_help_panel="Input"),
     ] = None,
     arch: Annotated[
         str,
@@ -120,8 +120,6 @@ def train(
     from slalom.training import Recipe, Stopped, read_labelled  # noqa: PLC0415
     from slalom.training import train as run  # noqa: PLC0415
 
-    if text is not None and column is not None:
-        raise InputError("--column and --text both name the field of the texts; pass --column alone")
     recipe = Recipe.of(
         arch, layers=layers, hidden=hidden, heads=heads, inner=inner, vocabulary=vocabulary, dropout=dropout, init=init,
         final=not no_final, max_length=max_length, teacher=teacher, temperature=temperature, hard=hard, crops=crops,
@@ -129,7 +127,7 @@ def train(
         half=half, seed=seed,
     )  # fmt: skip
 
-    field = column or text or DEFAULT_COLUMN
+    field = column or DEFAULT_COLUMN
     texts = read_labelled(data, text=field, label=label, split="train")
     test_texts = None if test is None else read_labelled(test, text=field, label=label, split="test").named(texts.names)
     if labels is not None:

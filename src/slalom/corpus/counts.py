@@ -10,7 +10,7 @@ import numpy as np
 from slalom.corpus.opening import Corpus
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.words import Index
-from slalom.errors import InputError, count
+from slalom.errors import InputError, count, did_you_mean
 from slalom.result.fidelity import NEGLIGIBLE
 
 POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
@@ -85,7 +85,10 @@ class Counts:
             )
         chosen = targets.most_common(1)[0][0] if target is None else target
         if chosen not in targets:
-            raise InputError(f"target must be one of {', '.join(map(repr, targets))}, which texts explain; got {target!r}")
+            listed = ", ".join(map(repr, targets))
+            raise InputError(
+                f"target must be one of {listed}, which texts explain; got {target!r}{did_you_mean(target, targets)}"
+            )
         of_target, bad_ones = (
             {cell[1:]: n for cell, n in counted.items() if n and cell[0] == chosen} for counted in (cells, poor)
         )

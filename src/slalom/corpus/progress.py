@@ -3,14 +3,11 @@
 import json
 import os
 import socket
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
-
-from tqdm.auto import tqdm
 
 from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, folder_of, part_name
 from slalom.corpus.lock import is_running
@@ -19,6 +16,7 @@ from slalom.corpus.parts import damage
 from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
 from slalom.errors import InputError, count, plural
+from slalom.progress import progress_bar
 
 _SAVED = 2.0  # seconds between two savings
 
@@ -42,8 +40,7 @@ class Progress:
         self.failed = 0
         self.began, self._saved, self.complete = time.time(), 0.0, bool(saved_progress(folder).get("complete"))
         self.count = source.count()
-        hidden = not sys.stderr.isatty() if shown is None else not shown
-        self.bar: Any = tqdm(total=self.texts, initial=done, unit="text", desc="explaining", disable=hidden, smoothing=0.05)
+        self.bar = progress_bar(shown, total=self.texts, initial=done, unit="text", desc="explaining", smoothing=0.05)
 
     @property
     def texts(self) -> int | None:

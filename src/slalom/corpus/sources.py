@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, final
 from slalom.corpus.files import Files
 from slalom.corpus.source import Broken, Record, Source
 from slalom.corpus.table import SourceRow
-from slalom.errors import InputError, one_line, require
+from slalom.errors import InputError, did_you_mean, one_line, require
 
 _ROWS = 1000  # of a dataset that are read at a time
 
@@ -50,7 +50,9 @@ class Dataset(Source):
                 raise InputError(f"{address!r} has the splits {', '.join(loaded)}; choose one with --split NAME")
             name = next(iter(loaded)) if split is None else split
             if name not in loaded:
-                raise InputError(f"the split of {address!r} must be one of {', '.join(loaded)}; got {name!r}")
+                raise InputError(
+                    f"the split of {address!r} must be one of {', '.join(loaded)}; got {name!r}{did_you_mean(name, loaded)}"
+                )
             loaded = loaded[name]
         self.dataset, self.split, self._read = loaded, split, 0
 
@@ -181,8 +183,11 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
         missing = [name for name in columns.names if name not in record]
         if missing and number == 0:
             have = ", ".join(repr(name) for name in record if name) or "none"
-            option = "--text-column" if missing[0] == columns.text else "--id-column or --keep"
-            raise InputError(f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}")
+            option = "--column" if missing[0] == columns.text else "--id-column or --keep"
+            close = did_you_mean(missing[0], filter(None, record))
+            raise InputError(
+                f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}{close}"
+            )
         text = record.get(columns.text)
         named = str(number) if columns.id is None or record.get(columns.id) is None else _plain(record[columns.id])
         error = None

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, cast, final
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
-from slalom.errors import CostLimit, InputError, ModelError, SlalomError
+from slalom.errors import CostLimit, InputError, ModelError, SlalomError, did_you_mean
 from slalom.evaluate.compared import MEASURES, Compared
 from slalom.evaluate.human import consensus, unit_marks
 from slalom.evaluate.measuring import Annotations, Budget, Evaluator, total_of
@@ -30,6 +29,7 @@ from slalom.explainer import Explainer, ModelKeywords
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Target
+from slalom.progress import progress_bar
 from slalom.text import as_texts
 
 DEFAULT_METHODS = (
@@ -257,8 +257,7 @@ def _run(
             raise
         except Exception as error:  # methods of other packages may raise anything
             records.skip(method.name, error)
-    hidden = None if progress is None else not progress
-    with tqdm(total=len(texts) * len(runs), unit="explanation", disable=hidden, desc="comparing") as bar:
+    with progress_bar(progress, total=len(texts) * len(runs), unit="explanation", desc="comparing") as bar:
         for start in range(0, len(texts), _BATCH):
             numbers = list(range(start, min(start + _BATCH, len(texts))))
             evaluate.explainer.engine.forget()
@@ -356,7 +355,7 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
     requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
         if name not in tuple(MEASURES):
-            raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}")
+            raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}{did_you_mean(name, MEASURES)}")
         available, requirement = needs.get(name, (True, ""))
         if not available:
             raise InputError(f"the measure {name!r} needs {requirement}")

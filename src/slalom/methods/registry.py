@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import final
 
-from slalom.errors import InputError
+from slalom.errors import InputError, did_you_mean
 from slalom.methods.base import Method
 from slalom.methods.black_box import CaptumKernelShap, CaptumLime, KernelShap, LeaveOneOut, Lime, PartitionShap
 from slalom.methods.context_cite import ContextCite
@@ -111,4 +111,5 @@ def method(name: object) -> Method:
         if point.name == name:
             return load_plugin(point, Method, _BUILT_IN)  # type: ignore[type-abstract]
     kinds = "" if isinstance(name, str) else ", or a Method"
-    raise InputError(f"a method must be one of {', '.join(map(repr, methods()))}{kinds}; got {name!r}")
+    names = methods()
+    raise InputError(f"a method must be one of {', '.join(map(repr, names))}{kinds}; got {name!r}{did_you_mean(name, names)}")

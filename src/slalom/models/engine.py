@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
@@ -24,6 +23,7 @@ from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.costs import Estimate, Spending
 from slalom.models.packing import Batch, built_together, length_ranges, padded
 from slalom.models.store import AnswerStore
+from slalom.progress import progress_bar
 
 _MAX_CACHED = 500_000  # answers in memory
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
@@ -355,10 +355,14 @@ class Engine:
                         collect()
 
     def _bar(self, total: int, description: str) -> Any:
-        """Return the progress bar of so many tokens, or texts."""
-        hidden = None if self.progress is None else not self.progress
-        options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
-        return tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options)
+        """Return the progress bar of so many tokens, or queries."""
+        options = {
+            "unit": "token" if self.model.tokenized else "query",
+            "unit_scale": True,
+            "desc": description,
+            "leave": False,
+        }
+        return progress_bar(self.progress, total=total, delay=_PROGRESS_DELAY, **options)
 
     def _keep(self, batch: Batch, handle: Any, store: AnswerStore) -> None:
         """Write the outputs of a batch into the table and the file."""

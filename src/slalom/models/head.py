@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from slalom.core.checks import Floats, centred
-from slalom.errors import InputError
+from slalom.errors import InputError, did_you_mean
 
 Target: TypeAlias = int | str | None
 Array = TypeVar("Array")  # of numpy or torch
@@ -220,7 +220,8 @@ def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
             return numbers.index(float(target))
         if numbers is None and isinstance(target, (int, np.integer)) and 0 <= target < len(labels):
             return int(target)
-    raise InputError(f"target {target!r} is not a class of this model; {_choices(labels, also)}")
+    choices = f"{_choices(labels, also)}{did_you_mean(target, labels)}"
+    raise InputError(f"target {target!r} is not a class of this model; {choices}")
 
 
 def _choices(labels: Sequence[str], also: str) -> str:

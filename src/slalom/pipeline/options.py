@@ -7,7 +7,7 @@ import numpy as np
 
 from slalom.budget import AUTO, CHECK, Goal
 from slalom.core.checks import whole_number
-from slalom.errors import InputError
+from slalom.errors import InputError, did_you_mean
 from slalom.methods import Method
 from slalom.models import Target
 from slalom.text import GIVEN, KINDS
@@ -54,8 +54,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every option."""
-        if self.unit_kind not in (*KINDS, *GIVEN):
-            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {self.unit_kind!r}")
+        if (kind := self.unit_kind) not in (*KINDS, *GIVEN):
+            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}{did_you_mean(kind, KINDS)}")
         if self.long not in ("cut", "window"):
             raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
         if self.errors not in ("raise", "keep"):

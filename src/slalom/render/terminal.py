@@ -9,13 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.core.checks import Floats
-from slalom.errors import count
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, is_ours, mix, strengths
 from slalom.result import NORMAL_95, Explanation, Flip
 from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
+from slalom.result.wording import queries_text
 from slalom.text import printable
 
 
@@ -296,13 +296,11 @@ def _harmless(text: str) -> str:
 
 def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it cost."""
-    took = f"{count(e.queries, 'query')}, {duration(e.seconds)}"
+    took = f"{queries_text(e)}, {duration(e.seconds)}"
     if not e.signed:
         return took
-    known = [(tested, where) for tested, where in e.fidelity.known if tested.r2 is not None]
-    if known:
-        parts = [f"{tested.shown if i else tested.statement} {where}" for i, (tested, where) in enumerate(known)]
-        return f"predicts removals with {' and '.join(parts)}; {took}"
+    if e.fidelity.statement:
+        return f"predicts removals with {e.fidelity.statement}; {took}"
     if any(tested.few for tested, _ in e.fidelity.known):
         few = "too few queries were left to test it"
         few = f"not tested, as too few of the test queries are new to {e.method}" if _is_foreign(e) else few

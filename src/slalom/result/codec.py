@@ -122,7 +122,7 @@ FIELDS = (
     Row("unit"),
     Row("method", fact=("Method", str)),
     Row("seed", fact=("Seed", str)),
-    Row("queries", fact=("Queries", "{:,}".format)),
+    Row("queries"),
     Row("tokens", fact=("Tokens read", "{:,}".format)),
     Row("seconds", fact=("Time", duration)),
     Row("cut", fact=("Tokens cut", "{:,}".format)),

@@ -193,7 +193,7 @@ class Explanation(Document):
 
     @property
     def values(self) -> Floats:
-        """What each unit contributes: v (n,), or (n, n_classes)."""
+        """What the score tends to where a unit gets all attention: v (n,), or (n, n_classes)."""
         return self.surrogate.values
 
     @property

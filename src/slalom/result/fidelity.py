@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, read_only
-from slalom.errors import count
+from slalom.errors import count, plural
 
 LEAST_QUERIES = 8  # for an R2
 _LOWEST = -10  # R2 below this is shown as "below -10"
-_NO_CEILING = 5e-4  # a ceiling of R2 that is shown as 0.000
+_MANY = 100  # queries that tell R2 to three digits; fewer tell two
+EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
 NEGLIGIBLE = 0.05  # an error of the log odds that does not matter
 
 
@@ -47,23 +48,23 @@ class Quality(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """R2 as text. Where the answers hardly vary it may be minus a million, which is shown as "below -10".
+        """R2 as text, with as many digits as its queries tell: "0.99", "above 0.99", "below -10".
 
+        Where the answers hardly vary it may be minus a million.
         Where the answers vary no more than their noise, no R2 could be above 0, and none is the best.
         """
         if self.r2 is None:
             return f"unknown, as it needs {LEAST_QUERIES} queries" if self.few else "undefined"
-        share = f"{self.r2:.3f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
+        digits = 3 if self.queries >= _MANY else 2
+        top = 1.0 - 10.0**-digits
+        share = f"{self.r2:.{digits}f}" if self.r2 > _LOWEST else f"below {_LOWEST}"
+        if share == f"{1.0:.{digits}f}" and self.r2 < EXACT:
+            share = f"above {top:.{digits}f}"
         if self.ceiling is None:
             return share
-        if self.ceiling < _NO_CEILING:
+        if self.ceiling < 0.5 * (1.0 - top):
             return f"{share} (the answers vary no more than their noise)"
-        return f"{share} of about {self.ceiling:.3f} at best"
-
-    @property
-    def statement(self) -> str:
-        """R2 with its name: "R2 = 0.950", "R2 below -10"."""
-        return f"R2 {'' if self.shown[0].isalpha() else '= '}{self.shown}"
+        return f"{share} of about {self.ceiling:.{digits}f} at best"
 
     @property
     def below_zero(self) -> bool:
@@ -94,6 +95,16 @@ class Fidelity(NamedTuple):
         """The qualities that are not None, each with words for its queries."""
         places = zip(self, ("near the text", "on parts of all sizes"), strict=True)
         return [(quality, where) for quality, where in places if quality is not None]
+
+    @property
+    def statement(self) -> str:
+        """Each R2 that is known, and the number of its queries; empty where there is none."""
+        known = [(quality, where) for quality, where in self.known if quality.r2 is not None]
+        if not known:
+            return ""
+        numbers = [quality.queries for quality, _ in known]
+        shown = " and ".join(f"{quality.shown} {where}" for quality, where in known)
+        return f"R2 {shown} ({' + '.join(map(str, numbers))} held-out {plural(sum(numbers), 'query')})"
 
     def __str__(self) -> str:
         """Return both on one line."""
@@ -127,7 +138,7 @@ class HeldOut:
 def _one_line(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
-    return f"{quality.statement} (MSE {quality.mse:.3g}, {count(quality.queries, 'query')})"
+    return f"R2 {quality.shown} (MSE {quality.mse:.3g}, {count(quality.queries, 'query')})"
 
 
 def quality(predicted: Floats, answers: Floats, noise: Floats | None = None) -> Quality | None:

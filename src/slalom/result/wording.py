@@ -7,22 +7,27 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.errors import count
+from slalom.result.fidelity import EXACT
 from slalom.result.plain import NORMAL_95, duration, number
-
-_EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
 
 
 def summary(e: Any) -> str:
     """Return a few lines about an Explanation: what was explained, its fidelity, its strongest units, the remarks."""
     lines = [
         f"Explanation of {e.target!r}: score {number(e.score)}, {count(len(e), e.unit)}, {e.method},"
-        f" {count(e.queries, 'query')}, {duration(e.seconds)}",
+        f" {queries_text(e)}, {duration(e.seconds)}",
         *([f"stopped: {e.stopped}"] if e.stopped else []),
         f"fidelity: {fidelity_text(e)}",
     ]
     strongest = e.strongest(5)
     lines += [f"  {e.units[i]!r}: {text}" for i, text in zip(strongest, unit_texts(e, strongest), strict=True)]
     return "\n".join([*lines, *e.remarks])
+
+
+def queries_text(e: Any) -> str:
+    """Return the number of queries of an Explanation, apart from those that test it."""
+    tests = sum(quality.queries for quality, _ in e.fidelity.known)
+    return f"{count(e.queries - tests, 'query')}, {tests} to test" if 0 < tests < e.queries else count(e.queries, "query")
 
 
 def fidelity_text(e: Any) -> str:
@@ -32,7 +37,7 @@ def fidelity_text(e: Any) -> str:
     if e.merged_from and not e.fidelity.known:
         return f"not tested for {e.unit}s, which were merged from {e.merged_from}s"
     if not e.fidelity.known and e.all_asked:
-        exact = "; the surrogate is exact" if e.fit_r2 > _EXACT else f", R2 = {e.fit_r2:.3f}"
+        exact = "; the surrogate is exact" if e.fit_r2 > EXACT else f", R2 = {e.fit_r2:.3f}"
         return f"not tested: all parts of this text ({e.queries}) were asked and fitted{exact}"
     return str(e.fidelity)
 

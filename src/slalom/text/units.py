@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from slalom.errors import InputError
+from slalom.errors import InputError, did_you_mean
 from slalom.text.segment import Spans, sentences, trimmed, words
 
 Unit: TypeAlias = Literal["token", "type", "word", "sentence"]
@@ -127,7 +127,7 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         (('not', 'unhappy', 'not'), [[0, 3], [4, 11], [12, 15]], [0, 1, 1, 2])
     """
     if kind not in KINDS:
-        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}")
+        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}{did_you_mean(kind, KINDS)}")
     n = len(names)
     spans = np.array([trimmed(text, a, b) for a, b in spans.tolist()], dtype=np.int64).reshape(n, 2)
     if kind in ("token", "type"):

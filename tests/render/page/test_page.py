@@ -216,9 +216,9 @@ def test_facts_and_warnings():
     e = random_explanation(cut=7, diagnosis="It is odd.", fidelity=tested, queries=1234, tokens=98765, seconds=1.5)
     shown = Reader(page([e])).data()[1]
     facts = dict(shown["facts"])
-    assert facts["Fidelity near the text"] == "R² 0.910, mean squared error 0.0123 (40 queries)"
+    assert facts["Fidelity near the text"] == "R² 0.91, mean squared error 0.0123 (40 queries)"
     assert facts["Fidelity, all sizes"] == "R² undefined, mean squared error 0.5 (30 queries)"
-    assert (facts["Queries"], facts["Tokens read"], facts["Time"]) == ("1,234", "98,765", "1.5 s")
+    assert (facts["Queries"], facts["Tokens read"], facts["Time"]) == ("1164 queries, 70 to test", "98,765", "1.5 s")
     assert shown["warnings"] == ["The model cannot see the last 7 tokens of this text; they were cut.", "It is odd."]
 
 

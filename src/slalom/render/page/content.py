@@ -15,6 +15,7 @@ from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
 from slalom.result.scale import leading_score
+from slalom.result.wording import queries_text
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -98,7 +99,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "labels": e.labels,
         "answer": _answer(e),
         "warnings": e.remarks,
-        "fidelity": {name: quality and _r2(quality) for name, quality in (("near", e.fidelity.near), ("far", e.fidelity.far))},
+        "tested": e.fidelity.statement.replace("R2", "R²"),
         "queries": e.queries,
         "facts": _facts(e),
     }
@@ -189,18 +190,13 @@ def _facts(e: Explanation) -> list[tuple[str, str]]:
     rows = [(row.name, row.fact) for row in FIELDS if row.fact and (e.signed or row.name != "fit_r2")]
     units = ("Units", f"{len(e.units):,} {plural(len(e.units), e.unit)}")
     shown = ((caption, text(getattr(e, name))) for name, (caption, text) in rows)
-    return [*fidelity, units, *(fact for fact in shown if fact[1])]
+    return [*fidelity, units, ("Queries", queries_text(e)), *(fact for fact in shown if fact[1])]
 
 
 def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
     return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({count(quality.queries, 'query')})"
-
-
-def _r2(quality: Quality) -> float | None:
-    """Return R2 to four digits; None where it is not defined."""
-    return None if quality.r2 is None else float(f"{quality.r2:.4g}")
 
 
 def _column(score: Callable[[], Floats]) -> Any:

@@ -420,11 +420,9 @@ class Pane {
 
   // R2 on held-out questions, and how the intervals shrink from round to round.
   figures(content) {
-    const { near, far } = content.fidelity;
-    const r2 = (x) => (x < -10 ? "below −10" : plain(x, 3));
     const parts = [];
-    if (near === null && far === null && !this.final && content.signed) parts.push("not tested yet: R² comes with the next round");
-    if (near !== null || far !== null) parts.push(`R² on questions not used: ${[near !== null ? `${r2(near)} near the text` : "", far !== null ? `${r2(far)} on parts of all sizes` : ""].filter(Boolean).join(", ")}`);
+    if (!content.tested && !this.final && content.signed) parts.push("not tested yet: R² comes with the next round");
+    if (content.tested) parts.push(content.tested);
     if (this.widths.some((half) => half >= 0.005)) parts.push(`median interval ${this.widths.map((half) => `± ${plain(half, 2)}`).join(" → ")}`);
     this.ui.figures.replaceChildren(...parts.map((part) => make("span", {}, part)));
   }

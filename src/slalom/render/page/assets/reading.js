@@ -5,7 +5,7 @@ const SCORES = [
   ["linear", "Linear", "value times weight, the linearised score"],
   ["gradient", "Gradient", "derivative of the score by the unit's presence"],
   ["shapley", "Shapley", "the unit's share of the score, averaged over all orders of adding units"],
-  ["value", "Value", "what the unit says, for or against"],
+  ["value", "Value", "what the score tends to where the unit gets all attention"],
   ["importance", "Importance", "how loudly the unit says it"],
 ];
 const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
