@@ -640,16 +640,19 @@ class Explanation(Document):
     def _page(self) -> str:
         return str(view("page")([self]))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, tidy: bool = False) -> Any:
         """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
 
         Value, importance and linear scores are NaN where they are not determined. Where all classes are explained, scores
         have one column per class, such as "removal[positive]".
 
+        Args:
+            tidy: One row per unit and class instead, with the class in the column "class" and one column per score.
+
         Raises:
             MissingExtra: pandas is not installed.
         """
-        return frame(columns(self))
+        return frame(columns(self, tidy))
 
 
 def _normal_quantile(level: float) -> float:
