@@ -1,5 +1,6 @@
 """From a model and a text to an explanation that predicts the model."""
 
+import sys
 import warnings
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 import slalom
 from slalom import Explainer, Explanations, SurrogateMethod
 from slalom.core import Joint, Sgd
-from slalom.errors import InputError
+from slalom.errors import InputError, MissingExtra
 from slalom.methods import WhiteBoxMethod
 from slalom.text import Deletions, Pairs, Scales
 from slalom.theory.oracle import Failing, Oracle
@@ -352,3 +353,18 @@ def test_a_fit_that_takes_minutes_is_announced(monkeypatch):
         explain(text)
     monkeypatch.setattr("slalom.pipeline.planning._LONG", 60.0)
     explain(text)  # warnings are errors in these tests
+
+
+def test_words_of_chinese_japanese_and_thai_are_words(monkeypatch):
+    pytest.importorskip("icu4py")
+    explain = Explainer(lambda texts: [("不错" in t) - 2.0 * ("错" in t and "不错" not in t) for t in texts], output="log_odds")
+    words = explain("这部电影不错", unit="word")
+    assert words.units == ("这", "部", "电影", "不错")
+    assert words.removal == pytest.approx([0.0, 0.0, 0.0, 1.0], abs=1e-4)
+    assert explain("这部电影不错").units == tuple("这部电影不错"), "tokens of a model without tokens need no dictionary"
+    assert Explainer()("好看 good 不错", unit="word").units == ("好看", "good", "不错"), "what tokens a model reads"
+    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    assert explain("这部电影不错").units == tuple("这部电影不错")
+    assert len(explain.decide(["这部电影不错"])[0]) == 1
+    with pytest.raises(MissingExtra, match=r"slalom-xai\[segment\]"):
+        explain("这部电影不错", unit="word")

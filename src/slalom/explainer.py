@@ -405,7 +405,7 @@ class Explainer:
         self.model.head.resolve(target, np.zeros(self.model.head.n_outputs))  # fails before any query
         queries = []
         for text in as_texts(texts):
-            reading, _ = self.pipeline.read(text, "word", self.options.long)
+            reading, _ = self.pipeline.read(text, "token", self.options.long)
             queries.append(Queries(reading, np.ones((1, len(reading.names)), dtype=bool)))
         answers = self.engine(queries)
         outputs = np.concatenate([answer.outputs for answer in answers]) if answers else np.zeros((0, self.model.n_columns))

@@ -521,3 +521,14 @@ def test_processes_take_turns_with_the_gpus(monkeypatch):
     assert gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpus() == []
+
+
+def test_words_of_a_dictionary_are_summarised_as_words(tmp_path):
+    pytest.importorskip("icu4py")
+    reviews = write(tmp_path / "reviews.jsonl", ["这部电影不错，我喜欢", "这家餐厅不错 good", "电影太差了，不推荐"] * 3)
+    judge = Explainer(lambda made: [1.0 * ("不错" in t) - 2.0 * ("差" in t) for t in made], output="log_odds", unit="word")
+    corpus.run(reviews, tmp_path / "out", judge)
+    effects = {word.name: word.effect for word in corpus.summary(tmp_path / "out", min_texts=2).words}
+    assert effects["不错"].texts == 6
+    assert effects["不错"].mean == pytest.approx(1.0, abs=1e-3)
+    assert "错" not in effects

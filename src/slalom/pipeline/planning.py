@@ -11,7 +11,7 @@ from slalom.methods.base import named_failures
 from slalom.models import Model, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
-from slalom.text import GIVEN, KINDS, QueryPlan, Units, query_keys, reserved, sentences, units, words
+from slalom.text import GIVEN, KINDS, QueryPlan, Units, query_keys, reserved, sentences, simple_words, units, words
 from slalom.threads import one_blas_thread
 
 _LONG = 60.0  # seconds of a fit that are announced
@@ -90,7 +90,8 @@ def read(model: Model, text: str, kind: str, long: str) -> tuple[Reading, Units]
     elif given is not None:
         reading, kind = model.read(text, long, given), "token"
     else:
-        reading = model.read(text, long, sentences(text) if kind == "sentence" else words(text))
+        by_kind = {"sentence": sentences, "word": words}
+        reading = model.read(text, long, by_kind.get(kind, simple_words)(text))
         kind = "type" if kind == "type" else "token"
     return reading, units(text, kind, reading.names, reading.spans, reading.types)
 

@@ -5,7 +5,7 @@ from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
-from slalom.text.segment import paragraphs, sentences, words
+from slalom.text.segment import paragraphs, sentences, simple_words, words
 from slalom.text.units import GIVEN, KINDS, Unit, Units, units
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "query_keys",
     "reserved",
     "sentences",
+    "simple_words",
     "units",
     "words",
 ]
