@@ -301,20 +301,22 @@ class Explainer:
             warnings.simplefilter("ignore", UserWarning)
             return self.pipeline.estimate(texts, options)
 
-    def tokens(self, text: str) -> list[int] | list[str]:
+    def tokens(self, text: str) -> Sequence[int | str]:
         """Return the units of a text in a form that can be counted.
 
         Args:
             text: The text.
 
         Returns:
-            Token ids (n,) where units are tokens of the model, else the names of the units.
+            Token ids (n,) where units are tokens of the model, else the names of the units; a unit of several tokens, which
+            are parts of one character, has its name too.
         """
         kind = self.options.unit_kind
         reading, text_units = self.pipeline.read(text, kind, self.options.long)
-        if self.model.tokenized and kind in ("token", "type"):
-            return [int(number) for number in reading.types]
-        return list(text_units.names)
+        if not self.model.tokenized or kind not in ("token", "type"):
+            return list(text_units.names)
+        ids = dict(zip(text_units.unit_of_atom.tolist(), reading.types.tolist(), strict=True))
+        return [ids[i] if text_units.sizes[i] == 1 else name for i, name in enumerate(text_units.names)]
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
         """Return the model's own scores where `explanation.predict` gives predicted ones.

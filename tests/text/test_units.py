@@ -99,6 +99,20 @@ def test_tokens_without_a_place_stay_with_the_word_before():
     assert u.unit_of_atom.tolist() == [0, 0, 1]
 
 
+def test_tokens_of_one_character_are_one_unit():
+    """An emoji in two bytes, a family in three tokens, a letter and its combining mark, a token without a place."""
+    text = "a 💚👩‍👩‍👧 e\u0301x"
+    spans = np.array([[0, 1], [1, 3], [2, 3], [3, 4], [4, 6], [6, 8], [9, 10], [10, 11], [11, 11], [11, 12]])
+    ids = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 1])
+    u = units(text, "token", tuple("abcdefghij"), spans, ids)
+    assert u.names == ("a", "💚", "👩‍👩‍👧", "e\u0301", "i", "x")
+    assert u.unit_of_atom.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 4, 5]
+    assert u.spans.tolist() == [[0, 1], [2, 3], [3, 8], [9, 11], [11, 11], [11, 12]]
+    twice = units("💚 💚", "type", ("", "", "", ""), np.array([[0, 1], [0, 1], [2, 3], [2, 3]]), np.array([5, 7, 5, 7]))
+    assert twice.names == ("💚", "💚")
+    assert twice.type_of_unit.tolist() == [0, 0], "equal characters share all parameters"
+
+
 def test_no_atoms_make_no_units():
     for kind in ("token", "type", "word", "sentence"):
         assert len(units("", kind, (), np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0

@@ -39,6 +39,7 @@ _WORD = (
     r"|(?!\s)\X"
 )
 _SIMPLE_WORD, _WORD_OR_RUN = regex.compile(_WORD % ""), regex.compile(_WORD % "+")
+_CLUSTER = regex.compile(r"\r\n|(?s:(?=.[^\x00-\x7f])\X)")
 _BREAKS = r"(?:<br\s*/?>\s*)+"
 _STOP = regex.compile(
     r"(?V1)"
@@ -157,6 +158,22 @@ def paragraphs(text: str) -> Spans:
         start = gap.end()
     cuts.append((start, len(text)))
     return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+
+
+def clusters(text: str) -> Spans:
+    """Return the graphemes that have several code points: emoji with modifiers, letters with combining marks.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Example:
+        >>> clusters("a 👩‍👩‍👧 cafe\u0301").tolist()
+        [[2, 7], [11, 13]]
+    """
+    return _spans([match.span() for match in _CLUSTER.finditer(text) if match.end() - match.start() > 1])
 
 
 def _ends(text: str, start: int, stop: Any) -> bool:
