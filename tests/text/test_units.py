@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import issparse
 
 from slalom.errors import InputError
-from slalom.text import Units, units
+from slalom.text import Units, chosen_spans, units
 
 TEXT = "the film, the unwatchable film"
 NAMES = ("the", "film", ",", "the", "un", "watch", "able", "film")
@@ -111,6 +111,37 @@ def test_tokens_of_one_character_are_one_unit():
     twice = units("💚 💚", "type", ("", "", "", ""), np.array([[0, 1], [0, 1], [2, 3], [2, 3]]), np.array([5, 7, 5, 7]))
     assert twice.names == ("💚", "💚")
     assert twice.type_of_unit.tolist() == [0, 0], "equal characters share all parameters"
+
+
+def test_units_of_a_function_cover_the_text():
+    text = " One, two three."
+    cells = chosen_spans(text, lambda text: [(1, 4), (6, 9), (10, 15)])
+    assert [text[a:b] for a, b in cells] == ["One,", "two", "three."]
+    tokens = np.array([[1, 4], [4, 5], [6, 9], [10, 13], [13, 15], [15, 16]])
+    u = units(text, "unit", tuple("abcdef"), tokens, np.arange(6), cells)
+    assert u.names == ("One,", "two", "three.")
+    assert u.unit_of_atom.tolist() == [0, 0, 1, 2, 2, 2]
+
+
+def fails(text):
+    raise KeyError(text)
+
+
+def test_what_a_unit_function_returns_is_checked():
+    for function, message in [
+        (lambda text: [], r"test_units\..*<lambda> must return at least one \(start, end\) pair; got none for 'one two'"),
+        (lambda text: [(0, 3), (2, 7)], r"without overlaps, inside the 7 characters of the text; got \(2, 7\) after 3"),
+        (lambda text: [(4, 7), (0, 3)], r"in order.* got \(0, 3\) after 7"),
+        (lambda text: [(0, 9)], r"inside the 7 characters of the text; got \(0, 9\)"),
+        (lambda text: [(3, 3)], r"got \(3, 3\)"),
+        (lambda text: ["one", "two"], "must return \\(start, end\\) pairs of whole numbers; too many values"),
+        (lambda text: [(0.5, 3)], "pairs of whole numbers; 'float' object"),
+        (lambda text: None, "pairs of whole numbers; 'NoneType' object"),
+        (fails, "unit=.*test_units.fails failed: KeyError: 'one two'"),
+    ]:
+        with pytest.raises(InputError, match=message) as error:
+            chosen_spans("one two", function)
+        assert "\n" not in str(error.value)
 
 
 def test_no_atoms_make_no_units():

@@ -56,7 +56,8 @@ class Explanation(Document):
         labels: Labels of all classes.
         fidelity: Quality of the predictions on queries that were not used in the fit.
         fit_r2: R2 on the queries that were used in the fit.
-        unit: Kind of the units: "token", "type", "word" or "sentence"; of sources also "paragraph", "document" or "turn".
+        unit: Kind of the units: "token", "type", "word" or "sentence"; "unit" where a function found them, which settings
+            name; of sources also "paragraph", "document" or "turn".
         sizes: Number of tokens of each unit (n,).
         method: Name of the method.
         seed: Seed of all random choices.
