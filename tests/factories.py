@@ -13,7 +13,7 @@ import numpy as np
 from slalom import Explainer
 from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
 from slalom.result import Explanation, Fidelity
-from slalom.text import words
+from slalom.text import simple_words as words
 from slalom.theory.oracle import Oracle
 
 # --- surrogates, and queries about them
