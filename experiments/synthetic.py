@@ -94,11 +94,11 @@ def _planted(lab: Lab) -> dict[str, NDArray[np.float64]]:
 
 def _naive_bayes(lab: Lab, generator: np.random.Generator) -> NDArray[np.float64]:
     from slalom.evaluate import NaiveBayes  # noqa: PLC0415
-    from slalom.text.segment import words  # noqa: PLC0415
+    from slalom.text.segment import simple_words  # noqa: PLC0415
     from slalom.training.data import read_labelled  # noqa: PLC0415
 
     reviews = read_labelled(lab.shared("data", "imdb_train.jsonl.gz"))
-    tokens = [[text[a:b] for a, b in words(text)] for text in map(str.lower, lab.steps(reviews.texts, "counting words"))]
+    tokens = [[text[a:b] for a, b in simple_words(text)] for text in map(str.lower, lab.steps(reviews.texts, "counting words"))]
     bayes = NaiveBayes.fit(map("\n".join, tokens), reviews.labels, str.splitlines)
     known = [word for word, _ in Counter(word for review in tokens for word in review).most_common(_PIECES)]
     return bayes(generator.choice(known, _TOKENS, replace=False))

@@ -14,7 +14,7 @@ from slalom import Explainer
 from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
 from slalom.core.checks import plain
 from slalom.result import Explanation, Fidelity, Pair
-from slalom.text import words
+from slalom.text import simple_words as words
 from slalom.theory.oracle import Oracle
 
 # --- surrogates, and queries about them

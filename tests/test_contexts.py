@@ -232,6 +232,7 @@ def test_an_answer_that_is_not_given_is_the_greedy_one():
         (["One. Two.", " Three. "], None, ("One. Two.", "Three.")),
         (["One. Two.", "Three"], "sentence", ("One.", "Two.", "Three")),
         ("One. Two.", "document", ("One. Two.",)),
+        (["One, two.", "Three"], lambda text: [(0, 3), (4, 9)] if "," in text else [(0, 5)], ("One,", "two.", "Three")),
     ],
 )
 def test_units(context, unit, names):

@@ -1,5 +1,7 @@
 """From a model and a text to an explanation that predicts the model."""
 
+import re
+import sys
 import warnings
 from dataclasses import replace
 
@@ -9,7 +11,7 @@ import pytest
 import slalom
 from slalom import Explainer, Explanations, SurrogateMethod
 from slalom.core import Joint, Sgd
-from slalom.errors import InputError
+from slalom.errors import InputError, MissingExtra
 from slalom.methods import WhiteBoxMethod
 from slalom.text import Deletions, Pairs, Scales
 from slalom.theory.oracle import Failing, Oracle
@@ -352,3 +354,64 @@ def test_a_fit_that_takes_minutes_is_announced(monkeypatch):
         explain(text)
     monkeypatch.setattr("slalom.pipeline.planning._LONG", 60.0)
     explain(text)  # warnings are errors in these tests
+
+
+def clauses(text):
+    """Return the clauses of a text, without the commas between them."""
+    return [match.span() for match in re.finditer(r"[^,]+", text)]
+
+
+def test_a_function_finds_the_units(tmp_path):
+    """With strings and with tokens; per call, saved, loaded, shown and asked again."""
+    text = "a good film, not a bad one, I left"
+    names = ("a good film,", "not a bad one,", "I left")
+    weights = {"good": 2.0, "bad": -1.0}
+    strings = Explainer(lambda texts: [sum(w * (word in t) for word, w in weights.items()) for t in texts], output="log_odds")
+    for explain in (strings, Explainer()):
+        e = explain(text, unit=clauses)
+        assert (e.units, e.unit) == (names, "unit")
+        assert e.spans.tolist() == [[0, 12], [13, 27], [28, 34]]
+        assert e.settings["unit"] == f"{__name__}.clauses"
+        e.save(tmp_path / "e.json")
+        loaded = slalom.load(tmp_path / "e.json")
+        assert repr(loaded) == repr(e)
+        assert "3 units" in repr(loaded)
+        assert "left" in loaded.to_html()
+        keep = [[1, 1, 0], [0, 1, 1]]
+        assert explain.ask(loaded, keep).tolist() == explain.decide([text[:27], text[13:]])[0].tolist()
+        with pytest.raises(InputError, match="units cannot become words"):
+            loaded.merge("word")
+    assert e.removal.argmax() == 0
+    assert strings(text, unit=clauses).removal.round(6).tolist() == [2.0, -1.0, 0.0]
+    assert Explainer(oracle(), output="log_odds", unit=clauses)(text).units == names
+    assert Explainer(oracle(), output="log_odds", unit=clauses).tokens(text) == list(names)
+    assert "unit" not in explainer()(text).settings
+    with pytest.raises(InputError, match=r"<lambda> must return spans in order"):
+        explainer(unit=lambda text: [(0, 4), (2, 6)])(text)
+    with pytest.raises(InputError, match=r"'sentence'; got 'lines'; in Python it may be a function text -> spans"):
+        explainer(unit="lines")
+
+
+def test_a_comparison_knows_a_unit_function_by_its_name(tmp_path):
+    texts = ["a good film, not bad", "bad, very bad, good"]
+    options = {"methods": ["ridge", "leave-one-out"], "queries": 20, "output": "log_odds", "progress": False}
+    compared = slalom.compare(oracle(), texts, unit=clauses, out=tmp_path / "out.json", **options)
+    assert compared.about["unit"] == f"{__name__}.clauses"
+    assert compared.rows == [("ridge", 20), ("leave-one-out", None)]
+    with pytest.raises(InputError, match="got a lambda; define it with def"):
+        slalom.compare(oracle(), texts, unit=lambda text: [(0, 3)], out=tmp_path / "other.json", **options)
+
+
+def test_words_of_chinese_japanese_and_thai_are_words(monkeypatch):
+    pytest.importorskip("icu4py")
+    explain = Explainer(lambda texts: [("不错" in t) - 2.0 * ("错" in t and "不错" not in t) for t in texts], output="log_odds")
+    words = explain("这部电影不错", unit="word")
+    assert words.units == ("这", "部", "电影", "不错")
+    assert words.removal == pytest.approx([0.0, 0.0, 0.0, 1.0], abs=1e-4)
+    assert explain("这部电影不错").units == tuple("这部电影不错"), "tokens of a model without tokens need no dictionary"
+    assert Explainer()("好看 good 不错", unit="word").units == ("好看", "good", "不错"), "what tokens a model reads"
+    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    assert explain("这部电影不错").units == tuple("这部电影不错")
+    assert len(explain.decide(["这部电影不错"])[0]) == 1
+    with pytest.raises(MissingExtra, match=r"slalom-xai\[segment\]"):
+        explain("这部电影不错", unit="word")

@@ -22,7 +22,7 @@ from slalom.models.huggingface.imports import lean
 from slalom.models.prompts import messages
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, Sources, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
-from slalom.text import paragraphs, sentences
+from slalom.text import CHOSEN, UnitFunction, chosen_spans, paragraphs, sentences
 
 UNITS = ("sentence", "paragraph", "document", "turn")
 _SEPARATOR = "\n\n"  # between documents, and between turns where they are shown
@@ -39,8 +39,8 @@ class ContextExplainer:
         tokenizer: Its tokenizer; a folder has its own.
         context: The sources: a text, a list of documents, or a list of chat messages such as
             ``{"role": "user", "content": "..."}``. System messages are no sources; they stay.
-        unit: "sentence", "paragraph", "document" or "turn". Default: the documents of a list, the turns of a chat, the
-            sentences of a text.
+        unit: "sentence", "paragraph", "document", "turn", or a function as in `Explainer`. Default: the documents of a list,
+            the turns of a chat, the sentences of a text.
         template: The prompt: a string with {context} and {question}, or chat messages. Default: one message of a user where
             the tokenizer has a chat template, else "{context}\\n\\nQuestion: {question}\\nAnswer:". A chat has none.
         method: As in `Explainer`. With at most 12 sources `joint` fits its deletions like all other subsets.
@@ -71,7 +71,7 @@ class ContextExplainer:
         tokenizer: Any = None,
         context: str | Sequence[str] | Sequence[Mapping[str, str]] = "",
         *,
-        unit: str | None = None,
+        unit: str | UnitFunction | None = None,
         template: "str | Sequence[Mapping[str, str]] | SourceTemplate | None" = None,
         method: str | Method = "joint",
         queries: int | Literal["auto"] | None = None,
@@ -373,12 +373,13 @@ def _saved(path: str, tokenizer: Any, device: str | None, chat_options: Mapping[
     return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer, chat_options)
 
 
-def sources_of(context: Any, unit: str | None = None) -> Sources:
+def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     """Return a context in parts.
 
     Args:
         context: A text, a list of documents, or a list of chat messages.
-        unit: "sentence", "paragraph", "document" or "turn". Default: by the kind of the context.
+        unit: "sentence", "paragraph", "document", "turn", or a function as `Explainer` takes it. Default: by the kind of the
+            context.
 
     Raises:
         InputError: There is no source, or the unit does not fit.
@@ -387,7 +388,7 @@ def sources_of(context: Any, unit: str | None = None) -> Sources:
         >>> sources_of("It rains. It pours.").kind, sources_of(["It rains. It pours."]).kind
         ('sentence', 'document')
     """
-    if unit is not None and unit not in UNITS:
+    if unit is not None and not callable(unit) and unit not in UNITS:
         raise InputError(f"unit must be one of {', '.join(map(repr, UNITS))}; got {unit!r}")
     if not isinstance(context, str) and isinstance(context, Sequence) and context and isinstance(context[0], Mapping):
         if unit not in (None, "turn"):
@@ -403,9 +404,9 @@ def sources_of(context: Any, unit: str | None = None) -> Sources:
     kind = unit or ("sentence" if isinstance(context, str) else "document")
     text, spans = _joined(documents)
     if kind != "document":
-        split = paragraphs if kind == "paragraph" else sentences
+        split = partial(chosen_spans, function=kind) if callable(kind) else paragraphs if kind == "paragraph" else sentences
         spans = np.concatenate([start + split(text[start:stop]) for start, stop in spans.tolist()])
-    return Sources(text, spans, kind)
+    return Sources(text, spans, CHOSEN if callable(kind) else kind)
 
 
 def last_question(context: Any) -> str:

@@ -22,6 +22,7 @@ _PACKAGES = {
     "api": "openai",
     "corpus": "pyarrow",
     "ray": "ray",
+    "segment": "icu4py",
     "web": "fastapi and uvicorn",
 }
 

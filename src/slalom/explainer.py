@@ -18,7 +18,7 @@ from slalom.models.costs import Spending, check_max_cost
 from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
-from slalom.text import as_texts
+from slalom.text import CHOSEN, UnitFunction, as_texts
 
 
 class CallOptions(TypedDict, total=False):
@@ -29,7 +29,7 @@ class CallOptions(TypedDict, total=False):
 
     Attributes:
         method: Name of a method, or a Method.
-        unit: "token", "type", "word" or "sentence"; None: the method's default.
+        unit: "token", "type", "word", "sentence" or a function; None: the method's default.
         queries: Query budget per text, or "auto"; None: five per unit, between 200 and 1000.
         tolerance: Goal of queries="auto".
         max_queries: Limit of queries="auto"; None: 5000.
@@ -41,7 +41,7 @@ class CallOptions(TypedDict, total=False):
     """
 
     method: str | Method
-    unit: str | None
+    unit: str | UnitFunction | None
     queries: int | Literal["auto"] | None
     tolerance: float | None
     max_queries: int | None
@@ -90,7 +90,9 @@ class Explainer:
             film reviews.
         tokenizer: The tokenizer of a Hugging Face classifier.
         method: Name of a method (`slalom.methods()` lists them), or a Method.
-        unit: "token", "type" (equal tokens share all parameters), "word" or "sentence". Default: the method's.
+        unit: "token", "type" (equal tokens share all parameters), "word", "sentence", or a function from a text to the
+            ``(start, end)`` pairs of its units, in order and without overlaps. What is between two units belongs to the one
+            before it. Results and caches know a function by its module and name. Default: the method's.
         queries: Budget of model queries per text, or "auto": rounds of queries, each doubling the budget, until the error on
             held-out queries no longer falls. Default: five per unit, between 200 and 1000.
         tolerance: Another goal of "auto", which it implies: rounds until the 95% intervals of `removal` of the ten strongest
@@ -135,7 +137,7 @@ class Explainer:
         tokenizer: Any = None,
         *,
         method: str | Method = "joint",
-        unit: str | None = None,
+        unit: str | UnitFunction | None = None,
         queries: int | Literal["auto"] | None = None,
         tolerance: float | None = None,
         max_queries: int | None = None,
@@ -324,20 +326,22 @@ class Explainer:
             warnings.simplefilter("ignore", UserWarning)
             return self.pipeline.estimate(texts, options)
 
-    def tokens(self, text: str) -> list[int] | list[str]:
+    def tokens(self, text: str) -> Sequence[int | str]:
         """Return the units of a text in a form that can be counted.
 
         Args:
             text: The text.
 
         Returns:
-            Token ids (n,) where units are tokens of the model, else the names of the units.
+            Token ids (n,) where units are tokens of the model, else the names of the units; a unit of several tokens, which
+            are parts of one character, has its name too.
         """
-        kind = self.options.unit_kind
-        reading, text_units = self.pipeline.read(text, kind, self.options.long)
-        if self.model.tokenized and kind in ("token", "type"):
-            return [int(number) for number in reading.types]
-        return list(text_units.names)
+        unit = self.options.unit_or_default
+        reading, text_units = self.pipeline.read(text, unit, self.options.long)
+        if not self.model.tokenized or unit not in ("token", "type"):
+            return list(text_units.names)
+        ids = dict(zip(text_units.unit_of_atom.tolist(), reading.types.tolist(), strict=True))
+        return [ids[i] if text_units.sizes[i] == 1 else name for i, name in enumerate(text_units.names)]
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
         """Return the model's own scores where `explanation.predict` gives predicted ones.
@@ -428,7 +432,7 @@ class Explainer:
         self.model.head.resolve(target, np.zeros(self.model.head.n_outputs))  # fails before any query
         queries = []
         for text in as_texts(texts):
-            reading, _ = self.pipeline.read(text, "word", self.options.long)
+            reading, _ = self.pipeline.read(text, "token", self.options.long)
             queries.append(Queries(reading, np.ones((1, len(reading.names)), dtype=bool)))
         answers = self.engine(queries)
         outputs = np.concatenate([answer.outputs for answer in answers]) if answers else np.zeros((0, self.model.n_columns))
@@ -502,8 +506,9 @@ class Explainer:
 
     def _question(self, explanation: Explanation, keep: ArrayLike, where: str) -> Queries:
         """Return the query for presence of units (m, n) or (n,), as the model reads the text."""
+        cells = explanation.spans if explanation.unit == CHOSEN else None  # whatever function found them
         reading, text_units = self.pipeline.read(
-            explanation.text, explanation.unit, explanation.settings.get("long", self.options.long)
+            explanation.text, explanation.unit, explanation.settings.get("long", self.options.long), cells
         )
         if text_units.names != explanation.units:
             raise InputError(

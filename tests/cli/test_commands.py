@@ -194,6 +194,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
         (["explain", "good", "--queries", "1"], 1, "queries must be a whole number of at least 2"),
         (["explain", "good", "--queries", "many"], 2, "must be a whole number of at least 2, or auto; got 'many'"),
+        (["explain", "good", "--unit", "module.function"], 2, "is not one of 'token', 'type', 'word', 'sentence'"),
         (["explain", "good", "--tolerance", "-1"], 1, "tolerance must be a number above 0, in units of the score.*got -1.0"),
         (
             ["explain", "good", "--queries", "90", "--tolerance", "1"],

@@ -8,7 +8,7 @@ from slalom.corpus.folder import MANIFEST, LocalFolder
 from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import EXPLAINED, GIVEN, encoded, table
-from slalom.text import words
+from slalom.text import simple_words as words
 
 
 def row(number, text, effects, *, label="pos", target="pos", spans=None, names=None, score=0.0, **given):

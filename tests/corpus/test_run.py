@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -666,3 +667,32 @@ def test_processes_take_turns_with_the_gpus(monkeypatch):
     assert gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpus() == []
+
+
+def pairs_of_words(text):
+    return [match.span() for match in re.finditer(r"\S+(?: \S+)?", text)]
+
+
+def test_units_of_a_function_are_known_by_its_name(tmp_path, source):
+    made = Explainer(score, output="log_odds", unit=pairs_of_words, queries=40, progress=False)
+    corpus.run(source, tmp_path / "out", made)
+    assert {"".join(row["units"]).count(" ") > 0 for row in rows(tmp_path / "out")} == {True}
+    options = json.loads((tmp_path / "out" / MANIFEST).read_text())["options"]
+    assert (options["unit"], options["unit_function"]) == ("unit", f"{__name__}.pairs_of_words")
+    assert corpus.summary(tmp_path / "out", min_texts=2).words
+    with pytest.raises(InputError, match="unit"):
+        corpus.run(source, tmp_path / "out", explainer(score))
+    unnamed = Explainer(score, output="log_odds", unit=lambda text: [(0, 1)])
+    with pytest.raises(InputError, match="got a lambda; define it with def"):
+        corpus.run(source, tmp_path / "other", unnamed)
+
+
+def test_words_of_a_dictionary_are_summarised_as_words(tmp_path):
+    pytest.importorskip("icu4py")
+    reviews = write(tmp_path / "reviews.jsonl", ["这部电影不错，我喜欢", "这家餐厅不错 good", "电影太差了，不推荐"] * 3)
+    judge = Explainer(lambda made: [1.0 * ("不错" in t) - 2.0 * ("差" in t) for t in made], output="log_odds", unit="word")
+    corpus.run(reviews, tmp_path / "out", judge)
+    effects = {word.name: word.effect for word in corpus.summary(tmp_path / "out", min_texts=2).words}
+    assert effects["不错"].texts == 6
+    assert effects["不错"].mean == pytest.approx(1.0, abs=1e-3)
+    assert "错" not in effects

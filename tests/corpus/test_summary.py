@@ -11,7 +11,7 @@ from slalom.corpus import summarise, words
 from slalom.corpus.moments import Sketch, difference, effect_of
 from slalom.corpus.table import SourceRow, explained_row, failed_row
 from slalom.errors import InputError
-from slalom.text import words as word_spans
+from slalom.text import simple_words as word_spans
 from tests.corpus.tables import row, write
 
 VOCABULARY = ("good", "bad", "not", "film", "the", "10", "/", "<br />", "Good")

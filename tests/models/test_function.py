@@ -11,7 +11,7 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Function, Queries, model_of
 from slalom.models.callable import StringReading
-from slalom.text import words
+from slalom.text import simple_words as words
 
 TEXTS = ["good film", "a good one", "bad film", "so bad", "it is fine", "fine by me", "good good", "bad bad bad", "just fine"]
 TWO = [1, 1, 0, 0, 1, 1, 1, 0, 1]

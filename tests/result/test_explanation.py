@@ -185,11 +185,48 @@ def test_the_notebook_shows_every_unit_once_whatever_the_text_holds():
 
 
 def test_it_reads_well_in_a_terminal():
-    text = repr(one())
-    assert "score" in text
-    assert "R2 " in text
-    assert "'bad'" in text
+    e = one()
+    first, second, third, *units = repr(e).splitlines()
+    assert first == f"{e.label} {max(e.probabilities):.1%}   log odds of 1: {e.score:+.3f}"
+    assert second.startswith("Explanation of '1': 14 tokens, joint, ")
+    assert "R2 " in third
+    assert any("'bad'" in unit for unit in units)
     assert "3 texts" in repr(Explanations([one()] * 3))
+
+
+def test_all_classes_are_named_where_all_are_explained():
+    effects = {"goal": (3.0, 0.0, 0.0, 0.0, -1.0), "vote": (0.0, 2.0, 0.0, 0.0, 0.0)}
+
+    def model(texts):
+        return [np.sum([np.zeros(5), *(effects.get(word, np.zeros(5)) for word in text.split())], axis=0) for text in texts]
+
+    labels = ["sport", "politics", "arts", "<i>law</i>", "other"]
+    explain = Explainer(model, output="logits", labels=labels, target="all", progress=False)
+    e = explain("a goal before the vote")
+    lines = repr(e).splitlines()
+    share = np.exp(3) / (np.exp(3) + np.exp(2) + 2 + np.exp(-1))
+    assert lines[0] == f"sport {share:.1%}   centred logits: sport +2.20, other -1.80, politics +1.20, arts -0.80, 1 more"
+    assert lines[1].startswith("Explanation of all classes: 5 tokens, joint, ")
+    assert lines[3] == "  'goal': removal (sport +2.60, other -1.40, politics -0.40, arts -0.40, 1 more)"
+    assert "all classes: sport +2.20, other -1.80" in e._repr_html_()
+    assert "<i>" not in e._repr_html_()
+    assert explain("a goal", target="sport").to_pandas(tidy=True)["class"].tolist() == ["sport", "sport"]
+
+
+def test_a_tidy_data_frame_has_the_numbers_of_the_wide_one():
+    many = Explainer(lambda texts: [[t.count("a"), t.count("b"), 1.0] for t in texts], output="logits", labels=["x", "y", "z"])
+    both = many(["a b cab", "b b"], target="all", queries=40)
+    for wide, tidy in [(e.to_pandas(), e.to_pandas(tidy=True)) for e in both] + [(both.to_pandas(), both.to_pandas(tidy=True))]:
+        assert len(tidy) == 3 * len(wide)
+        assert list(tidy["class"]) == ["x", "y", "z"] * len(wide)
+        assert len(tidy.columns) < len(wide.columns) / 2
+        checked = 0
+        for name in tidy.columns.drop("class"):
+            for label in ("x", "y", "z"):
+                column = wide[name if name in wide else f"{name}[{label}]"]
+                np.testing.assert_array_equal(tidy[tidy["class"] == label][name].to_numpy(), column.to_numpy())
+                checked += name not in wide
+        assert checked >= 3 * len({"value", "removal", "linear", "gradient", "shapley"})
 
 
 def test_predictions_that_a_constant_beats_are_said_to_be_so():

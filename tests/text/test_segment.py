@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom.text import sentences, words
+from slalom.errors import MissingExtra
+from slalom.text import sentences, simple_words, words
 from tests.text.sentence_cases import HELD_OUT, MARKED, unmarked
 
 WORDS = [
@@ -14,14 +15,21 @@ WORDS = [
     ("a < b > c", ["a", "<", "b", ">", "c"]),
     ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),  # combining marks stay with their letters
     ("👍🏽👨‍👩‍👧!", ["👍🏽", "👨‍👩‍👧", "!"]),
-    ("我爱你。", ["我", "爱", "你", "。"]),
-    ("ภาษา", ["ภ", "า", "ษ", "า"]),
     ("Füße 3,5 %", ["Füße", "3", ",", "5", "%"]),
     ("line\r\nbreak", ["line", "break"]),
     ("snake_case x2", ["snake_case", "x2"]),
     ("हिन्दी में", ["हिन्दी", "में"]),
     ("", []),
     (" \t\r\n", []),
+]
+
+UNSPACED = [
+    ("这部电影不错。", ["这", "部", "电影", "不错", "。"]),
+    ("サービスが悪いけど料理は美味しい", ["サービス", "が", "悪い", "けど", "料理", "は", "美味しい"]),
+    ("ภาพยนตร์เรื่องนี้ไม่ดีเลย", ["ภาพยนตร์", "เรื่อง", "นี้", "ไม่", "ดี", "เลย"]),
+    ("ភាសាខ្មែរ", ["ភាសាខ្មែរ"]),
+    ("iPhone手机2024年 isn't不错!", ["iPhone", "手机", "2024", "年", "isn't", "不错", "!"]),
+    ("𠮷野家 💚 不错", ["𠮷", "野家", "💚", "不错"]),  # characters beyond the first 65,536
 ]
 
 # What the rule gets wrong: without knowing the language or the world it cannot be had both ways.
@@ -36,6 +44,25 @@ MISSED = {
 @pytest.mark.parametrize(("text", "expected"), WORDS)
 def test_words(text, expected):
     assert [text[a:b] for a, b in words(text)] == expected
+    assert simple_words(text).tolist() == words(text).tolist()
+
+
+def test_words_of_scripts_without_spaces_are_those_of_a_dictionary():
+    pytest.importorskip("icu4py")
+    for text, expected in UNSPACED:
+        assert [text[a:b] for a, b in words(text)] == expected
+
+
+def test_simple_words_are_the_characters_of_scripts_without_spaces():
+    for text, expected in [("我爱你。ok", ["我", "爱", "你", "。", "ok"]), ("ภาษา", ["ภ", "า", "ษ", "า"])]:
+        assert [text[a:b] for a, b in simple_words(text)] == expected
+
+
+def test_without_a_dictionary_the_extra_is_named_where_one_is_needed(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "icu4py.breakers", None)
+    with pytest.raises(MissingExtra, match=r"\(不错\) needs icu4py \(unit=\"token\" does not\); .*slalom-xai\[segment\]"):
+        words("it is 不错")
+    assert len(words("it is 好, 나는 좋아해")) == 6, "one character is a word, and Korean has spaces"
 
 
 def cut(text):

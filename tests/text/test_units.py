@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import issparse
 
 from slalom.errors import InputError
-from slalom.text import Units, units
+from slalom.text import Units, chosen_spans, units
 
 TEXT = "the film, the unwatchable film"
 NAMES = ("the", "film", ",", "the", "un", "watch", "able", "film")
@@ -97,6 +97,51 @@ def test_tokens_without_a_place_stay_with_the_word_before():
     spans = np.array([[0, 2], [2, 2], [3, 5]])
     u = units("ab cd", "word", ("ab", "x", "cd"), spans, np.arange(3))
     assert u.unit_of_atom.tolist() == [0, 0, 1]
+
+
+def test_tokens_of_one_character_are_one_unit():
+    """An emoji in two bytes, a family in three tokens, a letter and its combining mark, a token without a place."""
+    text = "a 💚👩‍👩‍👧 e\u0301x"
+    spans = np.array([[0, 1], [1, 3], [2, 3], [3, 4], [4, 6], [6, 8], [9, 10], [10, 11], [11, 11], [11, 12]])
+    ids = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 1])
+    u = units(text, "token", tuple("abcdefghij"), spans, ids)
+    assert u.names == ("a", "💚", "👩‍👩‍👧", "e\u0301", "i", "x")
+    assert u.unit_of_atom.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 4, 5]
+    assert u.spans.tolist() == [[0, 1], [2, 3], [3, 8], [9, 11], [11, 11], [11, 12]]
+    twice = units("💚 💚", "type", ("", "", "", ""), np.array([[0, 1], [0, 1], [2, 3], [2, 3]]), np.array([5, 7, 5, 7]))
+    assert twice.names == ("💚", "💚")
+    assert twice.type_of_unit.tolist() == [0, 0], "equal characters share all parameters"
+
+
+def test_units_of_a_function_cover_the_text():
+    text = " One, two three."
+    cells = chosen_spans(text, lambda text: [(1, 4), (6, 9), (10, 15)])
+    assert [text[a:b] for a, b in cells] == ["One,", "two", "three."]
+    tokens = np.array([[1, 4], [4, 5], [6, 9], [10, 13], [13, 15], [15, 16]])
+    u = units(text, "unit", tuple("abcdef"), tokens, np.arange(6), cells)
+    assert u.names == ("One,", "two", "three.")
+    assert u.unit_of_atom.tolist() == [0, 0, 1, 2, 2, 2]
+
+
+def fails(text):
+    raise KeyError(text)
+
+
+def test_what_a_unit_function_returns_is_checked():
+    for function, message in [
+        (lambda text: [], r"test_units\..*<lambda> must return at least one \(start, end\) pair; got none for 'one two'"),
+        (lambda text: [(0, 3), (2, 7)], r"without overlaps, inside the 7 characters of the text; got \(2, 7\) after 3"),
+        (lambda text: [(4, 7), (0, 3)], r"in order.* got \(0, 3\) after 7"),
+        (lambda text: [(0, 9)], r"inside the 7 characters of the text; got \(0, 9\)"),
+        (lambda text: [(3, 3)], r"got \(3, 3\)"),
+        (lambda text: ["one", "two"], "must return \\(start, end\\) pairs of whole numbers; too many values"),
+        (lambda text: [(0.5, 3)], "pairs of whole numbers; 'float' object"),
+        (lambda text: None, "pairs of whole numbers; 'NoneType' object"),
+        (fails, "unit=.*test_units.fails failed: KeyError: 'one two'"),
+    ]:
+        with pytest.raises(InputError, match=message) as error:
+            chosen_spans("one two", function)
+        assert "\n" not in str(error.value)
 
 
 def test_no_atoms_make_no_units():

@@ -1,12 +1,12 @@
 """The texts of a record batch: where their words begin, and what stands at very many spans, without a Python loop over words.
 
-Words are those of `slalom.text.words`. Texts of plain ASCII, which most English ones are, are cut by arrays of bytes:
+Words are those of `slalom.text.simple_words`. Texts of plain ASCII, which most English ones are, are cut by arrays of bytes:
 
     letters, digits, _    a word begins where none of them stands before, nor an apostrophe between such a sign and a letter
     <tag ...>             a word
     anything else         a word of its own, unless it is white space or such an apostrophe
 
-Other texts are given to `slalom.text.words`, joined by a separator that no word reaches across.
+Other texts are given to `slalom.text.simple_words`, joined by a separator that no word reaches across.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.text import words
+from slalom.text import simple_words
 
 Index = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -87,7 +87,7 @@ class BatchTexts:
         """Return where words of other texts begin."""
         if not len(texts):
             return np.zeros(0, dtype=np.int64)
-        starts = words(_SEPARATOR.join(self._column[int(i)].as_py() for i in texts))[:, 0]
+        starts = simple_words(_SEPARATOR.join(self._column[int(i)].as_py() for i in texts))[:, 0]
         sizes = self.sizes[texts] + len(_SEPARATOR)
         begins = np.cumsum(sizes) - sizes
         which = np.searchsorted(begins, starts, side="right") - 1

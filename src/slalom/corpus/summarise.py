@@ -34,7 +34,7 @@ SORTS: tuple[Sort, ...] = ("effect", "total", "texts")
 _COLUMNS = ("number", "id", "status", "text", "label", "target", "n_units", "units", "starts", "ends", "removal")
 _SKETCHED = 2_000_000  # units from which a sketch pays
 _CANDIDATES = 1_500_000  # keys that are summed up
-_UNITS_ABOVE = ("word", "sentence")  # kinds of units that are not merged into words
+_UNITS_ABOVE = ("word", "sentence", "unit")  # kinds of units that are not merged into words
 
 
 def summary(

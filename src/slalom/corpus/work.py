@@ -162,11 +162,13 @@ class Bench:
         """Return what results depend on, as plain data: the model, the options, the version.
 
         Raises:
-            InputError: All classes are explained at once.
+            InputError: All classes are explained at once, or a function without a name finds the units.
         """
         model, options = self.explainer.model, self.explainer.options
         if options.target == "all":
             raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
+        if "<lambda>" in options.unit_name:
+            raise InputError("a run that can be resumed knows a unit function by its name; got a lambda; define it with def")
         target = options.target if options.target is None else model.head.labels[_column(model, options.target)]
         settings = repr(options.method)
         return {
@@ -179,6 +181,7 @@ class Bench:
             "options": {
                 "method": options.method.name,
                 "unit": options.unit_kind,
+                **({} if options.unit_name == options.unit_kind else {"unit_function": options.unit_name}),
                 "queries": "auto" if options.auto else options.queries,
                 "check": options.check,
                 "target": target,

@@ -30,7 +30,7 @@ from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Target
 from slalom.progress import progress_bar
-from slalom.text import as_texts
+from slalom.text import UnitFunction, as_texts
 
 DEFAULT_METHODS = (
     "joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random",
@@ -50,7 +50,7 @@ def compare(
     corpus: tuple[Sequence[str], Sequence[int]] | None = None,
     human: Annotations | None = None,
     target: Target = None,
-    unit: str | None = "token",
+    unit: str | UnitFunction | None = "token",
     seed: int | None = 0,
     out: str | Path | None = None,
     progress: bool | None = None,
@@ -114,7 +114,7 @@ def comparison_estimate(
     queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
     measures: Sequence[str] | None = None,
     target: Target = None,
-    unit: str | None = "token",
+    unit: str | UnitFunction | None = "token",
     seed: int | None = 0,
     **options: Unpack[ModelKeywords],
 ) -> Estimate:
@@ -160,7 +160,7 @@ def _prepared(
     corpus: Any,
     human: Any,
     target: Target,
-    unit: str | None,
+    unit: str | UnitFunction | None,
     seed: int | None,
     out: Any,
     options: dict[str, Any],
@@ -180,6 +180,8 @@ def _prepared(
     human = _annotations(human, texts)
     explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **options)
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
+    if path is not None and "<lambda>" in explainer.options.unit_name:
+        raise InputError("out= knows a unit function by its name; got a lambda; define it with def")
     seed = int(explainer.options.seed)
     ratios = None
     if corpus is not None:
@@ -196,7 +198,7 @@ def _prepared(
         "first": texts[0][:80],
         "last": texts[-1][:80],
         "seed": seed,
-        "unit": unit,
+        "unit": unit if unit is None else explainer.options.unit_name,
         "target": plain(target),
     }
     runs = [(method, budget) for method in chosen for budget in (budgets if method.takes_budget else (None,))]

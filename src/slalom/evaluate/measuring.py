@@ -54,7 +54,7 @@ class Evaluator:
         """Return what measuring the explanations of texts by so many methods and budgets asks."""
         options, queries = self.explainer.options, list[Queries]()
         for text in texts:
-            reading, units = self.explainer.pipeline.read(text, options.unit_kind, options.long)
+            reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
             n, rows = len(units), [np.zeros((0, len(units)), dtype=bool)]
             if self.measures & {"near", "far"}:
                 rows += masks(text, n, seed=self.seed)

@@ -24,7 +24,7 @@ from slalom.threads import many_blas_threads, one_blas_thread
 
 _HUGE = 1e150  # the square of a score must fit into a float
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
-_PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn")
+_PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
 
 
 @one_blas_thread()

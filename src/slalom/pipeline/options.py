@@ -10,7 +10,7 @@ from slalom.core.checks import whole_number
 from slalom.errors import InputError, did_you_mean
 from slalom.methods import Method
 from slalom.models import Target
-from slalom.text import GIVEN, KINDS
+from slalom.text import CHOSEN, GIVEN, KINDS, UnitFunction, function_name
 
 _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 
@@ -22,7 +22,7 @@ class Options:
 
     Args:
         method: The method.
-        unit: Kind of unit; None: the method's default.
+        unit: Kind of unit, or a function from a text to the spans of its units; None: the method's default.
         queries: Query budget per text, or "auto" for rounds until the goal is reached; None: five per unit, between 200 and
             1000, or "auto" where there is a tolerance.
         check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``; 100 for
@@ -41,7 +41,7 @@ class Options:
     """
 
     method: Method
-    unit: str | None
+    unit: str | UnitFunction | None
     queries: int | str | None
     check: int | None
     target: Target
@@ -54,8 +54,11 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every option."""
-        if (kind := self.unit_kind) not in (*KINDS, *GIVEN):
-            raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}{did_you_mean(kind, KINDS)}")
+        unit = self.unit_or_default
+        if not callable(unit) and unit not in (*KINDS, *GIVEN):
+            kinds = ", ".join(map(repr, KINDS))
+            near = did_you_mean(unit, KINDS) or "; in Python it may be a function text -> spans"
+            raise InputError(f"unit must be one of {kinds}; got {unit!r}{near}")
         if self.long not in ("cut", "window"):
             raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
         if self.errors not in ("raise", "keep"):
@@ -110,8 +113,8 @@ class Options:
         return CHECK if self.goal is not None else min(max(budget // 10, 20), self.method.check)
 
     @property
-    def unit_kind(self) -> str:
-        """The kind of unit, with the method's default filled in."""
+    def unit_or_default(self) -> str | UnitFunction:
+        """The kind of unit or the function that finds them, with the method's default filled in."""
         return self.method.unit if self.unit is None else self.unit
 
     @property
@@ -119,11 +122,25 @@ class Options:
         """Whether the model is asked about pairs of units that are predicted to act together."""
         return self.pairs and self.method.finds_pairs
 
+    @property
+    def unit_kind(self) -> str:
+        """The kind of unit."""
+        unit = self.unit_or_default
+        return unit if isinstance(unit, str) else CHOSEN
+
+    @property
+    def unit_name(self) -> str:
+        """The kind of unit, or the name of the function that finds them."""
+        unit = self.unit_or_default
+        return unit if isinstance(unit, str) else function_name(unit)
+
     def settings(self, model_id: str | None) -> dict[str, Any]:
         """Return what a result depends on besides the text, method, unit and seed."""
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
         if not self.pairs:
             options["pairs"] = False
+        if self.unit_kind != self.unit_name:
+            options["unit"] = self.unit_name
         if self.auto:
             options |= {"queries": AUTO, "tolerance": self.tolerance, "max_queries": self.max_queries}
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}

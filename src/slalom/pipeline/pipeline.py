@@ -21,7 +21,7 @@ from slalom.pipeline.run import Run, failure
 from slalom.pipeline.side_by_side import SharedClock, side_by_side
 from slalom.result import Explanation, Failure
 from slalom.result.pairs import combinations, measured_pairs, most_checks, pairs_to_check
-from slalom.text import Answered, Units, query_keys
+from slalom.text import Answered, UnitFunction, Units, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
@@ -78,9 +78,11 @@ class Pipeline:
         more = options.goal is not None or not options.method.plans_all
         return self.engine.estimate(queries())._replace(at_least=more, pairs=sum(checks.values()))
 
-    def read(self, text: str, kind: str, long: str) -> tuple[Reading, Units]:
-        """Return the text as the model reads it, and its units of a kind."""
-        return read(self.model, text, kind, long)
+    def read(
+        self, text: str, unit: str | UnitFunction, long: str, cells: NDArray[np.int64] | None = None
+    ) -> tuple[Reading, Units]:
+        """Return the text as the model reads it, and its units: of a kind, those of a function, or given by their spans."""
+        return read(self.model, text, unit, long, cells)
 
     def matches(self, explanation: Explanation, options: Options) -> bool:
         """Return whether an explanation has the model, method and options with which its text would be explained now."""

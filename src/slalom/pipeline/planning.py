@@ -11,7 +11,20 @@ from slalom.methods.base import named_failures
 from slalom.models import Model, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
-from slalom.text import GIVEN, KINDS, QueryPlan, Units, query_keys, reserved, sentences, units, words
+from slalom.text import (
+    CHOSEN,
+    KINDS,
+    QueryPlan,
+    UnitFunction,
+    Units,
+    chosen_spans,
+    query_keys,
+    reserved,
+    sentences,
+    simple_words,
+    units,
+    words,
+)
 from slalom.threads import one_blas_thread
 
 _LONG = 60.0  # seconds of a fit that are announced
@@ -80,19 +93,23 @@ class Task(NamedTuple):
         return self.keep.size + max(largest - self.whole, 0) * len(self.units)
 
 
-def read(model: Model, text: str, kind: str, long: str) -> tuple[Reading, Units]:
-    """Return the text as the model reads it, and its units of a kind."""
-    given = model.given_units(text, kind)
-    if given is None and kind in GIVEN:
-        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {kind}s are units of slalom.context")
+def read(
+    model: Model, text: str, unit: str | UnitFunction, long: str, cells: NDArray[np.int64] | None = None
+) -> tuple[Reading, Units]:
+    """Return the text as the model reads it, and its units: of a kind, those of a function, or given by their spans (n, 2)."""
+    if not isinstance(unit, str):
+        cells, unit = chosen_spans(text, unit), CHOSEN
+    given = model.given_units(text, unit)
+    if given is None and cells is None and unit not in KINDS:
+        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {unit}s are units of slalom.context")
     if model.tokenized:
         reading = model.read(text, long, None)
-    elif given is not None:
-        reading, kind = model.read(text, long, given), "token"
-    else:
-        reading = model.read(text, long, sentences(text) if kind == "sentence" else words(text))
-        kind = "type" if kind == "type" else "token"
-    return reading, units(text, kind, reading.names, reading.spans, reading.types)
+        return reading, units(text, unit, reading.names, reading.spans, reading.types, cells)
+    if given is None:
+        by_kind = {"sentence": sentences, "word": words}
+        given = by_kind.get(unit, simple_words)(text) if cells is None else cells
+    reading = model.read(text, long, given)
+    return reading, units(text, "type" if unit == "type" else "token", reading.names, reading.spans, reading.types, cells)
 
 
 def plan(model: Model, text: Any, options: Options, number: int = 0, where: str = "") -> Task:
@@ -100,7 +117,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if not isinstance(text, str):
         missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
         raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
-    reading, text_units = read(model, text, options.unit_kind, options.long)
+    reading, text_units = read(model, text, options.unit_or_default, options.long)
     n = len(text_units)
     if n == 0:
         raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")

@@ -42,7 +42,8 @@ def notebook(e: Explanation) -> str:
     meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
     meaning += "; dotted: not told from zero" if certain is not None and not certain.all() else ""
     decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
-    head = f"<b>{decision}{escaped(e.target)} {number(e.score)}</b> &middot; {escaped(e.fidelity_text)}"
+    score = f"{'all classes:' if several else e.target} {number(e.score, e.labels)}"
+    head = f"<b>{decision}{escaped(score)}</b> &middot; {escaped(e.fidelity_text)}"
     if e.answer is not None:
         before, after = escaped(e.answer.text[: e.answer.start]), escaped(e.answer.text[e.answer.stop :])
         asked = f"{escaped(e.answer.question)}<br>" if e.answer.question else ""

@@ -149,13 +149,17 @@ class Explanations(Sequence[Explanation], Document):
     def _page(self) -> str:
         return str(view("page")(self))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, tidy: bool = False) -> Any:
         """Return a pandas DataFrame with one row per unit; the column "text" is the number of the text.
+
+        Args:
+            tidy: As in `Explanation.to_pandas`.
 
         Raises:
             MissingExtra: pandas is not installed.
         """
-        frames = [frame({"text": np.full(len(e), i)} | columns(e)) for i, e in zip(self.numbers, self, strict=True)]
+        parts = [(i, columns(e, tidy)) for i, e in zip(self.numbers, self, strict=True)]
+        frames = [frame({"text": np.full(len(part["unit"]), i)} | part) for i, part in parts]
         return pandas().concat(frames, ignore_index=True) if frames else frame({})
 
 

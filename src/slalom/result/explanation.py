@@ -56,7 +56,8 @@ class Explanation(Document):
         labels: Labels of all classes.
         fidelity: Quality of the predictions on queries that were not used in the fit.
         fit_r2: R2 on the queries that were used in the fit.
-        unit: Kind of the units: "token", "type", "word" or "sentence"; of sources also "paragraph", "document" or "turn".
+        unit: Kind of the units: "token", "type", "word" or "sentence"; "unit" where a function found them, which settings
+            name; of sources also "paragraph", "document" or "turn".
         sizes: Number of tokens of each unit (n,).
         method: Name of the method.
         seed: Seed of all random choices.
@@ -639,16 +640,19 @@ class Explanation(Document):
     def _page(self) -> str:
         return str(view("page")([self]))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, tidy: bool = False) -> Any:
         """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
 
         Value, importance and linear scores are NaN where they are not determined. Where all classes are explained, scores
         have one column per class, such as "removal[positive]".
 
+        Args:
+            tidy: One row per unit and class instead, with the class in the column "class" and one column per score.
+
         Raises:
             MissingExtra: pandas is not installed.
         """
-        return frame(columns(self))
+        return frame(columns(self, tidy))
 
 
 def _normal_quantile(level: float) -> float:

@@ -12,12 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 from slalom.errors import InputError
 
 NORMAL_95 = NormalDist().inv_cdf(0.975)  # half the width of a 95% interval, in standard errors: 1.96
+_CLASSES = 4  # that are named where all are explained
 
 
-def number(value: Any) -> str:
-    """Format a score, or one per class, with its sign."""
-    numbers = np.atleast_1d(value)
-    return f"{numbers[0]:+.3f}" if len(numbers) == 1 else "(" + ", ".join(f"{x:+.2f}" for x in numbers) + ")"
+def number(value: Any, labels: Sequence[str] = ()) -> str:
+    """Format a score with its sign; of one per class the strongest, with the names of their classes.
+
+    Example:
+        >>> number(0.5), number([0.5, -1.0], ["sport", "arts"]), number([1, 2, 3, 4, 5], "abcde")
+        ('+0.500', 'arts -1.00, sport +0.50', 'e +5.00, d +4.00, c +3.00, b +2.00, 1 more')
+    """
+    if np.ndim(value) == 0:
+        return f"{float(value):+.3f}"
+    numbers = np.round(value, 2) + 0.0
+    order = np.argsort(-np.abs(numbers), kind="stable")
+    more = [f"{len(order) - _CLASSES} more"] if len(order) > _CLASSES else []
+    return ", ".join([*(f"{labels[c]} {numbers[c]:+.2f}" for c in order[:_CLASSES]), *more])
 
 
 def occurrence(units: Sequence[str], i: int) -> str:

@@ -12,9 +12,12 @@ from slalom.result.plain import NORMAL_95, duration, number
 
 
 def summary(e: Any) -> str:
-    """Return a few lines about an Explanation: what was explained, its fidelity, its strongest units, the remarks."""
+    """Return a few lines about an Explanation: prediction, what was explained, fidelity, strongest units, remarks."""
+    every = np.ndim(e.score) > 0
+    name = f"{e.score_name}s" if every else e.score_of(e.target)
     lines = [
-        f"Explanation of {e.target!r}: score {number(e.score)}, {count(len(e), e.unit)}, {e.method},"
+        f"{e.prediction_text}   {name}: {number(e.score, e.labels)}".lstrip(),
+        f"Explanation of {'all classes' if every else repr(e.target)}: {count(len(e), e.unit)}, {e.method},"
         f" {queries_text(e)}, {duration(e.seconds)}",
         *([f"stopped: {e.stopped}"] if e.stopped else []),
         f"fidelity: {fidelity_text(e)}",
@@ -45,24 +48,28 @@ def fidelity_text(e: Any) -> str:
 def unit_texts(e: Any, chosen: Iterable[int]) -> list[str]:
     """Return the numbers of chosen units of an Explanation as text, with 95% intervals where they are known."""
     effect, certain = e.removal, e.certain()
+    if certain is not None and effect.ndim == 2:
+        certain = np.any([e.certain(target=label) for label in e.labels], axis=0)
     known, loud = (None, None) if e.additive else (e.determined("value"), e.determined("importance"))
     texts = []
     for i in chosen:
         if not e.signed:
-            text = f"strength {number(np.abs(effect[i])).replace('+', '')}"
+            text = f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"
         else:
-            text = f"removal {_with_error(effect[i], e.removal_se, i)}"
+            text = f"removal {_with_error(e, effect[i], e.removal_se, i)}"
             text += "" if certain is None or certain[i] else " (not told from zero)"
         if not e.additive:
-            value = _with_error(e.values[i], e.values_se, i) if known is None or known[i] else "not determined"
-            importance = _with_error(e.importances[i], e.importances_se, i)
+            value = _with_error(e, e.values[i], e.values_se, i) if known is None or known[i] else "not determined"
+            importance = _with_error(e, e.importances[i], e.importances_se, i)
             text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
         texts.append(text)
     return texts
 
 
-def _with_error(score: float | Floats, errors: Floats | None, i: int) -> str:
+def _with_error(e: Any, score: float | Floats, errors: Floats | None, i: int) -> str:
     """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
-    if errors is None or np.ndim(score) or not np.isfinite(errors[i]):
+    if np.ndim(score):
+        return f"({number(score, e.labels)})"
+    if errors is None or not np.isfinite(errors[i]):
         return number(score)
     return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"

@@ -5,10 +5,11 @@ from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
 from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
-from slalom.text.segment import paragraphs, sentences, words
-from slalom.text.units import GIVEN, KINDS, Unit, Units, units
+from slalom.text.segment import paragraphs, sentences, simple_words, words
+from slalom.text.units import CHOSEN, GIVEN, KINDS, Unit, UnitFunction, Units, chosen_spans, function_name, units
 
 __all__ = [
+    "CHOSEN",
     "GIVEN",
     "KINDS",
     "Adaptive",
@@ -21,10 +22,13 @@ __all__ = [
     "Scales",
     "TwoScales",
     "Unit",
+    "UnitFunction",
     "Units",
     "Whole",
     "as_texts",
+    "chosen_spans",
     "extended",
+    "function_name",
     "held_out",
     "paragraphs",
     "pieces",
@@ -32,6 +36,7 @@ __all__ = [
     "query_keys",
     "reserved",
     "sentences",
+    "simple_words",
     "units",
     "words",
 ]

@@ -1,6 +1,6 @@
 """A text cut at its units, for display: the pieces, joined, are the text.
 
-Units may overlap (the tokens of an emoji share its span) and may be empty. Every unit appears exactly once, with the characters
+Units may overlap (tokens of one emoji in old files) and may be empty. Every unit appears exactly once, with the characters
 that no earlier unit has, which may be none.
 """
 

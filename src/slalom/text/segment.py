@@ -1,8 +1,9 @@
 """Where the words and sentences of a text begin and end, in any script.
 
-A word is an HTML tag, a run of letters, digits and marks (with inner apostrophes), one character of a script that is written
-without spaces, or one grapheme of anything else (punctuation, emoji with all their modifiers). White space belongs to
-no word.
+A word is an HTML tag, a run of letters, digits and marks (with inner apostrophes), a word of a script that is written without
+spaces, or one grapheme of anything else (punctuation, emoji with all their modifiers). White space belongs to no word. The
+dictionaries of ICU (extra `segment`) find words of Chinese, Japanese, Thai, Lao, Khmer and Burmese; `simple_words` takes their
+characters one by one and needs nothing.
 
 A sentence ends at a line break, at an HTML break, and after a full stop, question or exclamation mark with the closing quotes,
 brackets and emoji that follow it:
@@ -25,17 +26,20 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from slalom.errors import require
 from slalom.text.abbreviations import ABBREVIATIONS, COUNTED, STARTERS, Before
 
 Spans = NDArray[np.int64]  # (n, 2)
 
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_WORD = regex.compile(
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_WORD = (
     r"</?[A-Za-z][^<>]*>"
-    rf"|[{_UNSPACED}]\p{{M}}*"
-    rf"|(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}_]\p{{M}}*)+(?:['’](?:\p{{L}}\p{{M}}*)+)*"
+    rf"|(?P<unspaced>(?:[{_UNSPACED}]\p{{M}}*)%s)"
+    rf"|(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}_]\p{{M}}*)+(?:['’](?:(?![{_UNSPACED}])\p{{L}}\p{{M}}*)+)*"
     r"|(?!\s)\X"
 )
+_SIMPLE_WORD, _WORD_OR_RUN = regex.compile(_WORD % ""), regex.compile(_WORD % "+")
+_CLUSTER = regex.compile(r"\r\n|(?s:(?=.[^\x00-\x7f])\X)")
 _BREAKS = r"(?:<br\s*/?>\s*)+"
 _STOP = regex.compile(
     r"(?V1)"
@@ -57,8 +61,8 @@ _GAP = regex.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*")  # a blank li
 _REACH = 40  # characters before a full stop that are examined
 
 
-def words(text: str) -> Spans:
-    """Return the words of a text.
+def simple_words(text: str) -> Spans:
+    """Return the words of a text, and the single characters of scripts that are written without spaces.
 
     Args:
         text: The text.
@@ -67,11 +71,48 @@ def words(text: str) -> Spans:
         Character spans (n, 2).
 
     Example:
-        >>> text = "It isn't good,<br />is it? 👍🏽"
-        >>> [text[a:b] for a, b in words(text)]
-        ['It', "isn't", 'good', ',', '<br />', 'is', 'it', '?', '👍🏽']
+        >>> text = "It isn't good,<br />is it? 👍🏽 不错"
+        >>> [text[a:b] for a, b in simple_words(text)]
+        ['It', "isn't", 'good', ',', '<br />', 'is', 'it', '?', '👍🏽', '不', '错']
     """
-    return _spans([match.span() for match in _WORD.finditer(text)])
+    return _spans([match.span() for match in _SIMPLE_WORD.finditer(text)])
+
+
+def words(text: str) -> Spans:
+    """Return the words of a text, also of scripts that are written without spaces.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Raises:
+        MissingExtra: The text has words of Chinese, Japanese, Thai, Lao, Khmer or Burmese, and icu4py is not installed.
+
+    Example:
+        >>> text = "这部电影不错, isn't it?"
+        >>> [text[a:b] for a, b in words(text)]
+        ['这', '部', '电影', '不错', ',', "isn't", 'it', '?']
+    """
+    spans = []
+    for match in _WORD_OR_RUN.finditer(text):
+        start, end = match.span()
+        if match["unspaced"] is None or end - start == 1:
+            spans.append((start, end))
+        else:
+            for word in _dictionary_words(match.group()):
+                spans.append((start, start + len(word)))
+                start += len(word)
+    return _spans(spans)
+
+
+def _dictionary_words(run: str) -> list[str]:
+    """Return the words of a run of characters without spaces; joined, they are the run."""
+    shown = run if len(run) <= 12 else f"{run[:11]}…"
+    with require(f'unit="word" in a script without spaces ({shown})', "segment", 'icu4py (unit="token" does not)'):
+        from icu4py.breakers import WordBreaker  # noqa: PLC0415
+    return list(WordBreaker(run, "root"))  # its segments() counts UTF-16 units, not characters
 
 
 def sentences(text: str) -> Spans:
@@ -117,6 +158,22 @@ def paragraphs(text: str) -> Spans:
         start = gap.end()
     cuts.append((start, len(text)))
     return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+
+
+def clusters(text: str) -> Spans:
+    """Return the graphemes that have several code points: emoji with modifiers, letters with combining marks.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Character spans (n, 2).
+
+    Example:
+        >>> clusters("a 👩‍👩‍👧 cafe\u0301").tolist()
+        [[2, 7], [11, 13]]
+    """
+    return _spans([match.span() for match in _CLUSTER.finditer(text) if match.end() - match.start() > 1])
 
 
 def _ends(text: str, start: int, stop: Any) -> bool:

@@ -3,25 +3,30 @@
     counts[k, p] = sum_{i with type_of_unit[i] = p} keep[k, i]
 
 An *atom* is the smallest part that can be removed from the model's input: a token, or a piece of the string. A *unit* is one or
-more atoms: a token, a word, a sentence. `unit_of_atom[t]` is the unit of atom t, so that presence of units (m, n) becomes
-presence of atoms by `keep[:, unit_of_atom]`. `type_of_unit[i]` is the parameter of unit i: with the kind "type" equal tokens
-share one, and counts of parameters are fitted. Every occurrence is a separate unit, for every kind.
+more atoms: a token, a word, a sentence. Tokens that are parts of one character are one unit: a byte-level tokenizer makes four
+of an emoji. `unit_of_atom[t]` is the unit of atom t, so that presence of units (m, n) becomes presence of atoms by
+`keep[:, unit_of_atom]`. `type_of_unit[i]` is the parameter of unit i: with the kind "type" equal tokens share one, and counts
+of parameters are fitted. Every occurrence is a separate unit, for every kind.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from itertools import pairwise
+from operator import index
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from slalom.errors import InputError, did_you_mean
-from slalom.text.segment import Spans, sentences, trimmed, words
+from slalom.errors import InputError, SlalomError, did_you_mean, one_line
+from slalom.text.segment import Spans, clusters, sentences, trimmed, words
 
 Unit: TypeAlias = Literal["token", "type", "word", "sentence"]
+UnitFunction: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
 KINDS: tuple[str, ...] = get_args(Unit)
-GIVEN: tuple[str, ...] = ("paragraph", "document", "turn")  # kinds that only a model can have that knows its units
+CHOSEN = "unit"  # the kind of units that a function of the user finds
+GIVEN: tuple[str, ...] = ("paragraph", "document", "turn", CHOSEN)  # kinds that only a model can have that knows its units
 Index = NDArray[np.int64]
 
 
@@ -104,7 +109,7 @@ class Units:
         return np.bincount(places, np.ones(len(places)), shape[0] * shape[1]).reshape(shape)
 
 
-def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index) -> Units:
+def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index, cells: Spans | None = None) -> Units:
     """Make the units of a text from its atoms.
 
     Args:
@@ -113,12 +118,14 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         names: Names of the atoms (T,).
         spans: Character spans of the atoms (T, 2).
         types: Types of the atoms (T,); equal atoms have equal numbers.
+        cells: Spans of the units (n, 2), as `chosen_spans` returns them. Default: they follow from text and kind.
 
     Returns:
         The units, in the order of the text.
 
     Raises:
         InputError: If there is no such kind.
+        MissingExtra: As `words` does.
 
     Example:
         >>> atoms = np.array([[0, 3], [4, 7], [7, 11], [12, 15]])
@@ -126,26 +133,98 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         >>> by_word.names, by_word.spans.tolist(), by_word.unit_of_atom.tolist()
         (('not', 'unhappy', 'not'), [[0, 3], [4, 11], [12, 15]], [0, 1, 1, 2])
     """
-    if kind not in KINDS:
-        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}{did_you_mean(kind, KINDS)}")
     n = len(names)
     spans = np.array([trimmed(text, a, b) for a, b in spans.tolist()], dtype=np.int64).reshape(n, 2)
-    if kind in ("token", "type"):
-        atom = np.arange(n, dtype=np.int64)
-        if kind == "type":
-            return Units(names, spans, atom, np.unique(types, return_inverse=True)[1].astype(np.int64))
-        return Units(names, spans, atom, atom, _numbered(types.tolist()))
-    group = group_spans(spans, words(text) if kind == "word" else sentences(text))
+    if cells is not None:
+        group = group_spans(spans, cells)
+    elif kind not in KINDS:
+        raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; got {kind!r}{did_you_mean(kind, KINDS)}")
+    elif kind in ("token", "type"):
+        group = _whole_characters(text, spans)
+    else:
+        group = group_spans(spans, words(text) if kind == "word" else sentences(text))
     n_groups = int(group.max(initial=-1)) + 1
-    covers, contents = np.empty((n_groups, 2), dtype=np.int64), list[tuple[int, ...]]()
-    for g in range(n_groups):
-        members = np.flatnonzero(group == g)
-        contents.append(tuple(types[members].tolist()))
-        covers[g] = trimmed(text, int(spans[members, 0].min()), int(spans[members, 1].max()))
-    group_names = tuple(
-        text[a:b] if b > a else " ".join(names[i] for i in np.flatnonzero(group == g)) for g, (a, b) in enumerate(covers)
-    )
-    return Units(group_names, covers, group, np.arange(n_groups, dtype=np.int64), _numbered(contents))
+    own = np.arange(n_groups, dtype=np.int64)
+    if n_groups == n and cells is None and kind in ("token", "type"):
+        if kind == "type":
+            return Units(names, spans, own, np.unique(types, return_inverse=True)[1].astype(np.int64))
+        return Units(names, spans, own, own, _numbered(types.tolist()))
+    covers, contents, group_names = np.empty((n_groups, 2), dtype=np.int64), list[tuple[int, ...]](), list[str]()
+    for g, (first, end) in enumerate(pairwise([*np.flatnonzero(np.diff(group, prepend=-1)).tolist(), n])):
+        contents.append(tuple(types[first:end].tolist()))
+        a, b = covers[g] = trimmed(text, int(spans[first:end, 0].min()), int(spans[first:end, 1].max()))
+        group_names.append(text[a:b] if b > a else " ".join(names[first:end]))
+    equal = _numbered(contents)
+    return Units(tuple(group_names), covers, group, equal if kind == "type" else own, None if kind == "type" else equal)
+
+
+def chosen_spans(text: str, function: UnitFunction) -> Spans:
+    """Return the units that a function finds in a text.
+
+    What is between two units belongs to the one before it, what is before the first to the first; it is removed with them.
+
+    Args:
+        text: The text.
+        function: Returns (start, end) pairs, in order, without overlaps.
+
+    Returns:
+        Character spans (n, 2); together they cover the text, but for white space.
+
+    Raises:
+        InputError: The function fails, or returns something else.
+
+    Example:
+        >>> chosen_spans("one, two", lambda text: [(0, 3), (5, 8)]).tolist()
+        [[0, 4], [5, 8]]
+    """
+    name = function_name(function)
+    try:
+        pairs = [(index(start), index(end)) for start, end in function(text)]
+    except SlalomError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"unit={name} must return (start, end) pairs of whole numbers; {one_line(error)}") from error
+    except Exception as error:
+        raise InputError(f"unit={name} failed: {type(error).__name__}: {one_line(error)}") from error
+    if not pairs:
+        raise InputError(f"unit={name} must return at least one (start, end) pair; got none for {text[:40]!r}")
+    before = 0
+    for start, end in pairs:
+        if not before <= start < end <= len(text):
+            raise InputError(
+                f"unit={name} must return spans in order, without overlaps, inside the {len(text)} characters of the text;"
+                f" got ({start}, {end}) after {before}"
+            )
+        before = end
+    starts = [0, *(start for start, _ in pairs[1:]), len(text)]
+    return np.array([trimmed(text, a, b) for a, b in pairwise(starts)], dtype=np.int64)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name by which settings and files know a function: its module and its qualified name.
+
+    Example:
+        >>> function_name(chosen_spans)
+        'slalom.text.units.chosen_spans'
+    """
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _whole_characters(text: str, spans: Spans) -> Index:
+    """Return the group of each token (T,): one that begins inside a grapheme of a token before it joins that one.
+
+    Byte-level tokenizers cut characters, and some normalisers decompose them. A token without a place is a group of its own.
+    """
+    if not len(spans):
+        return np.zeros(0, dtype=np.int64)
+    ends = np.arange(len(text) + 1)  # where the grapheme of the character before ends
+    for start, end in clusters(text).tolist():
+        ends[start + 1 : end] = end
+    starts, placed = spans[:, 0], spans[:, 1] > spans[:, 0]
+    reach = np.maximum.accumulate(np.where(placed, ends[spans[:, 1]], 0))
+    joins = (starts[1:] < reach[:-1]) & (placed[1:] | (starts[1:] > 0))
+    return np.asarray(np.cumsum(np.append(True, ~joins)) - 1, dtype=np.int64)
 
 
 def _numbered(things: Sequence[Hashable]) -> Index:

@@ -44,7 +44,7 @@ _PAUSE = 10.0  # seconds between two summaries of a corpus that grows, at least
 _PASSES = 5  # of a summary over the table, at most
 _VALUES = 50  # of a kept column that is offered as slices
 _WORKERS = 2
-_UNITS_ABOVE = ("word", "sentence")
+_UNITS_ABOVE = ("word", "sentence", "unit")
 
 
 @final

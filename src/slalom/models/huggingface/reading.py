@@ -17,6 +17,8 @@ from slalom.models.base import InputGroup, Reading
 if TYPE_CHECKING:  # the bundled classifier reads tokens without transformers
     from transformers import PreTrainedTokenizerBase
 
+_MOST_PARTS = 8  # tokens that are tried together as one character, which has four bytes at most
+
 
 @final
 class TokenReading(Reading):
@@ -150,15 +152,22 @@ def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
 
 
 def aligned_spans(text: str, ids: list[int], tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:
-    """Return spans for the tokens of a tokenizer without offsets: each is searched for after the one before it."""
-    spans, at, lower = [], 0, text.lower() if len(text.lower()) == len(text) else text
+    """Return spans for the tokens of a tokenizer without offsets: each is searched for after the one before it.
+
+    Tokens that are parts of one character all have its span.
+    """
+    spans, at, lower = list[tuple[int, int]](), 0, text.lower() if len(text.lower()) == len(text) else text
+    parts: list[str] = []  # of a character that is not complete yet
     for token in tokenizer.convert_ids_to_tokens(ids):
-        name = tokenizer.convert_tokens_to_string([token]).strip()
-        name = name.removeprefix("##") or token
-        start = lower.find(name.lower(), at)
-        if start < 0 or start > at + 50:
-            spans.append((at, at))
+        parts.append(token)
+        string = tokenizer.convert_tokens_to_string(parts)
+        incomplete = not string or "\N{REPLACEMENT CHARACTER}" in string
+        name = string.strip().removeprefix("##") or token
+        start = -1 if not string and len(parts) < _MOST_PARTS else lower.find(name.lower(), at)
+        if 0 <= start <= at + 50:
+            spans[len(spans) - len(parts) + 1 :] = [(start, start + len(name))] * len(parts)
+            at, incomplete = start + len(name), False
         else:
-            spans.append((start, start + len(name)))
-            at = start + len(name)
+            spans.append((at, at))
+        parts = parts if incomplete and len(parts) < _MOST_PARTS else []
     return spans
