@@ -25,6 +25,7 @@ FORMAT = "slalom explanation"
 VERSION = 1
 _LARGEST = 1e150  # number in a file: its square must fit into a float
 _LARGEST_LOG = 1e9  # logarithm of a weight: beyond it differences are rounded away
+_SHARES = 1.0 + 1e-6  # of all units
 _UNUSABLE = "a saved explanation lacks a part or has one of a wrong kind"
 
 
@@ -249,6 +250,8 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
         surrogate = surrogate_from_dict(saved)
         if not np.abs([*surrogate.importances, (surrogate.background or (0.0, 0.0))[1]]).max() < _LARGEST_LOG:
             raise ValueError(f"importances must be below {_LARGEST_LOG:g}")
+        if isinstance(surrogate, TwoScale) and not surrogate.near.shares.sum() <= _SHARES:
+            raise ValueError("the shares of the units must sum to 1")
     with _named("held_out"):
         held_out = saved.get("held_out")
         if held_out is not None and "units" not in held_out:  # written before the number of units was
