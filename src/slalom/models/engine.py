@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
+from slalom.forks import renew_after_fork
 from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.costs import Estimate, Spending
 from slalom.models.packing import Batch, built_together, length_ranges, padded
@@ -27,6 +28,14 @@ from slalom.models.store import AnswerStore
 
 _MAX_CACHED = 500_000  # answers in memory
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
+
+
+class _Bar(tqdm):  # type: ignore[misc]
+    """A progress bar with a lock of this process: a forked one that waits for tqdm's own would stop its parent, too."""
+
+
+_Bar.set_lock(RLock())
+renew_after_fork(_Bar)
 
 
 class Queries(NamedTuple):
@@ -79,7 +88,7 @@ class QueryCost(NamedTuple):
 
 
 class Engine:
-    """Queries one model and caches its answers. Thread-safe: calls are serialised.
+    """Queries one model and caches its answers. Thread-safe: calls are serialised. A forked process has a lock of its own.
 
     Args:
         model: The model.
@@ -115,6 +124,7 @@ class Engine:
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self.spending = Spending(model)
         self._lock = RLock()
+        renew_after_fork(self)
 
     @property
     def cached(self) -> int:
@@ -162,6 +172,16 @@ class Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=RLock())
+        renew_after_fork(self)
+
+    def after_fork(self, held: bool) -> None:
+        """Forget the answers in a forked process where a thread of its parent was writing them.
+
+        Args:
+            held: Whether there was such a thread.
+        """
+        if held:
+            self.forget()
 
     def estimate(self, queries: Iterable[Queries]) -> Estimate:
         """Return what queries would cost; the model is asked nothing, and equal inputs count once.
@@ -358,7 +378,7 @@ class Engine:
         """Return the progress bar of so many tokens, or texts."""
         hidden = None if self.progress is None else not self.progress
         options = {"unit": "token" if self.model.tokenized else "text", "unit_scale": True, "desc": description, "leave": False}
-        return tqdm(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options)
+        return _Bar(total=total, delay=_PROGRESS_DELAY, disable=hidden, **options)
 
     def _keep(self, batch: Batch, handle: Any, store: AnswerStore) -> None:
         """Write the outputs of a batch into the table and the file."""

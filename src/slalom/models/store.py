@@ -11,6 +11,7 @@ import time
 import warnings
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import RLock
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
+from slalom.forks import wait_before_fork
 
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
 _KEYS_PER_SELECT = 500  # keys in one SELECT
@@ -29,6 +31,10 @@ _ADVICE = {  # by SQLite message
     "not a database": "name another file",
     "unable to open": "name a file in a folder that exists and can be written",
 }
+
+
+_WORKING = RLock()  # SQLite's own locks, held by another thread, would never be released in a forked process
+wait_before_fork(_WORKING)
 
 
 class AnswerStore:
@@ -56,7 +62,8 @@ class AnswerStore:
         """Open the file."""
         if self.file is not None:
             try:
-                self._base = self._opened(self.file)
+                with _WORKING:
+                    self._base = self._opened(self.file)
             except (sqlite3.Error, OSError) as error:
                 raise self._unusable(error) from error
         return self
@@ -85,7 +92,7 @@ class AnswerStore:
                 chunk = keys[start : start + _KEYS_PER_SELECT]
                 marks = ",".join("?" * len(chunk))
                 query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
-                with closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
+                with _WORKING, closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
                     for key, packed in rows:
                         outputs = _unpacked(key, packed, table.shape[1])
                         if outputs is not None:
@@ -101,7 +108,7 @@ class AnswerStore:
             return
         rows = [(self.model_id, key, _packed(key, row)) for key, row in zip(keys, outputs, strict=True)]
         try:
-            with self._base:
+            with _WORKING, self._base:
                 self._base.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
         except sqlite3.Error as error:
             self._close()
@@ -162,7 +169,7 @@ class AnswerStore:
     def _close(self) -> None:
         base, self._base = self._base, None
         if base is not None:
-            with suppress(sqlite3.Error):
+            with _WORKING, suppress(sqlite3.Error):
                 base.close()
 
     def _unusable(self, error: Exception) -> InputError:
