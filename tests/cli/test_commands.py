@@ -252,7 +252,7 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
 
 
 def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
-    for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n"):
+    for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n", "[" * 100_000 + "\n"):
         (tmp_path / "d.jsonl").write_text(content)
         code, _, err = run("explain", "A fine film.", "--out", "d.jsonl")
         assert code == 1

@@ -18,16 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 from slalom.forks import wait_before_fork
 
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
 _KEYS_PER_SELECT = 500  # keys in one SELECT
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes what is damaged
 _ADVICE = {  # by SQLite message
     "locked": "wait for the other process that uses it, or name another file",
     "readonly": "make the file and its folder writable, or name another file",
     "full": "free some space, or name a file on another disk",
     "malformed": "delete the file, or name another one",
+    "codec": "delete the file, or name another one",
     "not a database": "name another file",
     "unable to open": "name a file in a folder that exists and can be written",
 }
@@ -64,7 +66,7 @@ class AnswerStore:
             try:
                 with _WORKING:
                     self._base = self._opened(self.file)
-            except (sqlite3.Error, OSError) as error:
+            except (*_FAILURES, OSError) as error:
                 raise self._unusable(error) from error
         return self
 
@@ -97,7 +99,7 @@ class AnswerStore:
                         outputs = _unpacked(key, packed, table.shape[1])
                         if outputs is not None:
                             table[slots[key]], any_found = outputs, True
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._close()
             raise self._unusable(error) from error
         return any_found
@@ -110,7 +112,7 @@ class AnswerStore:
         try:
             with _WORKING, self._base:
                 self._base.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._close()
             self.failed = True
             warnings.warn(
@@ -173,9 +175,8 @@ class AnswerStore:
                 base.close()
 
     def _unusable(self, error: Exception) -> InputError:
-        return InputError(
-            f"cache must be an SQLite file that can be read and written; {str(self.file)!r}: {error}; {_advice(error)}"
-        )
+        reason = f"{str(self.file)!r}: {one_line(error)}; {_advice(error)}"
+        return InputError(f"cache must be an SQLite file that can be read and written; {reason}")
 
 
 def _advice(error: Exception) -> str:
