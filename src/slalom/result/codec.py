@@ -36,7 +36,7 @@ def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda part: None if part is None else function(part)
 
 
-def _instance(kind: type, name: str) -> Callable[[Any], Any]:
+def _instance(kind: type | tuple[type, ...], name: str) -> Callable[[Any], Any]:
     def read(part: Any) -> Any:
         if not isinstance(part, kind):
             raise TypeError(f"it must be {name}; it is {part!r:.40}")
@@ -49,7 +49,7 @@ _text, _flag = _instance(str, "a text"), _instance(bool, "true or false")
 
 
 def _texts(part: Any) -> tuple[str, ...]:
-    return tuple(_text(entry) for entry in _instance(list, "a list")(part))
+    return tuple(_text(entry) for entry in _instance((list, tuple), "a list")(part))
 
 
 def _number(least: float = -np.inf) -> Callable[[Any], float]:
