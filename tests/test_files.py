@@ -1,15 +1,26 @@
 """Lines that an interruption has cut off, wherever that was, and files that are somebody else's."""
 
+import csv
+import gzip
+import io
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import slalom
+from slalom.corpus.sources import source_of
 from slalom.errors import InputError
 from slalom.files import (
+    csv_text,
     drop_partial_line,
     has_rows,
     json_rows,
     looks_like_json_rows,
     read_complete_lines,
     read_rows,
+    read_text,
     texts_of,
     write_text,
 )
@@ -130,3 +141,59 @@ def test_quotation_marks_that_are_closed_are_none(tmp_path, end):
     assert [row["text"] for row in read_rows(tmp_path / "a.csv")] == ['5" tape', '6" nail', "a\nb"]
     (tmp_path / "empty.csv").write_text(end)
     assert list(read_rows(tmp_path / "empty.csv")) == []
+
+
+def test_a_compressed_file_unpacks_to_so_many_bytes_at_most(tmp_path, monkeypatch):
+    """30 MB of blanks in a file of 30 kB, as one text, one cell, and one line of a stream."""
+    most, content = 2_000_000, b'text,label\n"' + b" " * 30_000_000
+    for name in ("a.txt.gz", "a.csv.gz", "a.jsonl.gz", "a.txt.zst"):
+        if name.endswith(".zst"):
+            pa = pytest.importorskip("pyarrow")
+            (tmp_path / name).write_bytes(pa.compress(content, codec="zstd", asbytes=True))
+        else:
+            (tmp_path / name).write_bytes(gzip.compress(content))
+    readers = {
+        "a.txt.gz": [read_text],
+        "a.csv.gz": [lambda path: list(read_rows(path))],
+        "a.jsonl.gz": [lambda path: list(read_rows(path))],
+        "a.txt.zst": [],
+    }
+    if pytest.importorskip("pyarrow"):
+        for reads in readers.values():
+            reads.append(lambda path: list(source_of(path).records(0, ["text"])))
+    monkeypatch.setenv("SLALOM_MAX_UNPACKED", str(most))
+    for name, reads in readers.items():
+        for read in reads:
+            tracemalloc.start()
+            with pytest.raises(InputError, match=r"more than 0.002 GB; .* set SLALOM_MAX_UNPACKED") as raised:
+                read(tmp_path / name)
+            assert tracemalloc.get_traced_memory()[1] < 6 * most
+            tracemalloc.stop()
+            assert "\n" not in str(raised.value)
+    monkeypatch.setenv("SLALOM_MAX_UNPACKED", "inf")
+    assert len(read_text(tmp_path / "a.txt.gz")) == len(content)
+    monkeypatch.setenv("SLALOM_MAX_UNPACKED", "many")
+    with pytest.raises(InputError, match="must be a number of bytes, such as 4e9; got 'many'"):
+        read_text(tmp_path / "a.txt.gz")
+
+
+def test_many_lines_of_a_compressed_source_may_be_longer_together(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setenv("SLALOM_MAX_UNPACKED", "5000")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"".join(b"%04d\n" % i for i in range(5000))))
+    assert [row["text"] for row in source_of(tmp_path / "a.txt.gz").records(4998, ["text"])] == ["4998", "4999"]
+
+
+def test_no_cell_of_a_table_is_a_formula():
+    texts = ["=1+1", "+x", "-x", "@sum", "\tx", "\rx", "\n=1", "\uff1d1+1", "=cmd|'/c calc'!A0"]
+    harmless = ["plain", "a=b", "a\r=1", "a\n=1", "'=1", "-5", "+1.5e3", "", " =1"]
+    numbers = [-0.5, 3, np.float64(-1e-5), np.int64(-2)]
+    rows = list(csv.reader(io.StringIO(csv_text([texts, harmless, numbers, [None]]), newline="")))
+    assert rows[0] == [f"'{text}" for text in texts]
+    assert rows[1:] == [harmless, ["-0.5", "3", "-1e-05", "-2"], [""]]
+
+
+def test_csv_is_written_in_one_place():
+    source = Path(slalom.__file__).parent
+    writers = [path.relative_to(source).as_posix() for path in source.rglob("*.py") if "csv.writer" in path.read_text("utf-8")]
+    assert writers == ["files.py"]

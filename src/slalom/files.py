@@ -8,19 +8,20 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import shlex
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from slalom.errors import InputError, closest
 
 NEVER_CLOSED = "opens a quotation mark that is never closed, so that the row runs to the end of the file"
 _TABLES = {".csv": ",", ".tsv": "\t"}
+_FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # how formulas begin in a spreadsheet; the last four are wide forms
 
 
 def write_text(path: str | Path, content: str, *, append: bool = False) -> None:
@@ -34,6 +35,27 @@ def write_text(path: str | Path, content: str, *, append: bool = False) -> None:
             file.write(content)
     except OSError as error:
         raise InputError(f"could not write {str(path)!r}: {error.strerror}; name a file in a folder that exists") from error
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV; None is an empty cell.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe, as in OWASP's advice on CSV injection.
+
+    Example:
+        >>> csv_text([["name", "mean"], ["=1+1", -0.5], ["-5", None]])
+        "name,mean\\n'=1+1,-0.5\\n-5,\\n"
+    """
+    lines = []
+    for row in rows:
+        line = io.StringIO()
+        csv.writer(line).writerow([_harmless(cell) for cell in row])  # with its own line ends it quotes "\r" in a cell
+        lines.append(line.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) and not _is_number(cell) else cell
 
 
 def read_complete_lines(path: Path) -> tuple[list[str], bytes]:
@@ -54,18 +76,65 @@ def drop_partial_line(path: Path, partial: bytes) -> None:
             file.truncate(path.stat().st_size - len(partial))
 
 
+@final
+class Unpacked(io.RawIOBase):
+    """The content of a compressed file, which ends with an error where it is too long: a small file may unpack to terabytes.
+
+    Args:
+        stream: The content.
+        name: Of the file, for the error.
+        by_line: Whether lines are read one by one, so that only the length of each is limited.
+
+    Raises:
+        InputError: In reading: it is longer than SLALOM_MAX_UNPACKED bytes, or a gigabyte.
+    """
+
+    def __init__(self, stream: Any, name: str, *, by_line: bool = False) -> None:
+        self._stream, self._name, self._by_line, self._size, self._most = stream, name, by_line, 0, max_unpacked()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        n = int(self._stream.readinto(buffer))
+        self._size += n
+        if self._by_line and (end := bytes(buffer[:n]).rfind(b"\n")) >= 0:
+            self._size = n - end - 1
+        if self._size > self._most:
+            long = f"{'has a line of' if self._by_line else 'unpacks to'} more than {self._most / 1e9:g} GB"
+            raise InputError(f"{self._name!r} {long}; if that is right, set SLALOM_MAX_UNPACKED to more bytes")
+        return n
+
+    def close(self) -> None:
+        """Close the stream, too."""
+        super().close()
+        self._stream.close()
+
+
+def max_unpacked() -> float:
+    """Return how many bytes a compressed file may hold."""
+    most = os.environ.get("SLALOM_MAX_UNPACKED") or "1e9"
+    if not _is_number(most) or not float(most) > 0:
+        raise InputError(f"SLALOM_MAX_UNPACKED must be a number of bytes, such as 4e9; got {most!r}")
+    return float(most)
+
+
 def read_text(path: Path) -> str:
     """Return the content of a file in UTF-8, plain or compressed with gzip, with its newlines unchanged.
 
     Raises:
-        InputError: If the file cannot be read or is not UTF-8.
+        InputError: If the file cannot be read, is not UTF-8, or unpacks to more than `max_unpacked`.
     """
     try:
-        raw = path.read_bytes()
+        file = path.open("rb")
     except OSError as error:
         raise InputError(f"could not read {str(path)!r}: {error.strerror}; name a file that exists") from error
     try:
-        return (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
+        with file:
+            content = Unpacked(gzip.GzipFile(fileobj=file), str(path)) if path.suffix.lower() == ".gz" else file
+            return content.read().decode("utf-8-sig")
     except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"{str(path)!r} must be text in UTF-8, plain or compressed with gzip; {error}") from error
 
@@ -117,7 +186,7 @@ class Table:
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """Yield the rows; cells without a name are in a list at ""."""
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default limit is 128 kB per cell
+        csv.field_size_limit(int(min(max_unpacked(), 2**31 - 1)))  # the default limit is 128 kB per cell
         reader = csv.reader(self._read(), delimiter=self._delimiter)
         header: list[str] | None = None
         for cells in reader:
@@ -242,10 +311,12 @@ def lines_of(content: str, source: str) -> list[str]:
 
 def _is_words(value: Any) -> bool:
     """Return whether a value is a string other than a number."""
-    if not isinstance(value, str) or not value.strip():
-        return False
+    return isinstance(value, str) and bool(value.strip()) and not _is_number(value)
+
+
+def _is_number(text: str) -> bool:
     try:
-        float(value)
+        float(text)
     except ValueError:
-        return True
-    return False
+        return False
+    return True

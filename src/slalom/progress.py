@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from threading import RLock
 from time import monotonic
 from typing import Any, Self
 
 from slalom.errors import plural
+from slalom.forks import renew_after_fork
 
 _SECONDS = 10.0  # between two lines, and before the first
 _lines = False
@@ -32,9 +35,18 @@ def progress_bar(shown: bool | None = None, **options: Any) -> Any:
     """
     if shown is None and _lines and not sys.stderr.isatty():
         return _Lines(**options)
+    return _bar_class()(disable=None if shown is None else not shown, **options)
+
+
+@cache
+def _bar_class() -> Any:
+    """Return tqdm with a lock of this process: a forked one that waits for tqdm's own would stop its parent, too."""
     from tqdm.auto import tqdm  # noqa: PLC0415
 
-    return tqdm(disable=None if shown is None else not shown, **options)
+    bar: Any = type("Bar", (tqdm,), {})
+    bar.set_lock(RLock())
+    renew_after_fork(bar)
+    return bar
 
 
 class _Lines:

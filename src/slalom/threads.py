@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, final
 from weakref import WeakSet
 
+from slalom.forks import renew_after_fork
+
 _GROUPS = Path("/sys/fs/cgroup")  # where Linux says what a container may use
 
 
@@ -128,6 +130,13 @@ class _Limit:
     def __init__(self) -> None:
         self.blocks: WeakSet[_Block] = WeakSet()
         self._lock, self._before = threading.RLock(), list[tuple[Any, int]]()
+        renew_after_fork(self)
+
+    def after_fork(self, held: bool) -> None:
+        """Leave the blocks of other threads, which do not exist in a forked process."""
+        if held or self.limits or len(self.blocks):
+            self.blocks = WeakSet(block for block in _HERE.blocks if block in self.blocks)
+            self.change(self.blocks.add, [])
 
     @cached_property
     def _libraries(self) -> list[Any]:

@@ -282,7 +282,7 @@ def test_a_mistyped_name_is_answered_with_the_likeliest_one(run, tmp_path):
 
 
 def test_a_file_of_somebody_else_is_never_touched(run, tmp_path):
-    for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n"):
+    for content in ("precious notes", '{"text": "a film"}\n{"text": "more"}', "line\nline\n", "[" * 100_000 + "\n"):
         (tmp_path / "d.jsonl").write_text(content)
         code, _, err = run("explain", "A fine film.", "--out", "d.jsonl")
         assert code == 1

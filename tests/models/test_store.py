@@ -115,6 +115,24 @@ def test_a_damaged_answer_is_asked_and_written_again(tmp_path):
         assert again.cost.inputs == asked
 
 
+def test_a_file_damaged_anywhere_is_refused_in_one_line_or_read(tmp_path):
+    whole, rng, messages = filled(tmp_path / "whole.sqlite").read_bytes(), np.random.default_rng(0), []
+    damages = [(whole.index(b"TABLE"), b"TAB\xb5\xb5"), (whole.index(b"TABLE"), b"TA\nBL"), (0, b"other"), (16, bytes(84))]
+    damages += [(int(rng.integers(len(whole) - 600)), rng.bytes(int(rng.integers(1, 600)))) for _ in range(40)]
+    files = [whole[:at] + content + whole[at + len(content) :] for at, content in damages]
+    for i, content in enumerate([*files, *(whole[:at] for at in rng.integers(1, len(whole), 20))]):
+        file, table = tmp_path / f"{i}.sqlite", np.full((6, 2), np.nan)
+        file.write_bytes(content)
+        try:
+            with AnswerStore(file, "me") as store:
+                store.load(table, KEYS, np.arange(6))
+        except InputError as error:
+            messages.append(str(error))
+        assert ((table == OUTPUTS) | np.isnan(table)).all()
+    assert 10 < len(messages) < 60
+    assert all("\n" not in message and str(tmp_path) in message for message in messages)
+
+
 def notes(file):
     file.write_text("these are my notes, and they are long enough to be no database" * 20)
 

@@ -361,7 +361,8 @@ def additive(target=None):
     e = three() if target == "all" else one()
     rng = np.random.default_rng(0)
     shape = e.values.shape
-    return replace(e, surrogate=Additive(rng.normal(size=shape), rng.normal(size=shape[1:])), lengths=None, method="made up")
+    surrogate = Additive(rng.normal(size=shape), rng.normal(size=shape[1:]))
+    return replace(e, surrogate=surrogate, lengths=None, pairs_se=None, method="made up")
 
 
 @pytest.mark.parametrize("target", [None, "all"])

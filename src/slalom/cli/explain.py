@@ -311,7 +311,7 @@ def _resumed(out: Path, texts: Sequence[str]) -> list[Any]:
     )
     try:
         results = [restored(json.loads(line)) for line in lines]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise foreign from error
     openings = [f'{{"format": "slalom {kind}"'.encode() for kind in ("explanation", "failure")]
     ours = any(partial.startswith(opening) or opening.startswith(partial) for opening in openings)

@@ -49,7 +49,7 @@ class Link(NamedTuple):
         Args:
             evidence: S, (m,) or (m, n_classes).
         """
-        return np.asarray(self.middle + self.reach * np.tanh((evidence - self.middle) / self.reach))
+        return np.asarray(self.middle + self.reach * np.tanh(self._inner(evidence)))
 
     def slope(self, evidence: Floats) -> Floats:
         """Return the derivative of the link at the evidence S.
@@ -57,7 +57,11 @@ class Link(NamedTuple):
         Args:
             evidence: S, (m,) or (m, n_classes).
         """
-        return np.asarray(1.0 - np.tanh((evidence - self.middle) / self.reach) ** 2)
+        return np.asarray(1.0 - np.tanh(self._inner(evidence)) ** 2)
+
+    def _inner(self, evidence: Floats) -> Floats:
+        with np.errstate(over="ignore"):  # tanh of infinity is 1
+            return np.asarray((evidence - self.middle) / self.reach)
 
 
 class Surrogate(ABC):

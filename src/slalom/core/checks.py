@@ -21,10 +21,10 @@ def real_array(name: str, numbers: ArrayLike, ndim: tuple[int, ...]) -> Floats:
     """Return numbers as finite float64 with one of the allowed numbers of dimensions; `name` is for the message."""
     try:
         array = np.asarray(numbers)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if array.dtype.kind not in "biufO":
+            raise TypeError({"c": "complex numbers", "U": "text"}.get(array.dtype.kind, str(array.dtype)))
         array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be an array of real numbers; got {type(numbers).__name__}: {error}") from None
     if array.ndim not in ndim:
         dims = " or ".join(str(d) for d in ndim)
@@ -97,6 +97,19 @@ def whole_number(name: str, number: object, least: int) -> int:
     if number >= 2**63:
         raise InputError(f"{name} must be below 2**63; got {number!r}")
     return int(number)
+
+
+def whole_array(name: str, numbers: ArrayLike, columns: int | None = None, least: int = 0) -> NDArray[np.int64]:
+    """Return integers from `least` to 2**31, (m,) or (m, columns); `name` is for the message."""
+    shape = (-1,) if columns is None else (-1, columns)
+    array = real_array(name, numbers, (1, len(shape)))
+    if array.ndim < len(shape) and not array.size:  # no rows
+        array = array.reshape(shape)
+    if array.shape[1:] != shape[1:] or (array != np.rint(array)).any():
+        raise InputError(f"{name} must be whole numbers{'' if columns is None else f', {columns} in each row'}; got others")
+    if array.min(initial=least) < least or array.max(initial=least) > 2**31:
+        raise InputError(f"{name} must be from {least} to 2**31; got {array.min():g} to {array.max():g}")
+    return array.astype(np.int64)
 
 
 def freeze(instance: object) -> None:

@@ -23,10 +23,12 @@ from scipy.special import logsumexp
 
 from slalom.core.checks import Floats, exponent, times_power
 from slalom.core.measures import Measure
+from slalom.errors import InputError
 
 _ERROR = 1e-12  # of the expansion of tanh and of the rule in t
 _START = -3.0  # first node of the rule in t, as in `shapley`
 _GONE = 45.0  # real part of t omega from which on exp(-t omega) is zero
+_STEEPEST = 1e5  # evidence in units of the reach, times the spread of the log weights: more would take minutes
 _VANISHED = 50.0  # exponent of a product that is zero
 _SMOOTH = 8  # nodes q for a product that hardly depends on it
 _EXACT = 79  # units up to which a rule is that of a polynomial: k nodes for 2 k - 1 units
@@ -60,6 +62,9 @@ def linked_semivalue(players: Players, measure: Measure, middle: float, reach: f
     v, v0, n = players.v, players.empty, len(players.v)
     low, high = (sign * _highest_evidence(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
     furthest = max(abs(low - middle), abs(high - middle)) / reach
+    spread = float(np.ptp(np.append(players.s, players.background if np.isfinite(players.background) else players.s[0])))
+    if not furthest * (_GONE + spread) < _STEEPEST:
+        raise InputError(f"Shapley values need a link of larger reach: the evidence goes to {furthest:.3g} times its reach")
     has_background = players.background > -np.inf
     none_present = 0.0 if has_background else measure.none_present(n - 1)
     phi = np.zeros(n)

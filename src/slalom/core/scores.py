@@ -113,9 +113,10 @@ def _without(logits: Floats, values: Floats, unit: int, total: float) -> tuple[f
 
 def _link_change(link: Link, evidence: Floats, change: Floats) -> Floats:
     """Return link(S) - link(S - change), by tanh x - tanh y = tanh(x - y)(1 - tanh x tanh y)."""
-    full = np.tanh((evidence - link.middle) / link.reach)
-    reduced = np.tanh((evidence - change - link.middle) / link.reach)
-    return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * reduced))
+    with np.errstate(over="ignore"):  # tanh of infinity is 1
+        full = np.tanh((evidence - link.middle) / link.reach)
+        reduced = np.tanh((evidence - change - link.middle) / link.reach)
+        return np.asarray(link.reach * np.tanh(change / link.reach) * (1.0 - full * reduced))
 
 
 def _column(per_unit: Floats, model: Surrogate) -> Floats:

@@ -20,7 +20,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats, centred, freeze, read_only, real_array
+from slalom.core.checks import Floats, centred, freeze, read_only, real_array, whole_array
 from slalom.core.measures import Measure
 from slalom.errors import InputError
 
@@ -56,7 +56,7 @@ class Shifts:
     offsets: Floats
 
     def __init__(self, n_units: int, units: ArrayLike, knots: ArrayLike, sizes: ArrayLike, offsets: ArrayLike) -> None:
-        u, k, s = (np.array(part, dtype=np.int64).reshape(-1) for part in (units, knots, sizes))
+        u, k, s = (whole_array("parts of shifts", part) for part in (units, knots, sizes))
         h = real_array("offsets", offsets, (2, 3))
         if not len(u) == len(k) == len(s) or ((u < 0) | (u >= n_units) | (k < 0) | (k >= len(h)) | (s < 1)).any():
             raise InputError(

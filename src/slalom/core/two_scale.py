@@ -35,6 +35,7 @@ from slalom.core.checks import (
     read_only,
     real_array,
     times_power,
+    whole_array,
     whole_number,
 )
 from slalom.core.measures import Beta, Measure
@@ -230,7 +231,7 @@ class TwoScale(Surrogate):
         p = whole_number("power", power, 1)
         if p > MAX_POWER:
             raise InputError(f"power must be at most {MAX_POWER}; got {p}")
-        ij = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        ij = whole_array("pairs", pairs, 2)
         g = real_array("effects", np.zeros((0, *shape[1:])) if len(ij) == 0 else effects, (1, 2))
         if g.shape != (len(ij), *shape[1:]) or ((ij < 0) | (ij >= len(t))).any():
             raise InputError(f"pairs must be indices of {len(t)} units, with one effect each; got {ij.tolist()} and {g.shape}")

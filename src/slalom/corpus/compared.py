@@ -1,7 +1,5 @@
 """What changed between two corpora of explanations of the same texts."""
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -9,6 +7,7 @@ from typing import Any, NamedTuple, final
 from slalom.corpus.moments import Effect
 from slalom.corpus.summarised import Kind
 from slalom.errors import count
+from slalom.files import csv_text
 from slalom.result.document import Document
 from slalom.views import view
 
@@ -116,13 +115,11 @@ class CorpusComparison(Document):
 
     def to_csv(self) -> str:
         """Return one row per word, phrase and piece, as CSV."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["name", "kind", "texts", "change", "low", "high", "before", "after"])
+        rows: list[list[Any]] = [["name", "kind", "texts", "change", "low", "high", "before", "after"]]
         for one in self.changes:
             numbers = [one.change.texts, one.change.mean, one.change.low, one.change.high, one.before.mean, one.after.mean]
-            writer.writerow([one.name, one.kind, *("" if number is None else number for number in numbers)])
-        return file.getvalue()
+            rows.append([one.name, one.kind, *numbers])
+        return csv_text(rows)
 
     def _page(self) -> str:
         return str(view("corpus comparison page")(self))

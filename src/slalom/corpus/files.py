@@ -16,7 +16,7 @@ from typing import Any, final
 from slalom.corpus.source import Broken, Record, Source
 from slalom.corpus.table import arrow
 from slalom.errors import InputError, one_line
-from slalom.files import NEVER_CLOSED, Table
+from slalom.files import NEVER_CLOSED, Table, Unpacked
 
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _LINES = (".jsonl", ".ndjson")
@@ -211,9 +211,9 @@ def _kind(name: str) -> str:
 def _decompressed(raw: Any, name: str) -> Any:
     """Return a buffered file of bytes."""
     if name.lower().endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
-    if name.lower().endswith(".zst"):
-        return io.BufferedReader(arrow().CompressedInputStream(raw, "zstd"), _BUFFER)
+        raw = Unpacked(gzip.GzipFile(fileobj=raw), name, by_line=True)
+    elif name.lower().endswith(".zst"):
+        raw = Unpacked(arrow().CompressedInputStream(raw, "zstd"), name, by_line=True)
     return io.BufferedReader(raw, _BUFFER)
 
 

@@ -1,13 +1,12 @@
 """What a model does in general: words, phrases and pieces with their effects over a corpus."""
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 from slalom.corpus.moments import Difference, Effect, difference
 from slalom.errors import count
+from slalom.files import csv_text
 from slalom.result.document import Document
 from slalom.views import view
 
@@ -186,19 +185,17 @@ class CorpusSummary(Document):
         rows += [shortcut.word for shortcut in self.shortcuts if shortcut.word not in rows]
         scores = {(shortcut.word.kind, shortcut.word.name): shortcut.score for shortcut in self.shortcuts}
         parts = [(grouping, name) for grouping, names in self.about["groups"].items() for name in names]
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
         head = ["name", "kind", "texts", "mean", "sd", "low", "high", "occurrences", "strongest", "against", "shortcut_score"]
         ends = [f"{grouping}={name} {end}" for grouping, name in parts for end in ("texts", "mean", "low", "high")]
-        writer.writerow([*head, *ends])
+        lines: list[list[Any]] = [[*head, *ends]]
         for word in rows:
             cells = [word.name, word.kind, *word.effect, word.occurrences, word.strongest, word.against]
             cells.append(scores.get((word.kind, word.name), 0.0))
             for grouping, name in parts:
                 part = word.groups[grouping][name]
                 cells += [part.texts, part.mean, part.low, part.high]
-            writer.writerow(["" if cell is None else cell for cell in cells])
-        return file.getvalue()
+            lines.append(cells)
+        return csv_text(lines)
 
     @property
     def plot(self) -> Any:

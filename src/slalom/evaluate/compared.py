@@ -3,13 +3,12 @@
 One record per text, method and budget; every table and picture is made from the records.
 """
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, final
 
 from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
+from slalom.files import csv_text
 from slalom.result.document import Document
 from slalom.views import view
 
@@ -169,15 +168,13 @@ class Compared(Document):
 
     def to_csv(self) -> str:
         """Return means and standard errors as CSV, one line per method and budget."""
-        lines = io.StringIO()
         columns = [part for name in self.measures for part in (name, f"{name}_se")]
-        table = csv.writer(lines, lineterminator="\n")
-        table.writerow(["method", "budget", "texts", *columns])
+        lines: list[list[Any]] = [["method", "budget", "texts", *columns]]
         for row in self.rows:
             summaries = [self.summary(row, name) for name in self.measures]
             numbers = [part for summary in summaries for part in (summary.mean, summary.se)]
-            table.writerow([row[0], "" if row[1] is None else row[1], len(self.values(row, "seconds")), *numbers])
-        return lines.getvalue()
+            lines.append([*row, len(self.values(row, "seconds")), *numbers])
+        return csv_text(lines)
 
     def _records(self, row: Row) -> list[Mapping[str, Any]]:
         return [record for record in self.records if (record["method"], record["budget"]) == row]

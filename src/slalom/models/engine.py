@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
+from slalom.forks import renew_after_fork
 from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.costs import Estimate, Spending
 from slalom.models.packing import Batch, built_together, length_ranges, padded
@@ -79,7 +80,7 @@ class QueryCost(NamedTuple):
 
 
 class Engine:
-    """Queries one model and caches its answers. Thread-safe: calls are serialised.
+    """Queries one model and caches its answers. Thread-safe: calls are serialised. A forked process has a lock of its own.
 
     Args:
         model: The model.
@@ -115,6 +116,7 @@ class Engine:
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self.spending = Spending(model)
         self._lock = RLock()
+        renew_after_fork(self)
 
     @property
     def cached(self) -> int:
@@ -162,6 +164,16 @@ class Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=RLock())
+        renew_after_fork(self)
+
+    def after_fork(self, held: bool) -> None:
+        """Forget the answers in a forked process where a thread of its parent was writing them.
+
+        Args:
+            held: Whether there was such a thread.
+        """
+        if held:
+            self.forget()
 
     def estimate(self, queries: Iterable[Queries]) -> Estimate:
         """Return what queries would cost; the model is asked nothing, and equal inputs count once.

@@ -11,24 +11,32 @@ import time
 import warnings
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import RLock
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
+from slalom.forks import wait_before_fork
 
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
 _KEYS_PER_SELECT = 500  # keys in one SELECT
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes what is damaged
 _ADVICE = {  # by SQLite message
     "locked": "wait for the other process that uses it, or name another file",
     "readonly": "make the file and its folder writable, or name another file",
     "full": "free some space, or name a file on another disk",
     "malformed": "delete the file, or name another one",
+    "codec": "delete the file, or name another one",
     "not a database": "name another file",
     "unable to open": "name a file in a folder that exists and can be written",
 }
+
+
+_WORKING = RLock()  # SQLite's own locks, held by another thread, would never be released in a forked process
+wait_before_fork(_WORKING)
 
 
 class AnswerStore:
@@ -56,8 +64,9 @@ class AnswerStore:
         """Open the file."""
         if self.file is not None:
             try:
-                self._base = self._opened(self.file)
-            except (sqlite3.Error, OSError) as error:
+                with _WORKING:
+                    self._base = self._opened(self.file)
+            except (*_FAILURES, OSError) as error:
                 raise self._unusable(error) from error
         return self
 
@@ -85,12 +94,12 @@ class AnswerStore:
                 chunk = keys[start : start + _KEYS_PER_SELECT]
                 marks = ",".join("?" * len(chunk))
                 query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
-                with closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
+                with _WORKING, closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
                     for key, packed in rows:
                         outputs = _unpacked(key, packed, table.shape[1])
                         if outputs is not None:
                             table[slots[key]], any_found = outputs, True
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._close()
             raise self._unusable(error) from error
         return any_found
@@ -101,9 +110,9 @@ class AnswerStore:
             return
         rows = [(self.model_id, key, _packed(key, row)) for key, row in zip(keys, outputs, strict=True)]
         try:
-            with self._base:
+            with _WORKING, self._base:
                 self._base.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._close()
             self.failed = True
             warnings.warn(
@@ -162,13 +171,12 @@ class AnswerStore:
     def _close(self) -> None:
         base, self._base = self._base, None
         if base is not None:
-            with suppress(sqlite3.Error):
+            with _WORKING, suppress(sqlite3.Error):
                 base.close()
 
     def _unusable(self, error: Exception) -> InputError:
-        return InputError(
-            f"cache must be an SQLite file that can be read and written; {str(self.file)!r}: {error}; {_advice(error)}"
-        )
+        reason = f"{str(self.file)!r}: {one_line(error)}; {_advice(error)}"
+        return InputError(f"cache must be an SQLite file that can be read and written; {reason}")
 
 
 def _advice(error: Exception) -> str:

@@ -5,16 +5,17 @@ on the page. A field that has a default may be missing from a file,
 as it is from those of older versions. Numbers come back bit by bit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, Field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slalom.core import Lengths, Surrogate
-from slalom.core.checks import plain
+from slalom.core import Lengths, TwoScale
+from slalom.core.checks import Floats, plain, real_array, whole_array, whole_number
 from slalom.core.kinds import from_dict as surrogate_from_dict
-from slalom.errors import InputError
+from slalom.errors import InputError, one_line
 from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 from slalom.result.pairs import Pair
@@ -23,14 +24,68 @@ from slalom.result.spread import Spread
 
 FORMAT = "slalom explanation"
 VERSION = 1
+_LARGEST = 1e150  # number in a file: its square must fit into a float
+_LARGEST_LOG = 1e9  # logarithm of a weight: beyond it differences are rounded away
+_SHARES = 1.0 + 1e-6  # of all units
+_UNUSABLE = "a saved explanation lacks a part or has one of a wrong kind"
 
 
-def _array(part: Any) -> Any:
-    return np.array(part, dtype=np.float64) if isinstance(part, list) else part
+# Readers of parts of a file: each returns the part, or raises a ValueError that says what it must be.
 
 
 def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda part: None if part is None else function(part)
+
+
+def _instance(kind: type | tuple[type, ...], name: str) -> Callable[[Any], Any]:
+    def read(part: Any) -> Any:
+        if not isinstance(part, kind):
+            raise TypeError(f"it must be {name}; it is {part!r:.40}")
+        return part
+
+    return read
+
+
+_text, _flag = _instance(str, "a text"), _instance(bool, "true or false")
+
+
+def _texts(part: Any) -> tuple[str, ...]:
+    return tuple(_text(entry) for entry in _instance((list, tuple), "a list")(part))
+
+
+def _number(least: float = -np.inf) -> Callable[[Any], float]:
+    def read(part: Any) -> float:
+        if isinstance(part, bool) or not isinstance(part, (int, float)) or not least <= part < np.inf or part == -np.inf:
+            raise ValueError(f"it must be a finite number{'' if least < 0 else f' of at least {least:g}'}; it is {part!r:.40}")
+        return part
+
+    return read
+
+
+def _whole(part: Any) -> int:
+    return whole_number("it", part, 0)
+
+
+def _array(part: Any) -> Any:
+    """Return an array of one or more dimensions, or a number."""
+    array = real_array("it", part, (0, 1, 2))
+    return array if array.ndim else float(array)
+
+
+def _errors(part: Any) -> Any:
+    """Return standard errors; those that are not known are infinite or NaN."""
+    array = np.array(part)
+    if array.dtype.kind not in "iuf" or (array < 0.0).any():
+        raise ValueError("it must be numbers that are not negative")
+    return array.astype(np.float64)
+
+
+def _mapping(read: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda part: {_text(name): read(entry) for name, entry in _instance(Mapping, "an object")(part).items()}
+
+
+def _record(kind: Callable[..., Any], **readers: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda part: kind(**{name: readers[name](entry) for name, entry in _instance(Mapping, "an object")(part).items()})
 
 
 class Row(NamedTuple):
@@ -40,13 +95,17 @@ class Row(NamedTuple):
         name: Of the field.
         write: From its value to plain data.
         read: From plain data to its value.
+        shape: Names of the sizes of an array: "units", "classes" (none where one target is explained).
+        fits: Whether its value fits the other parts, which are given by their names.
         column: Name in the data frame, for a field with one number (or one per class) for each unit.
         fact: Caption on the page, and the function from its value to text; an empty text is not shown.
     """
 
     name: str
     write: Callable[[Any], Any] = plain
-    read: Callable[[Any], Any] = lambda part: part
+    read: Callable[[Any], Any] = _text
+    shape: tuple[str, ...] | None = None
+    fits: Callable[[Any, Mapping[str, Any]], bool] = lambda value, parts: True
     column: str | None = None
     fact: tuple[str, Callable[[Any], str]] | None = None
 
@@ -60,10 +119,6 @@ def _quality(quality: Quality) -> dict[str, Any]:
     return {name: part for name, part in parts.items() if name != "ceiling" or part is not None}
 
 
-def _read_fidelity(saved: Mapping[str, Any]) -> Fidelity:
-    return Fidelity(**{name: None if q is None else Quality(**q) for name, q in saved.items()})
-
-
 def _held_out(held_out: HeldOut) -> dict[str, Any]:
     return {
         "units": held_out.keep.shape[1],
@@ -74,13 +129,56 @@ def _held_out(held_out: HeldOut) -> dict[str, Any]:
 
 
 def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
-    rows = [np.frombuffer(bytes.fromhex(row), dtype=np.uint8) for row in saved["keep"]]
+    units = _whole(saved["units"])
+    rows = [np.frombuffer(bytes.fromhex(_text(row)), dtype=np.uint8) for row in saved["keep"]]
     packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
-    return HeldOut(np.unpackbits(packed, axis=1, count=saved["units"]).astype(bool), _array(saved["scores"]), saved["near"])
+    if packed.shape[1] != (units + 7) // 8:  # `count` would make more of them
+        raise ValueError(f"its rows must have {units} bits")
+    return HeldOut(np.unpackbits(packed, axis=1, count=units).astype(bool), _array(saved["scores"]), _whole(saved["near"]))
+
+
+def _spans_fit(spans: Any, parts: Mapping[str, Any]) -> bool:
+    return bool((spans[:, 0] <= spans[:, 1]).all() and spans.max() <= len(parts["text"]))
+
+
+def _lengths_fit(lengths: Lengths, parts: Mapping[str, Any]) -> bool:
+    (n, *classes), sizes = np.shape(lengths.offsets) or (0,), parts["sizes"]
+    return bool((*classes,) == parts["surrogate"].values.shape[1:] and max(2, sizes.max() + 1) <= n <= sizes.sum() + 1)
+
+
+def _held_out_fits(held_out: HeldOut, parts: Mapping[str, Any]) -> bool:
+    (n, *classes), m = parts["surrogate"].values.shape, len(held_out.keep)
+    return held_out.keep.shape == (m, n) and held_out.scores.shape == (m, *classes) and held_out.near <= m
+
+
+def _spread_fits(spread: Spread, parts: Mapping[str, Any]) -> bool:
+    removed, errors = spread
+    k = len(np.atleast_1d(removed))
+    if np.shape(removed) != (k,) or errors.shape != (k, *parts["surrogate"].values.shape[1:]) or not k:
+        return False
+    return bool((np.diff(removed) > 0.0).all() and np.isfinite(errors).all())
+
+
+def _probabilities_fit(p: Floats, parts: Mapping[str, Any]) -> bool:
+    return np.shape(p) == (len(parts["labels"]),) and bool(((p >= 0.0) & (p < 1.0 + 1e-6)).all())
+
+
+def _answer_fits(answer: Answer, parts: Mapping[str, Any]) -> bool:
+    return answer.start <= answer.stop <= len(answer.text)
 
 
 def _read_pairs(saved: Sequence[Mapping[str, Any]]) -> tuple[Pair, ...]:
-    return tuple(Pair((int(part["units"][0]), int(part["units"][1])), part["effect"], part["se"]) for part in saved)
+    return tuple(
+        Pair((_whole(i), _whole(j)), plain(_array(part["effect"])), plain(_optional(_errors)(part["se"])))
+        for part in saved
+        for i, j in [part["units"]]
+    )
+
+
+def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
+    n, *classes = parts["surrogate"].values.shape
+    shapes = {np.shape(number) for pair in pairs for number in (pair.effect, pair.se) if number is not None}
+    return shapes <= {(*classes,), ()} and all(i != j and max(i, j) < n for (i, j), _, _ in pairs)
 
 
 def _spread(spread: Spread) -> dict[str, Any]:
@@ -95,47 +193,51 @@ def _figures(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {number:.3g}" for name, number in figures.items())
 
 
+_QUALITY = _record(Quality, r2=_optional(_number()), mse=_number(0), queries=_whole, ceiling=_optional(_number()))
+_ANSWER = _record(Answer, question=_text, text=_text, start=_whole, stop=_whole, generated=_flag, tokens=_whole)
+_SCORES = ("units", "classes")
+
 FIELDS = (
     Row("text"),
-    Row("units", list, tuple),
-    Row("spans", read=lambda part: np.array(part, dtype=np.int64).reshape(-1, 2)),
-    Row("lengths", _optional(lambda lengths: lengths.offsets.tolist()), _optional(lambda part: Lengths(_array(part)))),
-    Row("sizes", read=lambda part: np.array(part, dtype=np.int64)),
-    Row("values_se", read=_array, column="value_se"),
-    Row("importances_se", read=_array, column="importance_se"),
-    Row("background_se", read=_optional(lambda part: (_array(part[0]), part[1]))),
-    Row("removal_se", read=_array, column="removal_se"),
-    Row("linear_se", read=_array, column="linear_se"),
-    Row("gradient_se", read=_array, column="gradient_se"),
-    Row("shapley_se", read=_array, column="shapley_se"),
-    Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs),
-    Row("spread", _optional(_spread), _optional(lambda part: Spread(_array(part["removed"]), _array(part["errors"])))),
-    Row("score", read=_array),
+    Row("units", list, _texts, ("units",)),
+    Row("spans", read=lambda part: whole_array("it", part, 2), shape=("units", "ends"), fits=_spans_fit),
+    Row("lengths", _optional(lambda b: b.offsets.tolist()), _optional(lambda part: Lengths(_array(part))), fits=_lengths_fit),
+    Row("sizes", read=lambda part: whole_array("it", part), shape=("units",), fits=lambda sizes, _: sizes.sum() <= 2**31),
+    Row("values_se", read=_optional(_errors), shape=_SCORES, column="value_se"),
+    Row("importances_se", read=_optional(_errors), shape=("units",), column="importance_se"),
+    Row("background_se", read=_optional(lambda part: (_errors(part[0]), float(_errors(part[1]))))),
+    Row("removal_se", read=_optional(_errors), shape=_SCORES, column="removal_se"),
+    Row("linear_se", read=_optional(_errors), shape=_SCORES, column="linear_se"),
+    Row("gradient_se", read=_optional(_errors), shape=_SCORES, column="gradient_se"),
+    Row("shapley_se", read=_optional(_errors), shape=_SCORES, column="shapley_se"),
+    Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs, fits=_pairs_fit),
+    Row("spread", _optional(_spread), _optional(_record(Spread, removed=_array, errors=_errors)), fits=_spread_fits),
+    Row("score", read=_array, shape=("classes",)),
     Row("scale"),
-    Row("label"),
-    Row("probabilities", read=_array),
-    Row("held_out", _optional(_held_out), _optional(_read_held_out)),
-    Row("target"),
-    Row("labels", list, tuple),
-    Row("fidelity", _fidelity, _read_fidelity),
-    Row("fit_r2", fact=("Fit", "R² {:.3f} on the queries that were fitted".format)),
+    Row("label", read=_optional(_text)),
+    Row("probabilities", read=_optional(_array), fits=_probabilities_fit),
+    Row("held_out", _optional(_held_out), _optional(_read_held_out), fits=_held_out_fits),
+    Row("target", fits=lambda target, parts: target in (("all",) if parts["surrogate"].n_classes else parts["labels"])),
+    Row("labels", list, _texts, fits=lambda labels, parts: len(labels) == (parts["surrogate"].n_classes or len(labels) or 1)),
+    Row("fidelity", _fidelity, _record(Fidelity, near=_optional(_QUALITY), far=_optional(_QUALITY))),
+    Row("fit_r2", read=_number(), fact=("Fit", "R² {:.3f} on the queries that were fitted".format)),
     Row("unit"),
     Row("method", fact=("Method", str)),
-    Row("seed", fact=("Seed", str)),
-    Row("queries"),
-    Row("tokens", fact=("Tokens read", "{:,}".format)),
-    Row("seconds", fact=("Time", duration)),
-    Row("cut", fact=("Tokens cut", "{:,}".format)),
+    Row("seed", read=_whole, fact=("Seed", str)),
+    Row("queries", read=_whole),
+    Row("tokens", read=_whole, fact=("Tokens read", "{:,}".format)),
+    Row("seconds", read=_number(0), fact=("Time", duration)),
+    Row("cut", read=_whole, fact=("Tokens cut", "{:,}".format)),
     Row("diagnosis"),
     Row("model", fact=("Model", lambda name: name or "not named")),
-    Row("settings", dict),
-    Row("versions", dict, fact=("Versions", _versions)),
-    Row("signed"),
+    Row("settings", dict, _mapping(lambda part: part)),
+    Row("versions", dict, _mapping(_text), fact=("Versions", _versions)),
+    Row("signed", read=_flag),
     Row("merged_from"),
     Row("stopped", fact=("Stopped", str)),
-    Row("figures", dict, fact=("Answers", _figures)),
-    Row("notes", list, tuple),
-    Row("answer", _optional(lambda answer: answer._asdict()), _optional(lambda part: Answer(**part))),
+    Row("figures", dict, _mapping(_number()), fact=("Answers", _figures)),
+    Row("notes", list, _texts),
+    Row("answer", _optional(lambda answer: answer._asdict()), _optional(_ANSWER), fits=_answer_fits),
 )
 
 
@@ -157,43 +259,58 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
     """
     check_format(saved, FORMAT)
     optional = {f.name for f in fields if f.default is not MISSING or f.default_factory is not MISSING}
-    try:
+    with _named("numbers"):
+        _check_numbers(saved)
+    with _named("surrogate"):
+        surrogate = surrogate_from_dict(saved)
+        if not np.abs([*surrogate.importances, (surrogate.background or (0.0, 0.0))[1]]).max() < _LARGEST_LOG:
+            raise ValueError(f"importances must be below {_LARGEST_LOG:g}")
+        if isinstance(surrogate, TwoScale) and not surrogate.near.shares.sum() <= _SHARES:
+            raise ValueError("the shares of the units must sum to 1")
+    with _named("held_out"):
         held_out = saved.get("held_out")
         if held_out is not None and "units" not in held_out:  # written before the number of units was
-            saved = {**saved, "held_out": {**held_out, "units": len(saved["units"])}}
-        parts = {row.name: row.read(saved[row.name]) for row in FIELDS if row.name in saved or row.name not in optional}
-        surrogate = surrogate_from_dict(saved)
-        _check_parts(parts, surrogate)
-        return {**parts, "surrogate": surrogate}
-    except InputError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise InputError(f"a saved explanation lacks a part or has one of a wrong kind: {error}") from error
+            saved = {**saved, "held_out": {**held_out, "units": surrogate.n_units}}
+    sizes = {"units": (surrogate.n_units,), "classes": surrogate.values.shape[1:], "ends": (2,)}
+    parts = {"surrogate": surrogate}
+    for row in FIELDS:
+        if row.name in saved or row.name not in optional:
+            with _named(row.name):
+                parts[row.name] = row.read(saved[row.name])
+                if row.shape is not None and parts[row.name] is not None:
+                    _check_shape(parts[row.name], row.shape, sizes)
+    for row in FIELDS:
+        if parts.get(row.name) is not None and not row.fits(parts[row.name], parts):
+            raise InputError(f"{_UNUSABLE}: {row.name}: it does not fit the other parts")
+    return parts
 
 
-def _check_parts(parts: Mapping[str, Any], surrogate: Surrogate) -> None:
-    """Check what reading a field does not: kinds and sizes."""
-    n, labels, lengths = surrogate.n_units, parts["labels"], parts.get("lengths")
-    if {len(parts["units"]), len(parts["spans"]), len(parts["sizes"])} != {n}:
-        raise ValueError("its units, spans, sizes and values differ in number")
-    for name, kind in (
-        ("text", str),
-        ("score", (int, float, np.ndarray)),
-        ("settings", Mapping),
-        ("versions", Mapping),
-        ("figures", Mapping),
-    ):
-        if name in parts and not isinstance(parts[name], kind):
-            raise ValueError(f"{name} is a {type(parts[name]).__name__}")
-    for name, size in (("values_se", n), ("importances_se", n), ("probabilities", len(labels))):
-        if parts.get(name) is not None and len(parts[name]) != size:
-            raise ValueError(f"{name} must have {size} numbers; it has {len(parts[name])}")
-    if (
-        not labels
-        or (lengths is not None and np.ndim(lengths.offsets) == 0)
-        or (lengths is not None and len(lengths.offsets) < 2)
-    ):
-        raise ValueError("it has no labels, or its lengths are no list of offsets")
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Turn what goes wrong with a part of a file into an InputError that names it."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else one_line(error)
+        raise InputError(f"{_UNUSABLE}: {part}: {reason}") from error
+
+
+def _check_numbers(saved: Mapping[str, Any]) -> None:
+    """Check the size of every number; infinity is left to the readers."""
+    parts: list[Any] = [saved]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, (dict, list)):
+            parts.extend(part.values() if isinstance(part, dict) else part)
+        elif isinstance(part, (int, float)) and _LARGEST < abs(part) < np.inf:
+            raise ValueError(f"they must be below {_LARGEST:g}")
+
+
+def _check_shape(part: Any, shape: tuple[str, ...], sizes: Mapping[str, tuple[int, ...]]) -> None:
+    expected = tuple(size for name in shape for size in sizes[name])
+    found = (len(part),) if isinstance(part, tuple) else np.shape(part)
+    if found != expected:
+        raise ValueError(f"its shape must be {expected} ({', '.join(shape)}); it is {found}")
 
 
 def check_format(saved: Any, expected: str) -> None:

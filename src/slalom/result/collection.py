@@ -8,6 +8,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
+from slalom.core.checks import whole_number
 from slalom.errors import InputError, count, one_line
 from slalom.result.codec import VERSION, check_format
 from slalom.result.document import Document
@@ -52,9 +53,12 @@ class Failure:
         """
         check_format(saved, _FAILURE)
         try:
-            return cls(int(saved["number"]), str(saved["text"]), str(saved["error"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"a saved failure lacks a part or has one of a wrong kind: {error}") from error
+            number, text, error = whole_number("number", saved["number"], 0), saved["text"], saved["error"]
+        except (KeyError, InputError) as reason:
+            raise InputError(f"a saved failure lacks a part or has one of a wrong kind: {one_line(reason)}") from reason
+        if not isinstance(text, str) or not isinstance(error, str):
+            raise InputError("a saved failure lacks a part or has one of a wrong kind: text and error must be texts")
+        return cls(number, text, error)
 
     def to_json(self) -> str:
         """Return everything as JSON."""

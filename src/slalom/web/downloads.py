@@ -1,12 +1,12 @@
 """An explanation as a file: a page, a picture, data, or the code that makes it again."""
 
-import csv
 import io
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from slalom.errors import require
+from slalom.files import csv_text
 from slalom.result import Explanation
 from slalom.result.frame import columns
 from slalom.web.schema import Subject
@@ -60,11 +60,7 @@ def _json(e: Explanation, *_: Any) -> bytes:
 def _csv(e: Explanation, *_: Any) -> bytes:
     """Return the columns of `to_pandas`, one row per unit; pandas is not needed."""
     table = {name: list(column) for name, column in columns(e).items() if column is not None}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    return text.getvalue().encode()
+    return csv_text([list(table), *zip(*table.values(), strict=True)]).encode()
 
 
 def _drawn(e: Explanation, kind: str, picture: str) -> bytes:

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError, ModelError, one_line, require
+from slalom.forks import renew_after_fork
 from slalom.models.api.bounded import TooLarge, bounded
 from slalom.models.api.loop import RequestLoop
 from slalom.models.api.waiting import asked_wait
@@ -127,6 +128,7 @@ class Client:
         self._requests = self._prompt_tokens = self._completion_tokens = 0
         self._running: RequestLoop | None = None
         self._lock = threading.Lock()
+        renew_after_fork(self)
 
     def __repr__(self) -> str:
         """Return the address; never the key."""
@@ -139,6 +141,7 @@ class Client:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore everything; connections are made when they are needed."""
         self.__dict__.update(state, _running=None, _lock=threading.Lock())
+        renew_after_fork(self)
 
     @property
     def usage(self) -> Usage:

@@ -169,7 +169,7 @@ def _frames(e: Explanation) -> list[dict[str, Any]] | None:
 def _pairs(e: Explanation) -> list[tuple[list[int], Any, Any]]:
     """Return pairs of units that act together: their indices, the effect, and half its 95% interval."""
     return [
-        (list(units), _number(effect), None if se is None else _number(NORMAL_95 * np.asarray(se)))
+        (list(units), _number(effect), None if se is None or not np.isfinite(se).all() else _number(NORMAL_95 * np.asarray(se)))
         for units, effect, se in e.pairs
     ]
 

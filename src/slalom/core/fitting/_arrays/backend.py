@@ -18,6 +18,7 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.core.fitting._arrays.lapack import cholesky, inverse_lower
 from slalom.errors import InputError, require
+from slalom.forks import renew_after_fork
 
 _SMALL = 256  # rows of a matrix that LAPACK inverts faster than blocks do
 _BLOCKS = 16  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
@@ -162,6 +163,7 @@ class TorchBackend(Backend):
         self.xp = torch
         self.failures = (ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
         self.device, self._lock = torch.device(device), RLock()
+        renew_after_fork(self)
 
     @contextmanager
     def session(self) -> Iterator[None]:

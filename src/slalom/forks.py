@@ -1,0 +1,57 @@
+"""Locks in a forked process: a thread of the parent may have held one, and there is nobody in the child to release it."""
+
+import os
+import sys
+import threading
+from functools import cached_property
+from typing import Any
+from weakref import WeakSet
+
+_OWNERS: WeakSet[Any] = WeakSet()
+_LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
+
+
+def renew_after_fork(owner: object) -> None:
+    """Give an object new locks in forked processes, where another thread held them.
+
+    Args:
+        owner: Has locks among its attributes. Its method `after_fork`, where it has one, is called with whether one was held:
+            what the thread was changing is not finished then.
+    """
+    _OWNERS.add(owner)
+
+
+def wait_before_fork(lock: Any) -> None:
+    """Let forks wait for a lock, of code that works with locks of its own for a short time.
+
+    Args:
+        lock: An RLock.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+def _renew() -> None:
+    for owner in list(_OWNERS):
+        held = [name for name, part in vars(owner).items() if isinstance(part, (_LOCK, _RLOCK)) and not _is_free(part)]
+        for name in held:
+            setattr(owner, name, threading.RLock() if isinstance(getattr(owner, name), _RLOCK) else threading.Lock())
+        if hasattr(owner, "after_fork"):
+            owner.after_fork(bool(held))
+    if sys.version_info < (3, 12):  # a cached_property has one lock for all instances
+        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "slalom"]
+        classes = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+        for part in (part for kind in classes for part in vars(kind).values() if isinstance(part, cached_property)):
+            part.lock = threading.RLock()  # type: ignore[attr-defined]
+
+
+def _is_free(lock: Any) -> bool:
+    """Return whether no other thread holds a lock."""
+    if not lock.acquire(blocking=False):
+        return False
+    lock.release()
+    return True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
