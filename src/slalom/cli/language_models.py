@@ -1,11 +1,13 @@
 """Language models on the command line: `--lm` and `--api`, with a template and labels."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from slalom.cli.printing import complain
 from slalom.errors import InputError, require
 from slalom.files import read_text
 
@@ -80,6 +82,19 @@ def classifier(
     from slalom.models import Api  # noqa: PLC0415
 
     return Api(str(api), prompt, answers, base_url, mode=mode, spellings=spellings or None, concurrency=concurrency)
+
+
+def say_what_is_loaded(models: Sequence[str | None], lm: str | None, api: str | None, base_url: str | None) -> None:
+    """Say which models are loaded, which may take a while, and where texts are sent."""
+    named = [lm or api] if lm or api else models
+    kind = "classifier" if named is models else "language model"
+    listed = ", ".join(f"the bundled {kind}" if name is None else f"the {kind} {name!r}" for name in named)
+    if api is None:
+        complain(f"loading {listed}")
+        return
+    from slalom.models.api.client import server_address  # noqa: PLC0415
+
+    complain(f"starting with {listed} at {server_address(base_url)[0]}")
 
 
 def check_options(
