@@ -44,6 +44,7 @@ class ContextExplainer:
         queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
         max_answer_tokens: Most tokens of an answer that the model writes.
         device: Device for a model given by its folder.
+        trust_remote_code: Whether a model given by its folder may run Python modules of its own.
         cache: An SQLite file that keeps the model's answers.
         progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
         **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
@@ -70,6 +71,7 @@ class ContextExplainer:
         queries: int | Literal["auto"] | None = None,
         max_answer_tokens: int = 64,
         device: str | None = None,
+        trust_remote_code: bool = False,
         cache: str | Path | None = None,
         progress: bool | None = None,
         **options: Any,
@@ -78,7 +80,7 @@ class ContextExplainer:
         self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
-        self.language_model = language_model_of(model, tokenizer, device)
+        self.language_model = language_model_of(model, tokenizer, device, trust_remote_code)
         chats = self.language_model.chats
         if not chats and (self.sources.turns or (template is not None and not isinstance(template, (str, SourceTemplate)))):
             raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string")
@@ -277,23 +279,28 @@ def context(
     return ContextExplainer(model, tokenizer, context, **options)(question, answer, part=part, span=span)
 
 
-def language_model_of(model: Any, tokenizer: Any = None, device: str | None = None) -> LanguageModel:
+def language_model_of(
+    model: Any, tokenizer: Any = None, device: str | None = None, trust_remote_code: bool = False
+) -> LanguageModel:
     """Return the `LanguageModel` of a user object.
 
     Args:
         model: A `LanguageModel`, a causal language model of Hugging Face, or its folder or name on the hub.
         tokenizer: Its tokenizer; a folder has its own.
         device: Device for a model given by its folder.
+        trust_remote_code: Whether that folder may run Python modules of its own.
 
     Raises:
         InputError: It is something else.
     """
+    if trust_remote_code and not isinstance(model, (str, Path)):
+        raise InputError("trust_remote_code= is for a model given by its folder; leave it out")
     if isinstance(model, LanguageModel):
         if tokenizer is not None or device is not None:
             raise InputError("tokenizer= and device= are for models of Hugging Face; leave them out")
         return model
     if isinstance(model, (str, Path)):
-        return lean(partial(_saved, str(model), tokenizer, device))
+        return lean(partial(_saved, str(model), tokenizer, device, trust_remote_code))
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
     if device is not None:
@@ -301,12 +308,12 @@ def language_model_of(model: Any, tokenizer: Any = None, device: str | None = No
     return LocalLanguageModel(model, tokenizer)
 
 
-def _saved(path: str, tokenizer: Any, device: str | None) -> LanguageModel:
+def _saved(path: str, tokenizer: Any, device: str | None, trust_remote_code: bool) -> LanguageModel:
     """Import what a saved language model needs, and load it."""
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-    loaded, own = load_language_model(path, device)
+    loaded, own = load_language_model(path, device, trust_remote_code)
     return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)
 
 

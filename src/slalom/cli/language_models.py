@@ -61,6 +61,7 @@ def classifier(
     spellings: bool = False,
     chat: bool = False,
     device: str | None = None,
+    trust_remote_code: bool = False,
     api: str | None,
     base_url: str | None,
     template: str | None,
@@ -78,7 +79,7 @@ def classifier(
         return model
     prompt, answers = template_of(template or ""), labels_of(labels or "")
     if lm is not None:
-        return _prompted(lm, prompt, answers, spellings, chat, device)
+        return _prompted(lm, prompt, answers, spellings, chat, device, trust_remote_code)
     from slalom.models import Api  # noqa: PLC0415
 
     return Api(str(api), prompt, answers, base_url, mode=mode, spellings=spellings or None, concurrency=concurrency)
@@ -132,7 +133,9 @@ def check_options(
         )
 
 
-def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
+def _prompted(
+    path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None, trust_remote_code: bool
+) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
     from slalom.models.huggingface.imports import lean  # noqa: PLC0415
@@ -148,7 +151,7 @@ def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool
         with require("--lm", "hf"):
             from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
             from slalom.models.prompted import Prompted  # noqa: PLC0415
-        network, tokenizer = load_language_model(path, device)
+        network, tokenizer = load_language_model(path, device, trust_remote_code)
         return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
 
     return lean(load)
