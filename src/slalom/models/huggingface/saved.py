@@ -14,6 +14,7 @@ from slalom.errors import InputError, one_line, require
 from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
 from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
+_FEW = 1000  # entries of a vocabulary that may have no word
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
@@ -49,6 +50,7 @@ def load_saved(path: str, trust_remote_code: bool = False, **options: Any) -> tu
         raise
     except Exception as error:  # broken files may raise anything
         raise _not_loaded("sequence classifier", path, error) from error
+    check_vocabulary(tokenizer, repr(path))
     return model, tokenizer, sorted(missing)
 
 
@@ -88,6 +90,7 @@ def load_language_model(path: str, device: str | None = None, trust_remote_code:
         raise
     except Exception as error:  # broken files may raise anything
         raise _not_loaded("language model", path, error) from error
+    check_vocabulary(tokenizer, repr(path))
     model, loading = loaded
     missing = sorted(loading["missing_keys"])
     if missing:
@@ -98,6 +101,18 @@ def load_language_model(path: str, device: str | None = None, trust_remote_code:
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"the model could not be put on device {chosen!r}: {one_line(error)}; try device 'cpu'") from error
     return model, tokenizer
+
+
+def check_vocabulary(tokenizer: Any, model: str) -> None:
+    """Raise where a tokenizer has no word: transformers makes such a one for a folder without tokenizer files, silently."""
+    if len(tokenizer) > _FEW:  # large ones take long to list
+        return
+    words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not any(word.strip("▁") for word in words):
+        raise InputError(
+            f"the tokenizer of {model} must have words, and it has special tokens only: the folder was saved without its"
+            " tokenizer; save it there too, with tokenizer.save_pretrained(FOLDER)"
+        )
 
 
 def _not_loaded(kind: str, path: str, error: Exception) -> InputError:
