@@ -26,9 +26,10 @@ from rich.console import Console
 
 import slalom
 from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
+from slalom.core.checks import plain
 from slalom.errors import InputError
 from slalom.render.terminal import show
-from slalom.result import Answer
+from slalom.result import Answer, Pair
 
 TEXT = "A good film, not bad. The end is dull."
 WRONG = [
@@ -65,9 +66,10 @@ def explanations():
         linked = Slalom(e.values, e.importances, e.background, link)
         full = TwoScale(linked, *near, [(0, 2), (1, 4)], rng.normal(size=(2, *shape)), shifts)
         lengths = Lengths(rng.normal(size=(int(e.sizes.sum()) + 1, *shape)))
-        errors = {"linear_se": np.abs(e.linear), "pairs_se": np.ones((2, *shape)), "background_se": (np.ones(shape), 0.1)}
+        pair = Pair((0, 2), plain(np.ones(shape)), plain(np.full(shape, 0.1)))
+        errors = {"linear_se": np.abs(e.linear), "pairs": (pair,)}
         kinds[f"{name}, with all parts"] = replace(e, surrogate=full, lengths=lengths, **errors)
-        kinds[f"{name}, additive"] = replace(e, surrogate=Additive(e.values, np.zeros(shape)), lengths=lengths, pairs_se=None)
+        kinds[f"{name}, additive"] = replace(e, surrogate=Additive(e.values, np.zeros(shape)), lengths=lengths, pairs=())
     kinds["without a sign"] = replace(kinds["joint, additive"], signed=False, method="attention")
     answer = Answer("Is it good?", "It is. It was.", 7, 14, generated=True, tokens=4)
     about = {"labels": ("answer", "first"), "target": "answer", "scale": "log probability", "unit": "document", "label": None}

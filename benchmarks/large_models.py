@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=93)
     parser.add_argument("--unpadded", action="store_true")
     options = parser.parse_args()
-    tokenizer = AutoTokenizer.from_pretrained(EMBEDDED)
+    tokenizer = AutoTokenizer.from_pretrained(EMBEDDED, trust_remote_code=False)
     text = text_of(tokenizer, options.tokens)
     for name in options.models:
         kind, config = MODELS[name]()

@@ -154,7 +154,7 @@ MODELS = {"llama-8b": _llama, "bloom-7b": _bloom, "small": _small}
 
 def run_speed(options):
     """Print time and share of the peak of random models of large shapes."""
-    tokenizer = hf.AutoTokenizer.from_pretrained(EMBEDDED)
+    tokenizer = hf.AutoTokenizer.from_pretrained(EMBEDDED, trust_remote_code=False)
     text, cuda = text_of(tokenizer, options.tokens, special=False), options.device.startswith("cuda")
     for name in options.models:
         kind, config = MODELS[name]()

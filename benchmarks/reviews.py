@@ -22,8 +22,8 @@ def classifier(device="cpu"):
         raise SystemExit(
             f"these benchmarks need the classifier {path}; set SLALOM_SHARED to the folder that has models/ and data/"
         )
-    model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32)
-    return model.to(device).eval(), AutoTokenizer.from_pretrained(path)
+    model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
+    return model.to(device).eval(), AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
 
 def rows(name):

@@ -63,7 +63,7 @@ class Transformer(torch.nn.Module):
             sizes = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads}
             given |= {"intermediate_size": 4 * hidden, "max_position_embeddings": LONGEST + 2}
         config = transformers.AutoConfig.for_model(kind, **given, **sizes)
-        self.network = transformers.AutoModelForSequenceClassification.from_config(config)
+        self.network = transformers.AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
         self.begins = kind != "gpt2"
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:

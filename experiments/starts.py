@@ -99,9 +99,9 @@ def begin(
     else:
         # Without token types: GPT-2 would add the embedding of token 0 for them, which it was not trained with.
         named = {"model_input_names": ["input_ids", "attention_mask"]}
-        tokenizer = AutoTokenizer.from_pretrained(given, model_max_length=max_length, **named)
+        tokenizer = AutoTokenizer.from_pretrained(given, model_max_length=max_length, trust_remote_code=False, **named)
         with quietly():
-            bert = AutoModel.from_pretrained(given, dtype=torch.float32)
+            bert = AutoModel.from_pretrained(given, dtype=torch.float32, trust_remote_code=False)
         hidden, heads, source = bert.config.hidden_size, bert.config.num_attention_heads, bert.state_dict()
     model = _classifier(arch, tokenizer, names, layers, hidden, heads)
     if source:

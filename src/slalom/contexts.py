@@ -48,6 +48,7 @@ class ContextExplainer:
         max_answer_tokens: Most tokens of an answer that the model writes.
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
+        trust_remote_code: Whether a model given by its folder may run Python modules of its own.
         cache: An SQLite file that keeps the model's answers.
         progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
         prices: Prices of tokens, as in `Explainer`.
@@ -78,6 +79,7 @@ class ContextExplainer:
         max_answer_tokens: int = 64,
         device: str | None = None,
         chat_options: Mapping[str, Any] | None = None,
+        trust_remote_code: bool = False,
         cache: str | Path | None = None,
         progress: bool | None = None,
         prices: Mapping[str, Any] | Prices | str | Path | None = None,
@@ -88,7 +90,7 @@ class ContextExplainer:
         self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
-        self.language_model = language_model_of(model, tokenizer, device, chat_options)
+        self.language_model = language_model_of(model, tokenizer, device, chat_options, trust_remote_code)
         table = prices_of(prices, self.language_model.name)
         self.spending = Spending(self.language_model, table, check_max_cost(max_cost, table))
         chats = self.language_model.chats
@@ -338,7 +340,11 @@ def context(
 
 
 def language_model_of(
-    model: Any, tokenizer: Any = None, device: str | None = None, chat_options: Mapping[str, Any] | None = None
+    model: Any,
+    tokenizer: Any = None,
+    device: str | None = None,
+    chat_options: Mapping[str, Any] | None = None,
+    trust_remote_code: bool = False,
 ) -> LanguageModel:
     """Return the `LanguageModel` of a user object.
 
@@ -347,16 +353,19 @@ def language_model_of(
         tokenizer: Its tokenizer; a folder has its own.
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`.
+        trust_remote_code: Whether that folder may run Python modules of its own.
 
     Raises:
         InputError: It is something else.
     """
+    if trust_remote_code and not isinstance(model, (str, Path)):
+        raise InputError("trust_remote_code= is for a model given by its folder; leave it out")
     if isinstance(model, LanguageModel):
         if any(part is not None for part in (tokenizer, device, chat_options)):
             raise InputError("tokenizer=, device= and chat_options= are for models of Hugging Face; leave them out")
         return model
     if isinstance(model, (str, Path)):
-        return lean(partial(_saved, str(model), tokenizer, device, chat_options))
+        return lean(partial(_saved, str(model), tokenizer, device, chat_options, trust_remote_code))
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
     if device is not None:
@@ -364,12 +373,14 @@ def language_model_of(
     return LocalLanguageModel(model, tokenizer, chat_options)
 
 
-def _saved(path: str, tokenizer: Any, device: str | None, chat_options: Mapping[str, Any] | None) -> LanguageModel:
+def _saved(
+    path: str, tokenizer: Any, device: str | None, chat_options: Mapping[str, Any] | None, trust_remote_code: bool
+) -> LanguageModel:
     """Import what a saved language model needs, and load it."""
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-    loaded, own = load_language_model(path, device)
+    loaded, own = load_language_model(path, device, trust_remote_code)
     return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer, chat_options)
 
 

@@ -61,6 +61,7 @@ class ModelKeywords(TypedDict, total=False):
         batch_size: Strings per call of a callable or scikit-learn model.
         precision: "bfloat16" runs a Hugging Face model in half precision.
         device: Device for a model given by its path.
+        trust_remote_code: Whether a model given by its path may run Python modules of its own.
         cache: SQLite file that keeps the answers.
         identity: Name of a callable in the cache.
         long: "cut" or "window", for texts longer than the model's context.
@@ -73,6 +74,7 @@ class ModelKeywords(TypedDict, total=False):
     batch_size: int | None
     precision: Literal["bfloat16"] | None
     device: str | None
+    trust_remote_code: bool
     cache: str | Path | None
     identity: str | None
     long: Literal["cut", "window"]
@@ -114,6 +116,8 @@ class Explainer:
         batch_size: Strings per call of a callable or scikit-learn model.
         precision: "bfloat16" runs a Hugging Face model in half precision.
         device: Device for a model given by its path.
+        trust_remote_code: Whether a model given by its path may run Python modules that its folder brings; else a folder that
+            needs them is an error.
         cache: An SQLite file that keeps the model's answers.
         identity: Name of a callable in the cache; without one its answers are not kept between calls.
         progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
@@ -151,6 +155,7 @@ class Explainer:
         batch_size: int | None = None,
         precision: Literal["bfloat16"] | None = None,
         device: str | None = None,
+        trust_remote_code: bool = False,
         cache: str | Path | None = None,
         identity: str | None = None,
         progress: bool | None = None,
@@ -162,8 +167,9 @@ class Explainer:
             tolerance=tolerance, max_queries=max_queries, pairs=pairs,
         )  # fmt: skip
         self.model: Model = model_of(
-            model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size
-        )
+            model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
         self.engine = Engine(self.model, cache, identity, progress)
         table = prices_of(prices, self.model.name)
         self.engine.spending = Spending(self.model, table, check_max_cost(max_cost, table))

@@ -227,7 +227,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "--file", "n.txt", "--column", "review"], 1, "--column is for rows .*; n.txt has one text per line"),
         (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
-        (["explain", "good", "--model", "d.csv"], 1, "a saved classifier is a folder; 'd.csv' is a file"),
+        (["explain", "good", "--model", "d.csv"], 1, "'d.csv' is a file, not the folder of a Hugging Face classifier"),
         (["train", "d.csv", "--out", "d.csv"], 1, "could not write into 'd.csv'"),
         (["train", "d.csv", "--out", "."], 1, "must be an empty or a new folder; it holds"),
         (["train", "d.csv", "--out", "m", "--labels", "a,a"], 1, "2 different names"),

@@ -432,3 +432,21 @@ def test_answers_in_double_precision_stay_so():
         found = model.collect(model.submit(inputs))
         assert (found == model.logits(inputs).numpy()).all()
     assert found.dtype == np.float64
+
+
+def test_a_folder_without_its_tokenizer_is_refused(tmp_path):
+    for name in ("bert", "albert", "roberta", "deberta-v2", "xlnet", "gpt2", "llama", "t5"):
+        network, _ = classifier(name)
+        network.save_pretrained(tmp_path / name)
+        with pytest.raises(InputError, match=r"must have words, and it has special tokens only|could be loaded from"):
+            Explainer(tmp_path / name, device="cpu")
+    words = hf.AutoTokenizer.from_pretrained(tmp_path / "bert")
+    assert words.tokenize("a good film") == ["[UNK]"] * 3  # what transformers makes of it
+    with pytest.raises(InputError, match=r"the tokenizer of Bert\w+ must have words"):
+        Explainer(classifier("bert")[0], words)
+
+
+def test_a_text_of_mostly_unknown_tokens_says_so():
+    for made in (Explainer(*classifier("bert"), queries=20), Explainer(queries=20)):
+        assert "The tokenizer does not know 3 of the 5 tokens of this text" in str(made("𓀀 𓀁 𓀂 a film"))
+        assert not any("does not know" in remark for remark in made("𓀀 𓀁 a good film").remarks)

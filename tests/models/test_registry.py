@@ -18,6 +18,7 @@ OPTIONS = {
     "precision": "bfloat16",
     "device": "cpu",
     "batch_size": 8,
+    "trust_remote_code": True,
 }
 
 

@@ -362,7 +362,7 @@ def additive(target=None):
     rng = np.random.default_rng(0)
     shape = e.values.shape
     surrogate = Additive(rng.normal(size=shape), rng.normal(size=shape[1:]))
-    return replace(e, surrogate=surrogate, lengths=None, pairs_se=None, method="made up")
+    return replace(e, surrogate=surrogate, lengths=None, pairs=(), method="made up")
 
 
 @pytest.mark.parametrize("target", [None, "all"])

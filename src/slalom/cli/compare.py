@@ -20,10 +20,10 @@ from slalom.cli.language_models import (
     Mode,
     Spellings,
     TemplateOption,
-    classifier,
 )
-from slalom.cli.options import FILE_HELP, Cache, Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
+from slalom.cli.options import FILE_HELP, Cache, Column, Device, DryRun, Json, MaxCost, PriceTable, Target, UnitName
 from slalom.cli.printing import check_outputs, complain, console, print_estimate
+from slalom.cli.user_code import AnyModel, OutputOption, TrustPickle, TrustRemoteCode, model_and_options
 from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows, write_text
 
@@ -33,7 +33,7 @@ def compare(
         Path, typer.Option(help=f"{FILE_HELP} Rows with `words` and `maps` add the words that people have marked.")
     ],
     column: Column = None,
-    model: Model = None,
+    model: AnyModel = None,
     lm: LanguageModel = None,
     api: ApiName = None,
     base_url: BaseUrl = None,
@@ -43,6 +43,9 @@ def compare(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
+    output: OutputOption = None,
+    trust_remote_code: TrustRemoteCode = False,
+    trust_pickle: TrustPickle = False,
     methods: Annotated[
         str | None,
         typer.Option(help="Methods, separated by commas; `slalom methods` lists them.", show_default="a selection of ten"),
@@ -87,14 +90,14 @@ def compare(
     labelled = None if corpus is None else read_labelled(corpus)
     if labelled is not None and len(labelled.names) != 2:
         raise InputError(f"--corpus must have two labels; {corpus} has {len(labelled.names)}")
-    asked = classifier(
-        model, lm=lm, spellings=spellings, chat=chat, device=device,
-        api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+    asked, about_model = model_and_options(
+        model, device, output, labels, trust_remote_code, trust_pickle, lm=lm, spellings=spellings, chat=chat,
+        api=api, base_url=base_url, template=template, mode=mode, concurrency=concurrency,
     )  # fmt: skip
     options: dict[str, Any] = {
         "methods": DEFAULT_METHODS if method_names is None else method_names, "queries": budgets, "measures": measures,
         "target": int(target) if target is not None and target.isdecimal() else target, "unit": unit, "seed": seed,
-        "device": None if lm else device, "cache": cache, "prices": prices,
+        "cache": cache, "prices": prices, **about_model,
     }  # fmt: skip
     if dry_run:
         print_estimate(comparison_estimate(asked, chosen, **options), as_json)

@@ -9,6 +9,7 @@ import typer
 from slalom.cli.language_models import BaseUrl, template_of
 from slalom.cli.options import Cache, Device, DryRun, Json, MaxCost, Method, PriceTable, Seed, budget
 from slalom.cli.printing import check_outputs, console, print_estimate
+from slalom.cli.user_code import TrustRemoteCode
 from slalom.errors import InputError
 from slalom.files import read_text
 
@@ -28,6 +29,7 @@ def context(
         str | None, typer.Option(help="Model behind a server of vLLM or llama.cpp, in place of `--lm`.", metavar="MODEL")
     ] = None,
     base_url: BaseUrl = None,
+    trust_remote_code: TrustRemoteCode = False,
     answer: Annotated[
         str | None, typer.Option(help="The answer to explain.", show_default="the most probable one, by the model")
     ] = None,
@@ -95,7 +97,7 @@ def context(
         lm if api is None else AnswerServer(api, base_url),
         context=texts[0] if len(texts) == 1 and unit != "document" else texts,
         unit=unit, template=None if template is None else template_of(template), method=method, queries=queries,
-        max_answer_tokens=max_answer_tokens, device=device, seed=seed, cache=cache,
+        max_answer_tokens=max_answer_tokens, device=device, trust_remote_code=trust_remote_code, seed=seed, cache=cache,
         prices=prices, max_cost=max_cost,
     )  # fmt: skip
     if dry_run:

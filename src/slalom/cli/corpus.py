@@ -4,10 +4,12 @@ import json
 import sys
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.corpus_summary import COMMANDS
 from slalom.cli.inputs import DEFAULT_COLUMN
 from slalom.cli.language_models import (
@@ -21,7 +23,9 @@ from slalom.cli.language_models import (
     Mode,
     Spellings,
     TemplateOption,
+    check_options,
     classifier,
+    say_what_is_loaded,
 )
 from slalom.cli.options import (
     Cache,
@@ -139,11 +143,14 @@ def run(
     import slalom.corpus  # noqa: PLC0415
 
     options = {
-        "model": model, "lm": lm, "api": api, "base_url": base_url, "template": template, "labels": labels,
-        "spellings": spellings, "chat": chat, "mode": mode, "concurrency": concurrency, "method": method, "queries": queries,
-        "tolerance": tolerance, "max_queries": max_queries, "unit": unit, "target": target, "long": long, "device": device,
-        "seed": seed, "cache": None if cache is None else str(cache.absolute()),
+        "model": _absolute(model), "lm": _absolute(lm), "api": api, "base_url": base_url, "template": template,
+        "labels": labels, "spellings": spellings, "chat": chat, "mode": mode, "concurrency": concurrency,
+        "method": method, "queries": queries, "tolerance": tolerance, "max_queries": max_queries, "unit": unit,
+        "target": target, "long": long, "device": device, "seed": seed,
+        "cache": None if cache is None else str(cache.absolute()),
     }  # fmt: skip
+    check_options(model, lm, spellings, chat, api, base_url, template, labels, mode)
+    _say_model(options)
     try:
         made = slalom.corpus.run(
             source, out, partial(explainer_of, options), text_column=column or DEFAULT_COLUMN, id_column=id_column,
@@ -182,13 +189,25 @@ def retry_failed(
     gpus_per_worker: Gpus = None,
     timeout: Timeout = None,
     max_failures: MaxFailures = 20,
+    model: Model = None,
+    lm: LanguageModel = None,
+    api: ApiName = None,
+    base_url: BaseUrl = None,
+    template: TemplateOption = None,
+    cache: Cache = None,
 ) -> None:
-    """Try the texts of a run again that have failed or ended their process."""
+    """Try the texts of a run again that have failed or ended their process.
+
+    The model and its options are those of the run. As OUT may come from someone else, a server must be named again, and so must
+    a model's folder inside of OUT.
+    """
     import slalom.corpus  # noqa: PLC0415
 
-    options = slalom.corpus.open(out).manifest.get("command")
-    if not options:
+    options = confirmed_options(out, _absolute(model), _absolute(lm), api, base_url, template)
+    if options is None:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
+    options["cache"] = None if cache is None else str(cache.absolute())
+    _say_model(options)
     try:
         tried = slalom.corpus.retry_failed(
             out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
@@ -199,6 +218,18 @@ def retry_failed(
         raise typer.Exit(130) from stop
     again = ", ".join(f"{number:,} {name}" for name, number in tried.items()) or "no text had failed"
     console().print(f"tried again: {again}", markup=False, soft_wrap=True)
+
+
+def _say_model(options: dict[str, Any]) -> None:
+    """Say which model is loaded and where texts are sent; of the bundled classifier there is nothing to say."""
+    model, lm, api, base_url = (options[name] for name in ("model", "lm", "api", "base_url"))
+    if model or lm or api:
+        say_what_is_loaded([model], lm, api, base_url)
+
+
+def _absolute(model: str | None) -> str | None:
+    """Return the absolute path of a model's folder, which holds in other processes too; a name on the hub as it is."""
+    return model if model is None or not Path(model).exists() else str(Path(model).absolute())
 
 
 def explainer_of(options: dict[str, Any]) -> Any:

@@ -21,7 +21,6 @@ from slalom.cli.language_models import (
     Mode,
     Spellings,
     TemplateOption,
-    classifier,
 )
 from slalom.cli.options import (
     FILE_HELP,
@@ -33,7 +32,6 @@ from slalom.cli.options import (
     MaxCost,
     MaxQueries,
     Method,
-    Model,
     PriceTable,
     Queries,
     Seed,
@@ -42,6 +40,7 @@ from slalom.cli.options import (
     Unit,
 )
 from slalom.cli.printing import check_outputs, complain, console, print_estimate
+from slalom.cli.user_code import AnyModel, OutputOption, TrustPickle, TrustRemoteCode, model_and_options
 from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 from slalom.progress import progress_bar
@@ -55,7 +54,7 @@ def explain(
     ] = None,
     file: Annotated[Path | None, typer.Option(help=FILE_HELP)] = None,
     column: Column = None,
-    model: Model = None,
+    model: AnyModel = None,
     lm: LanguageModel = None,
     api: ApiName = None,
     base_url: BaseUrl = None,
@@ -65,6 +64,9 @@ def explain(
     chat: Chat = False,
     mode: Mode = "auto",
     concurrency: Concurrency = 8,
+    output: OutputOption = None,
+    trust_remote_code: TrustRemoteCode = False,
+    trust_pickle: TrustPickle = False,
     method: Method = "joint",
     queries: Queries = None,
     tolerance: Tolerance = None,
@@ -113,13 +115,13 @@ def explain(
     texts = _texts(text, file, column)
     _check_outputs(file, html, png, out)
     done = _resumed(out, texts) if out else []
-    asked = classifier(
-        model, lm=lm, spellings=spellings, chat=chat, device=device,
-        api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
+    asked, about_model = model_and_options(
+        model, device, output, labels, trust_remote_code, trust_pickle, lm=lm, spellings=spellings, chat=chat,
+        api=api, base_url=base_url, template=template, mode=mode, concurrency=concurrency,
     )  # fmt: skip
     explainer = Explainer(
         asked, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
-        device=None if lm else device, cache=cache, prices=prices, max_cost=max_cost,
+        cache=cache, prices=prices, max_cost=max_cost, **about_model,
     )  # fmt: skip
     names = explainer.model.head.labels
     if flip and not explainer.options.method.signed:

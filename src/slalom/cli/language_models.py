@@ -1,11 +1,13 @@
 """Language models on the command line: `--lm` and `--api`, with a template and labels."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from slalom.cli.printing import complain
 from slalom.errors import InputError, require
 from slalom.files import read_text
 
@@ -59,6 +61,7 @@ def classifier(
     spellings: bool = False,
     chat: bool = False,
     device: str | None = None,
+    trust_remote_code: bool = False,
     api: str | None,
     base_url: str | None,
     template: str | None,
@@ -76,10 +79,23 @@ def classifier(
         return model
     prompt, answers = template_of(template or ""), labels_of(labels or "")
     if lm is not None:
-        return _prompted(lm, prompt, answers, spellings, chat, device)
+        return _prompted(lm, prompt, answers, spellings, chat, device, trust_remote_code)
     from slalom.models import Api  # noqa: PLC0415
 
     return Api(str(api), prompt, answers, base_url, mode=mode, spellings=spellings or None, concurrency=concurrency)
+
+
+def say_what_is_loaded(models: Sequence[str | None], lm: str | None, api: str | None, base_url: str | None) -> None:
+    """Say which models are loaded, which may take a while, and where texts are sent."""
+    named = [lm or api] if lm or api else models
+    kind = "classifier" if named is models else "language model"
+    listed = ", ".join(f"the bundled {kind}" if name is None else f"the {kind} {name!r}" for name in named)
+    if api is None:
+        complain(f"loading {listed}")
+        return
+    from slalom.models.api.client import server_address  # noqa: PLC0415
+
+    complain(f"starting with {listed} at {server_address(base_url)[0]}")
 
 
 def check_options(
@@ -117,7 +133,9 @@ def check_options(
         )
 
 
-def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None) -> Any:
+def _prompted(
+    path: str, template: Any, labels: Any, spellings: bool, chat: bool, device: str | None, trust_remote_code: bool
+) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
     from slalom.models.huggingface.imports import lean  # noqa: PLC0415
@@ -133,7 +151,7 @@ def _prompted(path: str, template: Any, labels: Any, spellings: bool, chat: bool
         with require("--lm", "hf"):
             from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
             from slalom.models.prompted import Prompted  # noqa: PLC0415
-        network, tokenizer = load_language_model(path, device)
+        network, tokenizer = load_language_model(path, device, trust_remote_code)
         return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
 
     return lean(load)

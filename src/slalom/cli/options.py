@@ -8,13 +8,13 @@ import typer
 # The groups of options in `--help`, the same in all commands; an option may name its own group instead.
 GROUPS = {
     "Input": "sources file column id_column keep split limit corpus gold slices texts question answer part span test label",
-    "Model": "device model",
+    "Model": "device model output trust_pickle trust_remote_code",
     "Language model": "api base_url chat concurrency labels lm max_answer_tokens mode spellings template",
     "Explanation": "flip long method methods metrics seed target unit",
     "Budget": "cache dry_run max_cost max_queries prices queries tolerance",
     "Run": "cores_per_worker fresh gpus_per_worker max_failures part_size ray timeout workers",
     "Server": "host open_page port token",
-    "Output": "as_json by case csv full html min_texts no_text out phrases png sort strongest top",
+    "Output": "as_json by case csv full html min_texts no_text out phrases png sort strongest top include_poor",
 }
 
 Model = Annotated[

@@ -2,12 +2,12 @@
 
 import secrets
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.language_models import (
     NAMES,
     ApiName,
@@ -22,6 +22,7 @@ from slalom.cli.language_models import (
     check_options,
     classifier,
     labels_of,
+    say_what_is_loaded,
     template_of,
 )
 from slalom.cli.options import Cache, Device, Long
@@ -85,7 +86,10 @@ def serve(
     """
     if corpus is None and (gold is not None or slices is not None):
         raise typer.BadParameter("--gold and --slice are about a corpus; name it with --corpus OUT")
-    check_options(model[0] if model else None, lm, spellings, chat, api, base_url, template, labels, mode)
+    own_options = (labels, spellings, chat, mode) != (None, False, False, "auto")
+    of_corpus = corpus is not None and not model and lm is None and not own_options
+    if not of_corpus or (api is None and template is None):
+        check_options(model[0] if model else None, lm, spellings, chat, api, base_url, template, labels, mode)
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
@@ -98,11 +102,11 @@ def serve(
             import fastapi  # noqa: F401, PLC0415
             import uvicorn  # noqa: F401, PLC0415
         own = None
-        if corpus is not None and not model and lm is None and api is None:
-            own = _own_model(corpus, device, cache, local)
+        if corpus is not None and of_corpus:
+            own = _own_model(corpus, device, cache, local, api, base_url, template)
         named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
         if own is None:
-            _say_what_is_loaded(named, lm, api)  # the imports take longer than a small model
+            say_what_is_loaded(named, lm, api, base_url)  # the imports take longer than a small model
         from slalom import Explainer  # noqa: PLC0415
         from slalom.web.served import Served  # noqa: PLC0415
         from slalom.web.server import Server  # noqa: PLC0415
@@ -136,35 +140,29 @@ def serve(
         _run(Server(served, access, limits, listening, shown_corpus), open_page)
 
 
-def _own_model(path: str, device: str | None, cache: Path | None, local: bool) -> "tuple[Explainer, str, bool] | None":
+def _own_model(
+    path: str, device: str | None, cache: Path | None, local: bool, api: str | None, base_url: str | None, template: str | None
+) -> "tuple[Explainer, str, bool] | None":
     """Return the explainer of the model that made a corpus, its code, and whether an API answers; None if it does not load.
 
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
-    import slalom.corpus  # noqa: PLC0415
-
-    options = slalom.corpus.open(path).manifest.get("command") or {}
+    options = confirmed_options(path, None, None, api, base_url, template)
+    if options is None:  # begun in Python, or by another version
+        return None
     try:
-        _say_what_is_loaded([options["model"]], options["lm"], options["api"])
+        say_what_is_loaded([options["model"]], options["lm"], options["api"], options["base_url"])
         from slalom import Explainer  # noqa: PLC0415
 
         asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
         made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
-    except KeyError:  # begun in Python, or by another version
-        return None
     except (SlalomError, OSError, typer.BadParameter) as error:
+        if api is not None or template is not None:  # the command line names it, so it is wanted
+            raise
         complain(f"the model of {path!r} could not be loaded ({one_line(error)}); the bundled one is served")
         return None
     name, lm = _shown(options["model"], local), _shown(options["lm"], local)
     return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
-
-
-def _say_what_is_loaded(models: Sequence[str | None], lm: str | None, api: str | None) -> None:
-    """Say which models are loaded, which may take a while."""
-    named = [lm or api] if lm or api else models
-    kind = "classifier" if named is models else "language model"
-    listed = ", ".join(f"the bundled {kind}" if name is None else f"the {kind} {name!r}" for name in named)
-    complain(f"{'starting with' if api else 'loading'} {listed}")
 
 
 def _run(server: "Server", open_page: bool) -> None:

@@ -27,6 +27,7 @@ class ModelOptions:
         precision: "bfloat16" computes in half precision.
         device: The device to load a saved model to.
         batch_size: Strings per call.
+        trust_remote_code: True lets a saved model run Python modules of its own.
     """
 
     tokenizer: Any = None
@@ -35,6 +36,7 @@ class ModelOptions:
     precision: Literal["bfloat16"] | None = None
     device: str | None = None
     batch_size: int | None = None
+    trust_remote_code: bool | None = None
 
     def specified(self) -> tuple[str, ...]:
         """Return the names of the options that are set."""

@@ -51,6 +51,7 @@ class Reading(ABC):
         types: Equal numbers where the model sees the same thing, (n_atoms,).
         cut: Number of tokens that do not fit into the model.
         empty: Whether the model accepts an input without any atom.
+        notes: Sentences about the text that are shown with its explanation.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Reading(ABC):
     types: NDArray[np.int64]
     cut: int
     empty: bool
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:

@@ -64,7 +64,8 @@ class Bundled(Model):
         end = len(encoding.ids) - 1
         places = np.array(encoding.offsets[1:end], dtype=np.int64).reshape(-1, 2)
         room = int(self.encoder.config["max_position_embeddings"]) - 2
-        return fitted_reading(text, np.array([encoding.ids], dtype=np.int32), 1, end, places, room, long, self._token_name)
+        ids, unknown = np.array([encoding.ids], dtype=np.int32), self.tokenizer.token_to_id("[UNK]")
+        return fitted_reading(text, ids, 1, end, places, room, long, self._token_name, unknown=unknown)
 
     def _token_name(self, token_id: int, covered: str) -> str:
         return str(self.tokenizer.id_to_token(token_id)) or covered

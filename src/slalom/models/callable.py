@@ -185,9 +185,13 @@ class Function(Model):
         """Return logits (n, n_classes), or log odds (n, 1)."""
         n, returned = handle
         try:
-            answer = np.asarray(returned, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{self.name} must return an array of numbers; got {type(returned).__name__} ({error})") from error
+            answer = np.asarray(returned)
+            if answer.dtype.kind == "c":
+                raise TypeError("complex numbers")
+            answer = answer.astype(np.float64)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            reason = f"{type(returned).__name__} ({one_line(error)})"
+            raise ModelError(f"{self.name} must return an array of numbers; got {reason}") from error
         if answer.ndim == 1:
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != n or answer.shape[1] == 0:

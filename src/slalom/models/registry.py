@@ -87,6 +87,7 @@ def model_of(
     precision: Literal["bfloat16"] | None = None,
     device: str | None = None,
     batch_size: int | None = None,
+    trust_remote_code: bool = False,
 ) -> Model:
     """Return the `Model` of a user object.
 
@@ -98,6 +99,7 @@ def model_of(
         precision: "bfloat16" computes a Hugging Face model in half precision.
         device: The device to load a saved model to.
         batch_size: Strings per call, for callables and scikit-learn classifiers.
+        trust_remote_code: Whether a saved model may run Python modules of its own.
 
     Raises:
         InputError: No adapter matches, or the one that does does not take an option or returns something else than a Model.
@@ -106,7 +108,7 @@ def model_of(
         >>> model_of(lambda texts: [len(text) - 5.0 for text in texts], output="log_odds").head.labels
         ('0', '1')
     """
-    options = ModelOptions(tokenizer, output, labels, precision, device, batch_size)
+    options = ModelOptions(tokenizer, output, labels, precision, device, batch_size, trust_remote_code or None)
     if isinstance(model, Model):
         _refuse(options.specified(), "a Model, which has its options already")
         return model

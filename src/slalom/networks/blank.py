@@ -78,7 +78,7 @@ def new_classifier(
         **labelling(names),
         **({} if arch == "distilbert" else {"bos_token_id": None, "eos_token_id": None}),
     )
-    return transformers.AutoModelForSequenceClassification.from_config(built)  # type: ignore[no-untyped-call]
+    return transformers.AutoModelForSequenceClassification.from_config(built, trust_remote_code=False)  # type: ignore[no-untyped-call]
 
 
 def labelling(names: Sequence[str]) -> dict[str, Any]:

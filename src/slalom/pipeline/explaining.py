@@ -106,7 +106,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         settings=options.settings(engine.model_id),
         signed=options.method.signed,
         figures=report.figures,
-        notes=report.notes,
+        notes=(*task.reading.notes, *report.notes),
         versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
     )
 

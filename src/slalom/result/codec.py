@@ -205,7 +205,6 @@ FIELDS = (
     Row("sizes", read=lambda part: whole_array("it", part), shape=("units",), fits=lambda sizes, _: sizes.sum() <= 2**31),
     Row("values_se", read=_optional(_errors), shape=_SCORES, column="value_se"),
     Row("importances_se", read=_optional(_errors), shape=("units",), column="importance_se"),
-    Row("background_se", read=_optional(lambda part: (_errors(part[0]), float(_errors(part[1]))))),
     Row("removal_se", read=_optional(_errors), shape=_SCORES, column="removal_se"),
     Row("linear_se", read=_optional(_errors), shape=_SCORES, column="linear_se"),
     Row("gradient_se", read=_optional(_errors), shape=_SCORES, column="gradient_se"),

@@ -67,7 +67,6 @@ class Explanation(Document):
         values_se: Standard errors of the values (n,)*: how far they may be from those of very many queries with the same
             method. They do not say whether the model is a SLALOM; `fidelity` does. None where the method has none.
         importances_se: Standard errors of the importances (n,); None where the method has none.
-        background_se: Only in old files.
         removal_se: Standard errors of `removal` (n,)*, from the joint posterior of all parameters; None where the method has
             none. Likewise linear_se, gradient_se and shapley_se.
         spread: How far predictions are from the model's own scores, by the number of removed tokens; None where too few queries
@@ -114,7 +113,6 @@ class Explanation(Document):
     seconds: float
     values_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     importances_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    background_se: tuple[float | Floats, float] | None = field(default=None, metadata=_OF_THESE_UNITS)
     removal_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     linear_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)

@@ -113,7 +113,7 @@ class Client:
     ) -> None:
         with require("a model behind an API", "api"):
             import openai  # noqa: F401, PLC0415
-        self.base_url, self.address = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+        self.base_url, self.address = server_address(base_url)
         if not isinstance(api_key_env, (str, type(None))):
             raise InputError("api_key_env must be the name of an environment variable, not the key itself")
         self.api_key_env = api_key_env
@@ -418,8 +418,9 @@ def is_number(part: object) -> bool:
     return isinstance(part, (int, float))
 
 
-def _checked_url(url: str) -> tuple[str, str]:
-    """Return a base address, and what to call it in messages and caches: without a scheme."""
+def server_address(base_url: str | None) -> tuple[str, str]:
+    """Return the address of a server (default: OPENAI_BASE_URL, else OpenAI), and its name: the same without a scheme."""
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL
     advice = "expected something like https://api.openai.com/v1 or http://localhost:8080/v1"
     try:
         parts = urlsplit(str(url))

@@ -1,5 +1,6 @@
 """Adapters for saved classifiers, pipelines and torch modules. Nothing heavy is imported before one is used."""
 
+import re
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,17 @@ from slalom.models.huggingface.imports import lean
 
 EMBEDDED = Path(__file__).parents[1] / "sentiment"  # the bundled classifier
 EMBEDDED_NAME = "slalom-sentiment"
+_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+
+
+def names_code(model: str) -> bool:
+    """Return whether a model's name is that of an object in a Python module.
+
+    Example:
+        >>> names_code("package.module:function"), names_code("folder/model"), names_code("organisation/name")
+        (True, False, False)
+    """
+    return re.fullmatch(rf"{_DOTTED}:{_DOTTED}", model) is not None and not Path(model).exists()
 
 
 @final
@@ -23,7 +35,7 @@ class SavedAdapter(Adapter):
     name: str = "saved"
     summary: str = "a folder or hub name of a saved classifier; nothing: the bundled classifier"
     kind: str = "bundled and saved classifiers"
-    takes: tuple[str, ...] = ("precision", "device")
+    takes: tuple[str, ...] = ("precision", "device", "trust_remote_code")
     extra: str | None = "hf"
 
     def matches(self, model: object) -> bool:
@@ -32,6 +44,10 @@ class SavedAdapter(Adapter):
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
         """Load the classifier and its tokenizer. The bundled one needs torch only where it is used already, or asked for."""
+        if isinstance(model, str) and names_code(model):
+            raise InputError(
+                f"{model!r} names Python code, which only slalom explain and compare import; in Python pass the object itself"
+            )
         if model is None and not options.specified() and "torch" not in sys.modules:
             from slalom.models.bundled import Bundled  # noqa: PLC0415
 
@@ -103,7 +119,7 @@ def _load(model: Any, options: ModelOptions) -> Model:
         from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_saved  # noqa: PLC0415
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
-    network, tokenizer, missing = load_saved(path, dtype=torch.float32)
+    network, tokenizer, missing = load_saved(path, bool(options.trust_remote_code), dtype=torch.float32)
     if missing:
         raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")

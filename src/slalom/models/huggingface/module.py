@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from slalom.errors import InputError, ModelError
 from slalom.models.base import Model
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
-from slalom.models.huggingface.saved import positions
+from slalom.models.huggingface.saved import check_vocabulary, positions
 from slalom.models.huggingface.staging import Transfer
 from slalom.models.huggingface.wrappers import unwrapped
 
@@ -66,6 +66,7 @@ class TorchModel(Model):
                 f"the weights of {self.name} must be loaded, some are on the meta device;"
                 " load the model with from_pretrained, without offloading"
             )
+        check_vocabulary(tokenizer, self.name)
         self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
 
     @property
@@ -132,8 +133,8 @@ class TorchModel(Model):
         room = None if self.context_length is None else self.context_length - before - after - reserved
         if room is not None and room < min(1, end - before):
             raise InputError(f"{self.name} has room for {self.context_length} tokens, {full}")
-        left = self.tokenizer.truncation_side == "left"
-        return fitted_reading(text, table, before, end, spans, room, long, self._token_name, left, self._takes_empty())
+        left, unknown = self.tokenizer.truncation_side == "left", self.tokenizer.unk_token_id
+        return fitted_reading(text, table, before, end, spans, room, long, self._token_name, left, self._takes_empty(), unknown)
 
     def _takes_empty(self) -> bool:
         """Return whether an input without any token of the text is one."""

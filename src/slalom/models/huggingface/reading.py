@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.errors import count
 from slalom.models.base import InputGroup, Reading
 
 if TYPE_CHECKING:  # the bundled classifier reads tokens without transformers
@@ -34,6 +35,7 @@ class TokenReading(Reading):
         windows: Start and end of each part of the text that fits into the model.
         cut: Number of tokens that were cut.
         empty: Whether the model can read the special tokens alone.
+        unknown: Id of the token for what the tokenizer does not know; None where there is none.
     """
 
     def __init__(
@@ -47,11 +49,18 @@ class TokenReading(Reading):
         windows: list[tuple[int, int]],
         cut: int,
         empty: bool,
+        unknown: int | None = None,
     ) -> None:
         self.text, self.names, self.spans, self.cut = text, names, spans, cut
         self.planes, self.before, self.after, self.windows = planes, before, after, windows
         self.types = planes[0].astype(np.int64)
         self.empty = empty and before.shape[1] + after.shape[1] > 0
+        n_unknown, n = int((self.types == unknown).sum()), len(names)
+        if 2 * n_unknown > n:
+            self.notes = (
+                f"The tokenizer does not know {n_unknown} of the {count(n, 'token')} of this text: the model reads the same"
+                " unknown token for each of them.",
+            )
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
         """Return the inputs for presence of tokens (m, n_atoms), by window and length."""
@@ -98,6 +107,7 @@ def fitted_reading(
     token_name: Callable[[int, str], str],
     cut_left: bool = False,
     empty: bool = True,
+    unknown: int | None = None,
 ) -> TokenReading:
     """Return the tokens of a text, cut or in windows where they do not fit.
 
@@ -112,6 +122,7 @@ def fitted_reading(
         token_name: Names a token by its id and what it covers, where that is white space.
         cut_left: Whether a text is cut at its beginning.
         empty: Whether the model can read an input without any token of the text.
+        unknown: Id of the unknown token, if there is one.
     """
     n, cut, windows = end - before, 0, [(0, end - before)]
     if room is not None and n > room:
@@ -128,7 +139,7 @@ def fitted_reading(
         text[a:b].strip() or token_name(token, text[a:b])
         for (a, b), token in zip(spans[:n].tolist(), body[0].tolist(), strict=True)
     )
-    return TokenReading(text, names, spans[:n], body, table[:, :before], table[:, end:], windows, cut, empty)
+    return TokenReading(text, names, spans[:n], body, table[:, :before], table[:, end:], windows, cut, empty, unknown)
 
 
 def digests(inputs: NDArray[np.int32]) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Classifiers and language models saved by transformers: a folder, or a name on the hub; language models also as GGUF files."""
 
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from slalom.errors import InputError, one_line, require
 from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
 from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
+_FEW = 1000  # entries of a vocabulary that may have no word
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
-def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
+def load_saved(path: str, trust_remote_code: bool = False, **options: Any) -> tuple[Any, Any, list[str]]:
     """Load a sequence classifier.
 
     Args:
         path: A folder, or a name on the hub.
+        trust_remote_code: Whether Python modules of the folder may run; never asked on standard input.
         **options: For transformers' `from_pretrained`.
 
     Returns:
@@ -30,28 +33,34 @@ def load_saved(path: str, **options: Any) -> tuple[Any, Any, list[str]]:
         InputError: There is no such folder, or no classifier in it.
     """
     if Path(path).is_file():
-        raise InputError(f"a saved classifier is a folder; {path!r} is a file")
+        raise InputError(
+            f"a saved classifier is a folder; {path!r} is a file (a pickled scikit-learn model is for slalom explain and"
+            " compare; in Python load it, and pass the object)"
+        )
     if not Path(path).exists() and (path.startswith((".", "/", "~")) or path.count("/") > 1):
         raise InputError(f"there is no folder {path!r}; name the folder of a saved classifier, or one on the hub")
     try:
         with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(path)
-            model, loading = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **options)
-            missing = {*loading["missing_keys"], *_missing_below_adapter(model, options)}
+            tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+            model, loading = AutoModelForSequenceClassification.from_pretrained(
+                path, output_loading_info=True, trust_remote_code=trust_remote_code, **options
+            )
+            missing = {*loading["missing_keys"], *_missing_below_adapter(model, trust_remote_code, options)}
     except ImportError:
         raise
     except Exception as error:  # broken files may raise anything
-        reason = one_line(error)
-        raise InputError(f"no sequence classifier with its tokenizer could be loaded from {path!r}: {reason}") from error
+        raise _not_loaded("sequence classifier", path, error) from error
+    check_vocabulary(tokenizer, repr(path))
     return model, tokenizer, sorted(missing)
 
 
-def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]:
+def load_language_model(path: str, device: str | None = None, trust_remote_code: bool = False) -> tuple[Any, Any]:
     """Load a causal language model: in float32 on a CPU, in the dtype of its files elsewhere.
 
     Args:
         path: A folder, a GGUF file, or a name on the hub.
         device: The device to put it on; a quantised model stays where it is loaded to. Default: a GPU if there is one.
+        trust_remote_code: Whether Python modules of the folder may run.
 
     Returns:
         The model and its tokenizer.
@@ -73,13 +82,15 @@ def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]
     dtype: Any = torch.float32 if chosen.startswith("cpu") else "auto"
     try:
         with quietly():
-            tokenizer: Any = AutoTokenizer.from_pretrained(source, **options)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True, **options)
+            tokenizer: Any = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code, **options)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, output_loading_info=True, trust_remote_code=trust_remote_code, **options
+            )
     except ImportError:
         raise
     except Exception as error:  # broken files may raise anything
-        reason = one_line(error)
-        raise InputError(f"no language model with its tokenizer could be loaded from {path!r}: {reason}") from error
+        raise _not_loaded("language model", path, error) from error
+    check_vocabulary(tokenizer, repr(path))
     model, loading = loaded
     missing = sorted(loading["missing_keys"])
     if missing:
@@ -92,7 +103,41 @@ def load_language_model(path: str, device: str | None = None) -> tuple[Any, Any]
     return model, tokenizer
 
 
-def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:
+def check_vocabulary(tokenizer: Any, model: str) -> None:
+    """Raise where a tokenizer has no word: transformers makes such a one for a folder without tokenizer files, silently."""
+    if len(tokenizer) > _FEW:  # large ones take long to list
+        return
+    words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not any(word.strip("▁") for word in words):
+        raise InputError(
+            f"the tokenizer of {model} must have words, and it has special tokens only: the folder was saved without its"
+            " tokenizer; save it there too, with tokenizer.save_pretrained(FOLDER)"
+        )
+
+
+def _not_loaded(kind: str, path: str, error: Exception) -> InputError:
+    """Return the error that a folder could not be loaded: because it wants to run code of its own, or for another reason."""
+    if "`trust_remote_code=True`" not in str(error):
+        return InputError(f"no {kind} with its tokenizer could be loaded from {path!r}: {one_line(error)}")
+    modules = ", ".join(_own_modules(Path(path))) or "Python modules"
+    return InputError(
+        f"{path!r} wants to run code of its own ({modules}), which slalom does not do unasked; read it, and if you trust it"
+        " allow it with --trust-remote-code (trust_remote_code=True) in explain, compare and context; serve, corpus and"
+        " train never run it"
+    )
+
+
+def _own_modules(folder: Path) -> list[str]:
+    """Return the Python files that the configuration of a folder names."""
+    references: list[str] = []
+    for name in ("config.json", "tokenizer_config.json"):
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            for named in json.loads((folder / name).read_text(encoding="utf-8")).get("auto_map", {}).values():
+                references += [named] if isinstance(named, str) else [part for part in named if part]
+    return [repr(f"{module}.py") for module in dict.fromkeys(reference.rpartition(".")[0] for reference in references)]
+
+
+def _missing_below_adapter(model: Any, trust_remote_code: bool, options: dict[str, Any]) -> set[str]:
     """Return the weights that a PEFT adapter needs and neither it nor its base model has.
 
     For a folder with an adapter transformers reports only what is missing in the adapter: a base model without a classifier
@@ -102,7 +147,12 @@ def _missing_below_adapter(model: Any, options: dict[str, Any]) -> set[str]:
         return set()
     bases = {config.base_model_name_or_path for config in model.peft_config.values()}
     saved = {name.split(".modules_to_save.")[0] for name, _ in model.named_parameters() if ".modules_to_save." in name}
-    loaded = [AutoModelForSequenceClassification.from_pretrained(base, output_loading_info=True, **options) for base in bases]
+    loaded = [
+        AutoModelForSequenceClassification.from_pretrained(
+            base, output_loading_info=True, trust_remote_code=trust_remote_code, **options
+        )
+        for base in bases
+    ]
     return {key for _, loading in loaded for key in loading["missing_keys"] if key.rpartition(".")[0] not in saved}
 
 
