@@ -14,7 +14,7 @@ from slalom.errors import InputError, count, plural
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
-from slalom.result.scale import leading_score
+from slalom.result.scale import leading_score, opposite
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -96,6 +96,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "prediction": e.prediction,
         "target": e.target,
         "labels": e.labels,
+        "two_classes": opposite(e, e.labels[0]) is not None,
         "answer": _answer(e),
         "warnings": e.remarks,
         "fidelity": {name: quality and _r2(quality) for name, quality in (("near", e.fidelity.near), ("far", e.fidelity.far))},
