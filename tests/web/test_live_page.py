@@ -488,7 +488,9 @@ def test_text_numbers_and_card_describe_the_same_edited_text(live, models):
     def check():
         lead = "With “brilliant” instead of “dull”, without “best”"
         live.until(
-            f"return document.querySelector('#my-swapped .number') && document.querySelector('#my-swapped').textContent.startsWith('{lead}')"
+            "const card = document.querySelector('#my-swapped');"
+            " return card.querySelector('.number') && card.textContent.startsWith(arguments[0])",
+            lead,
         )
         said = live.text("#my-swapped")
         assert said.startswith(f"{lead} the model says {decision.label}")

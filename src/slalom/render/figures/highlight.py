@@ -1,4 +1,6 @@
-"""The text itself, each unit on the colour of its score: shade(score_i / full_effect). Hatched units are not distinguishable from zero.
+"""The text itself, each unit on the colour of its score: shade(score_i / full_effect).
+
+Hatched units are not distinguishable from zero.
 
 Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
 breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.

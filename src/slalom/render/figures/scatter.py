@@ -4,8 +4,8 @@
 
 The effect is that of its removal, or its Shapley value where no single unit decides, as on the page.
 
-The strongest units are named. Units whose value or importance is too uncertain to show are pale, and such values do not decide the
-limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
+The strongest units are named. Units whose value or importance is too uncertain to show are pale, and such values do not decide
+the limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
 hollow diamond where it is not far outside.
 """
 
