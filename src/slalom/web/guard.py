@@ -36,6 +36,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+_MOST_HEADERS = 100
 _WORK = "/api/corpus/"  # what reads there costs time
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
@@ -184,6 +185,8 @@ class Guard:
 
     def _check(self, scope: Message) -> dict[str, str]:
         """Raise a Refusal, or return headers of the answer."""
+        if len(scope["headers"]) > _MOST_HEADERS:  # h11 bounds their size only where they arrive in several pieces
+            raise Refusal(431, f"a request must have at most {_MOST_HEADERS} headers", {"connection": "close"})
         headers = _decoded(scope["headers"])
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self.access.names(hosts[0]):
