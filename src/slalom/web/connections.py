@@ -69,12 +69,14 @@ def bounded(limits: Limits) -> type[H11Protocol]:
         def resume_writing(self) -> None:
             """Go on: the client has read."""
             super().resume_writing()
-            self._unread = _cancelled(self._unread)
+            _cancel(self._unread)
+            self._unread = None
 
         def connection_lost(self, exc: Exception | None) -> None:
             """Wait no longer."""
             super().connection_lost(exc)
-            self._late, self._unread = _cancelled(self._late), _cancelled(self._unread)
+            _cancel(self._late)
+            _cancel(self._unread)
             by_address[self._address] -= 1
             if by_address[self._address] <= 0:
                 del by_address[self._address]
@@ -100,13 +102,14 @@ def bounded(limits: Limits) -> type[H11Protocol]:
         def _watch(self) -> None:
             """Close the connection in a while, unless a whole head is there; further bytes give no more time."""
             if self.conn.their_state is not h11.IDLE:
-                self._late = _cancelled(self._late)
+                _cancel(self._late)
+                self._late = None
             elif self._late is None:
                 self._late = self.loop.call_later(limits.head_seconds, self.transport.close)
 
     return Connection
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()

@@ -526,7 +526,7 @@ def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by
         view.hover(view.unit(1))
     assert view.linked() == [1, 1, 1]
     before = view.one("#scatter svg").get_attribute("width")
-    view.width(900)
+    view.width(1100)
     view.until("return document.querySelector('#scatter svg').getAttribute('width') !== arguments[0]", before)
     view.until("return document.querySelector('.ring').dataset.i === '1'")
     assert view.linked()[1] == 1

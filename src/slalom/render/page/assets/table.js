@@ -139,7 +139,7 @@ class Table {
         continue;
       }
       if (column.unknown?.[unit]) {
-        row.append(make("td", { class: `${this.place(column)} doubt` }, UNKNOWN));
+        row.append(make("td", { class: `${this.place(column)} doubt unknown` }, UNKNOWN));
         continue;
       }
       const x = column.numbers[unit];
