@@ -2,6 +2,7 @@
 
 import copy
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError, ModelError
+from slalom.interrupt import Interrupted, interrupted_if
 from slalom.models import Engine, Function, Head, InputGroup, Model, Queries, Reading, StringReading
 from slalom.text import words
 from slalom.theory.oracle import Failing, Oracle
+from tests.waiting import DEADLINE, until
 
 
 class Atoms(Reading):
@@ -440,3 +443,54 @@ def test_threads_may_share_an_engine():
         alone = [Engine(Function(oracle(), "log_odds"))([q])[0].outputs for q in asked]
         assert all((a == b).all() for a, b in zip(found, alone, strict=True))
         assert copy.deepcopy(engine)([asked[0]])[0].inputs == engine([asked[0]])[0].inputs
+
+
+def test_turns_change_no_answer_and_let_others_in():
+    """A call in turns gives the bits of a whole one; a thread that asks meanwhile is answered after one turn."""
+    texts = [f"a good film number{i} with a bad end and more words" for i in range(3)]
+    asked = [Queries(StringReading(t, words(t), True), subsets(10, 60, seed=i)) for i, t in enumerate(texts)]
+    whole = Engine(Function(oracle(), "log_odds"))(asked)
+    began, waiting, order = threading.Event(), threading.Event(), []
+
+    def model(received):
+        if engine is not None:  # beyond the text that tells the shape of its answers
+            order.extend(received)
+            began.set()
+            assert waiting.wait(DEADLINE)
+        return oracle()(received)
+
+    engine = None
+    engine = Engine(Function(model, "log_odds"), progress=False)
+    engine.turn_seconds = 1e-9
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(engine, asked)
+        assert began.wait(DEADLINE)
+        short = pool.submit(engine, [Queries(StringReading("other", words("other"), True), np.ones((1, 1), dtype=bool))])
+        until(lambda: len(engine._lock._waiting) == 1)
+        waiting.set()
+        short.result()
+        found = long.result()
+    assert 8 <= order.index("other") < 16, "after the first turn"
+    for one, other in zip(whole, found, strict=True):
+        assert one.outputs.tobytes() == other.outputs.tobytes()
+        assert one.lengths == other.lengths
+    empty = [Queries(asked[0].reading, asked[0].keep[:0]), asked[1]]
+    assert [answer.outputs.shape[0] for answer in engine(empty)] == [0, 60]
+    assert engine([]) == []
+
+
+def test_a_cancelled_call_ends_at_its_next_turn():
+    text, cancelled, received = "a good film with a bad end and more words", threading.Event(), []
+
+    def model(texts):
+        received.extend(texts)
+        cancelled.set()
+        return oracle()(texts)
+
+    engine = Engine(Function(model, "log_odds"), progress=False)
+    engine.turn_seconds = 1e-9
+    received.clear()
+    cancelled.clear()
+    with interrupted_if(cancelled.is_set), pytest.raises(Interrupted):
+        engine([Queries(StringReading(text, words(text), True), subsets(9, 100))])
+    assert 0 < len(received) <= 8

@@ -69,7 +69,9 @@ def test_a_notebook_shows_directions_only_where_there_are_some():
     assert wash(1.0) in shown
     assert wash(-0.5) in shown
     assert "for yes" in shown
-    assert "against yes" in shown
+    assert ("for no</b>" in shown, "against" in shown) == (True, False)  # of two classes
+    three = notebook(random_explanation(classes=3))
+    assert three.count("against") == 1
     shown = notebook(WITHOUT)
     assert wash(1.0, signed=False) in shown
     assert wash(0.5, signed=False) in shown
@@ -125,7 +127,7 @@ def test_shapley_values_of_a_saturated_text_are_marked_where_they_are_not_told_f
     errors[order[1]] = np.abs(shapley[order[1]])
     lines = printed(replace(e, shapley_se=errors)).splitlines()[7:12]
     assert [" ?" in line for line in lines] == [False, True, False, False, False]
-    assert "? is not told from zero" in printed(replace(e, shapley_se=errors))
+    assert "? is not distinguishable from zero" in printed(replace(e, shapley_se=errors))
 
 
 def test_a_flip_is_a_line_above_the_table_and_marked_in_the_text():
@@ -153,14 +155,14 @@ def test_removals_have_intervals_and_marks_where_they_are_known():
     assert re.search(r"good +\+2\.000 ± 0\.980   ", text)
     assert re.search(r"bad +-1\.000 ± 1\.176 \?", text)  # 1.96 * 0.6 reaches beyond zero
     assert re.search(r"so +\+0\.010 ± 0\.002   ", text)
-    assert "falls without it; ± is a 95% interval; ? is not told from zero" in text
+    assert "falls without it; ± is a 95% interval; ? is not distinguishable from zero" in text
     assert styles(e)[5] == middle("negative")  # the weakest
     assert styles(e)[0] == styles(WITH_SIGN)[0]
     shown = notebook(e)
     assert wash(-0.25) in shown
     assert wash(-0.5) not in shown
     assert shown.count("dotted") == 2  # the unit and the legend
-    assert "bad: removal -1.000 ± 1.176 (not told from zero)" in shown
+    assert "bad: removal -1.000 ± 1.176 (not distinguishable from zero)" in shown
     assert "'good': removal +2.000 ± 0.980\n" in repr(e)
     certain = printed(replace(e, removal_se=np.full(3, 1e-3)))
     assert "?" not in certain
@@ -172,22 +174,22 @@ def test_a_number_that_is_not_determined_is_not_shown():
     e = replace(e, values_se=np.array([0.1, 0.2, 50.0]), importances_se=np.array([0.1, 9.0, 0.1]))
     text = printed(e)
     assert re.search(r"a .*\+1\.00 ± 0\.20 +\+1\.00 ± 0\.20", text)
-    assert re.search(r"b .*\+4\.00 ± 0\.39 +not determined", text)
-    assert re.search(r"c .*not determined +-1\.00 ± 0\.20", text)
+    assert re.search(r"b .*\+4\.00 ± 0\.39 +too uncertain to show", text)
+    assert re.search(r"c .*too uncertain to show +-1\.00 ± 0\.20", text)
     assert "'c': removal" in repr(e)
-    assert "value not determined, importance -1.000 ± 0.196" in repr(e)
-    assert "value +4.000 ± 0.392, importance not determined" in notebook(e)
+    assert "value too uncertain to show, importance -1.000 ± 0.196" in repr(e)
+    assert "value +4.000 ± 0.392, importance too uncertain to show" in notebook(e)
 
 
 def test_a_column_without_any_determined_number_is_left_out():
     e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
     text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 0.1)))
     assert re.search(r"word +removal +importance +weight", text)
-    assert "; ± is a 95% interval; their values are not determined" in text
+    assert "; ± is a 95% interval; their values are too uncertain to show" in text
     text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 90.0)))
     assert re.search(r"word +removal +weight", text)
-    assert "their values and importances are not determined" in text
-    assert "not determined" not in printed(e)
+    assert "their values and importances are too uncertain to show" in text
+    assert "too uncertain to show" not in printed(e)
 
 
 def test_effects_of_other_methods_are_not_called_removals():
@@ -234,11 +236,12 @@ def test_weak_effects_have_as_many_decimals_as_the_strongest_needs(effects, writ
 @pytest.mark.parametrize("classes", [None, 3])
 def test_what_is_due_to_no_word_is_said(classes):
     e = with_shifts(random_explanation(lengths=True, classes=classes))
-    (line,) = re.findall(r"of which (.*)", printed(e))
-    length, place = re.fullmatch(
-        r"([+-][0-9.]+) per token, due to length alone; up to ([0-9.]+), because what follows moves to other places", line
-    ).groups()
+    ((length, place),) = re.findall(
+        r"^(-?[0-9.]+) of each removal is the text getting shorter; up to ([0-9.]+) because later words shift position$",
+        printed(e),
+        re.MULTILINE,
+    )
     column = slice(None) if classes is None else e.column()
     assert float(length) == pytest.approx(np.asarray(e.length_effect)[... if classes is None else column], abs=6e-4)
     assert float(place) == pytest.approx(np.abs(e.place_effects[:, column] if classes else e.place_effects).max(), abs=6e-4)
-    assert "of which" not in printed(random_explanation())
+    assert "getting shorter" not in printed(random_explanation())

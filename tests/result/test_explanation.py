@@ -236,7 +236,7 @@ def test_predictions_that_a_constant_beats_are_said_to_be_so():
     (even,) = replace(e, fidelity=Fidelity(trifle, good)).remarks
     assert even == "The model's answers near the text hardly vary, so that R2 means little there; the error is below 0.05."
     (said,) = replace(e, fidelity=Fidelity(bad, good)).remarks
-    assert said == "What this explanation predicts near the text is further from the model's answers than their mean is."
+    assert said == "This explanation predicts worse than a constant near the text: do not rely on it there."
     (both,) = replace(e, fidelity=Fidelity(bad, bad)).remarks
     assert "near the text and on parts of all sizes" in both
     assert str(Fidelity(bad, trifle)).startswith("near the text R2 below -10 (MSE 0.19, 10 queries), all sizes R2 -3.00 (MSE")

@@ -52,6 +52,13 @@ def request(port, path, body=None, **headers):
 
 def ready(monkeypatch, *options):
     """The model that the command is about to serve, in this process."""
+    (served,) = prepared(monkeypatch, *options).models
+    served.queue.stop()
+    return served
+
+
+def prepared(monkeypatch, *options):
+    """The server that the command is about to run, in this process."""
     started = []
     monkeypatch.setattr("slalom.cli.serve._run", lambda server, _: started.append(server))
     monkeypatch.setattr(sys, "argv", ["slalom", "serve", "--port", "0", *options])
@@ -59,9 +66,7 @@ def ready(monkeypatch, *options):
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert not stop.value.code
-    (served,) = started[0].models
-    served.queue.stop()
-    return served
+    return started[0]
 
 
 def status(port, path, **headers):
@@ -104,14 +109,16 @@ def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, c
     manifest = json.loads((out / "manifest.json").read_text())
     process = start("--corpus", str(out))
     try:
-        _, port, _ = address(process)
-        with request(port, "/api/info") as response:
+        _, port, token = address(process)
+        assert status(port, "/api/corpus/texts") == status(port, "/api/info") == status(port, "/") == 401
+        known = {"Authorization": f"Bearer {token}"}
+        with request(port, "/api/info", **known) as response:
             assert json.load(response)["corpus"] is True
-        with request(port, "/api/corpus/texts?sort=score") as response:
+        with request(port, "/api/corpus/texts?sort=score", **known) as response:
             assert [text["number"] for text in json.load(response)["texts"]] == [1, 0]
 
         def served():
-            with request(port, "/api/corpus/summary") as response:
+            with request(port, "/api/corpus/summary", **known) as response:
                 return json.load(response)["corpus"]["served"]
 
         assert until(served) == {"model": "slalom-sentiment", "same": True}
@@ -125,10 +132,14 @@ def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, c
     assert bundled.explainer.model.name == "slalom-sentiment"
 
 
-def test_a_model_behind_an_api_is_said_to_be_elsewhere():
+def test_a_model_behind_an_api_is_said_to_be_elsewhere_and_needs_the_token():
     process = start("--api", "m", "--base-url", "http://127.0.0.1:9/v1", "--template", "{text}", "--labels", "a,b")
     try:
-        with request(address(process)[1], "/api/info") as response:
+        _, port, token = address(process)
+        assert status(port, "/api/info") == 401
+        with request(port, f"/?token={token}") as response:
+            cookie = response.headers["Set-Cookie"].partition(";")[0]
+        with request(port, "/api/info", Cookie=cookie) as response:
             (model,) = json.loads(response.read())["models"]
         assert model["remote"] is True
     finally:
@@ -142,6 +153,26 @@ def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypa
     served = ready(monkeypatch, "--model", str(folder), "--host", host)
     assert served.code == f"explainer = slalom.Explainer({str(folder) if shown else 'classifier'!r})"
     assert (served.id, served.explainer.model.name) == ("classifier", "classifier")
+
+
+def test_only_the_bundled_model_on_this_machine_needs_no_token(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "classifier"
+    shutil.copytree(EMBEDDED, folder)
+    private = ["--model", str(folder)]
+    for options, token, said in (
+        ([], None, ""),
+        (private, "random", ""),
+        (["--host", "0.0.0.0"], "random", ""),
+        ([*private, "--token", "sesame-open-9"], "sesame-open-9", ""),
+        (["--token", "sesame-open-9"], "sesame-open-9", ""),
+        ([*private, "--no-token"], None, "no token: whoever reaches this address, every user of this machine included,"),
+        (["--no-token"], None, ""),
+    ):
+        server = prepared(monkeypatch, *options)
+        found = server.access.token
+        assert found == token or (token == "random" and len(found) >= 20), options
+        assert said in capsys.readouterr().err
+        server.models[0].queue.stop()
 
 
 def test_other_machines_need_the_token_that_is_printed():
@@ -180,6 +211,7 @@ def failing(monkeypatch, capsys):
     [
         (["--token", "short"], 1, "at least 8"),
         (["--token", "has a space in it"], 1, "at least 8"),
+        (["--token", "sesame-open-9", "--no-token"], 2, "one of --token and --no-token"),
         (["--port", "70000"], 2, "65535"),
         (["--host", "256.1.1.1", "--port", "0"], 1, "could not listen"),
         (["--model", "a", "--lm", "b", "--port", "0"], 2, "one of --model, --lm and --api"),

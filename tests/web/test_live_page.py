@@ -470,6 +470,55 @@ def test_fingers_get_a_button_for_the_phrase(live, explained):
         live.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
+def test_text_numbers_and_card_describe_the_same_edited_text(live, models):
+    """A replaced word and a removed one, in either order, from a link too; undoing both brings back the whole text."""
+    live.explain(SENTENCE)
+    assert live.text("#legend").startswith("for positive for negative ")  # two classes: nothing is against one of them only
+    live.js("arguments[0].focus()", live.unit("dull"))
+    live.press("r")
+    live.press("brilliant", Keys.ENTER)
+    live.js("arguments[0].focus()", live.unit("best"))
+    live.press(" ")
+    edited = " ".join(word for word in SENTENCE.replace("dull", "brilliant").split() if word != "best")
+    (score,), (decision,) = models["sentiment"].decide([edited])
+    (whole,), _ = models["sentiment"].decide([SENTENCE])
+
+    def check():
+        lead = "With “brilliant” instead of “dull”, without “best”"
+        live.until(
+            "const card = document.querySelector('#my-swapped');"
+            " return card.querySelector('.number') && card.textContent.startsWith(arguments[0])",
+            lead,
+        )
+        said = live.text("#my-swapped")
+        assert said.startswith(f"{lead} the model says {decision.label}")
+        assert "All other words are there." in said
+        assert number(live.one("#my-swapped .number").text) == pytest.approx(float(score), abs=6e-4)
+        change = re.search(r"log odds, (\S+) compared with the whole text", said).group(1)
+        assert number(change) == pytest.approx(float(score - whole), abs=2e-3)
+        assert live.gone() == [live.js("return slalom.panes[0].content.units.indexOf('best')")]
+        assert live.unit("brilliant").is_displayed()
+        for other in ("#live-said", "#bars"):  # they speak of removals from the explained text
+            assert not live.one(other).is_displayed()
+
+    check()
+    live.until("return location.hash.includes('replaced') && location.hash.includes('removed')")
+    link = live.driver.current_url
+    next(button for button in live.all("#my-swapped button") if button.text == "Undo").click()
+    assert (live.gone(), live.text("#my-swapped")) == ([], "")
+    assert live.unit("dull").is_displayed()
+    assert live.one("#live-said").text.startswith("slalom's prediction, whole text")
+    live.driver.get("about:blank")
+    live.driver.get(link)
+    check()
+    live.js("arguments[0].focus()", live.unit("brilliant"))
+    live.press(" ")  # without the replaced word there is no replacement, and slalom predicts again
+    live.until("return document.getElementById('live-said').textContent.startsWith(\"slalom's prediction without 2 words\")")
+    live.until("return document.getElementById('model-now').textContent !== '…'")
+    assert live.text("#my-swapped") == ""
+    assert "compared with the whole text" in live.one("#change").text
+
+
 def test_a_word_is_replaced_by_another(live, models, explained):
     live.explain(SENTENCE)
     live.js("document.getElementById('text').scrollIntoView({block: 'center'})")
@@ -483,7 +532,7 @@ def test_a_word_is_replaced_by_another(live, models, explained):
     said = live.text("#my-swapped")
     assert said.startswith(f"With “brilliant” instead of “dull” the model says {decisions[0].label}")
     assert number(live.one("#my-swapped .number").text) == pytest.approx(float(scores[0]), abs=6e-4)
-    assert "All other words are there. The surrogate predicts removals, not replacements." in said
+    assert "All other words are there. slalom predicts removals, not replacements." in said
     assert live.unit("brilliant").get_attribute("class").count("swapped")
     live.until("return location.hash.includes('replaced')")
     link = live.driver.current_url

@@ -14,6 +14,7 @@ from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, serving
 
 TOKEN = "sesame-open-9"
+INFO = b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD = b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -204,6 +205,61 @@ def test_connections_that_ask_for_nothing_are_closed(sent):
             assert told.json == {"error": "too many connections are open; try again in a few seconds"}
             assert told.headers["retry-after"] == "5"
         assert until(info).status == 200
+
+
+def raw(port, source="127.0.0.1"):
+    return socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0))
+
+
+def read_all(connection):
+    """Everything until the server closes the connection."""
+    parts = []
+    with suppress(ConnectionError):
+        while part := connection.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_one_address_cannot_take_all_connections():
+    """It is told why, and others are answered meanwhile."""
+    with serving(address_connections=8) as client, ExitStack() as stack:
+        held = [stack.enter_context(raw(client.port, "127.0.0.2")) for _ in range(8)]
+        for _ in range(20):
+            with raw(client.port, "127.0.0.2") as refused:
+                head, _, body = read_all(refused).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: 5" in head
+            assert POLICY.encode() in head
+            assert json.loads(body) == {"error": "too many connections from this address are open; try again in a few seconds"}
+        assert client.get("/api/info").status == 200
+        held[0].close()
+        until(lambda: _answered(client.port, "127.0.0.2"))
+
+
+def _answered(port, source):
+    with raw(port, source) as connection, suppress(ConnectionError):
+        connection.sendall(b"GET /api/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_that_pipelines_many_requests_is_closed():
+    with serving(pipelined=4) as client:
+        for sent, answered in ((4, 4), (200, 5)):
+            with raw(client.port) as connection:
+                connection.sendall((sent - 1) * INFO + INFO.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+                assert read_all(connection).count(b"HTTP/1.1 200 OK") == answered
+        assert client.get("/api/info").status == 200
+
+
+def test_a_client_that_does_not_read_is_closed():
+    """The answers wait in memory, about 30 MB of them; the server takes no more than its buffers hold, and hangs up."""
+    with serving(unread_seconds=0.3, pipelined=10_000) as client, raw(client.port) as connection:
+        connection.sendall(400 * INFO.replace(b"/api/info", b"/assets/page.css"))
+        held = client.server.server_state.connections
+        until(lambda: any(c._unread is not None for c in list(held)))
+        assert max(c.transport.get_write_buffer_size() for c in list(held)) < 1_000_000
+        until(lambda: not held)
+        assert client.get("/api/info").status == 200
 
 
 def test_a_connection_is_used_again_and_a_slow_answer_is_waited_for():

@@ -153,7 +153,7 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
 
 
 def _words(screen: Console, kind: str, words: Sequence[Any], about: Any) -> None:
-    heads = [kind, "texts", "effect", "95% interval", f"top {about['strongest']}", "against"]
+    heads = [kind, "texts", "effect", "95% interval", f"top {about['strongest']}", "reversed"]
     contrasted = about["gold"] is not None
     rows = []
     for word in words:
@@ -166,7 +166,7 @@ def _words(screen: Console, kind: str, words: Sequence[Any], about: Any) -> None
             cells.append("" if gap is None else _signed(gap.difference) + ("*" if sure else " "))
         rows.append((cells, effect.mean))
     _table(screen, [*heads, *(["correct-wrong"] if contrasted else [])], rows)
-    notes = "top: share of its texts where it is among the strongest; against: where its sign is another"
+    notes = "top: share of its texts where it is among the strongest; reversed: share of texts with the opposite effect"
     _line(screen, notes + ("; *: 95% interval without 0" if contrasted else ""), "dim")
 
 

@@ -58,10 +58,22 @@ def serve(
     device: Device = None,
     cache: Cache = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all of this machine.")] = "127.0.0.1",
     token: Annotated[
-        str | None, typer.Option(help="What visitors must know.", show_default="a random one where --host needs it")
+        str | None,
+        typer.Option(
+            help="Secret that visitors need; the printed address holds it.",
+            show_default="random; none where only the bundled model is served to this machine",
+        ),
     ] = None,
+    no_token: Annotated[
+        bool,
+        typer.Option(
+            "--no-token",
+            help="Ask for no token: whoever reaches the address, every user of this machine included, can read the corpus and"
+            " query the model.",
+        ),
+    ] = False,
     max_queries: Annotated[int, typer.Option(min=2, help="Largest budget of model queries of a request.")] = 5000,
     timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of a request, in seconds.")] = 300.0,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -95,7 +107,8 @@ def serve(
     from slalom.web.sockets import listen  # noqa: PLC0415
 
     local = is_loopback(host)
-    access = Access(host, _token(token, local))
+    private = bool(model or lm or api or corpus)
+    access = Access(host, _token(token, no_token, private or not local))
     limits = Limits(queries=max_queries, seconds=timeout)
     with listen(host, port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
@@ -180,11 +193,17 @@ def _run(server: "Server", open_page: bool) -> None:
         raise typer.Exit(130) from stop
 
 
-def _token(given: str | None, loopback: bool) -> str | None:
+def _token(given: str | None, none: bool, needed: bool) -> str | None:
     """Return the token that visitors need, if any."""
+    if none:
+        if given is not None:
+            raise typer.BadParameter("choose one of --token and --no-token")
+        if needed:
+            complain("no token: whoever reaches this address, every user of this machine included, can use all that is served")
+        return None
     if given is not None and (len(given) < 8 or not all(33 <= ord(char) < 127 and char not in ';,"\\&#%+=' for char in given)):
         raise InputError("--token must have at least 8 letters, digits, - or _; leave it out for a random one")
-    return secrets.token_urlsafe(16) if given is None and not loopback else given
+    return secrets.token_urlsafe(16) if given is None and needed else given
 
 
 def _shown(model: str | None, local: bool) -> str | None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import RLock
+from threading import Condition, get_ident
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.forks import renew_after_fork
+from slalom.interrupt import check
 from slalom.models.base import InputGroup, Model, Reading
 from slalom.models.costs import Estimate, Spending
 from slalom.models.packing import Batch, built_together, length_ranges, padded
@@ -28,6 +29,8 @@ from slalom.progress import progress_bar
 
 _MAX_CACHED = 500_000  # answers in memory
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
+_FIRST_TURN = 8  # rows of the first turn, before it is known how long they take
+_ROW = 8  # tokens of a row besides its own, when turns are measured
 
 
 class Queries(NamedTuple):
@@ -79,6 +82,44 @@ class QueryCost(NamedTuple):
     seconds: float
 
 
+class _FairLock:
+    """A reentrant lock; threads get it in the order in which they asked for it, so that none of them starves."""
+
+    def __init__(self) -> None:
+        self._changed, self._waiting = Condition(), deque[object]()
+        self._owner, self._depth = 0, 0
+
+    @property
+    def taken(self) -> bool:
+        """Whether a thread has it."""
+        return self._depth > 0
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread has it."""
+        return self._owner == get_ident()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._owner != get_ident():
+                ticket = object()
+                self._waiting.append(ticket)
+                try:
+                    self._changed.wait_for(lambda: not self._depth and self._waiting[0] is ticket)
+                    self._owner = get_ident()
+                finally:
+                    self._waiting.remove(ticket)
+                    self._changed.notify_all()
+            self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._depth -= 1
+            if not self._depth:
+                self._owner = 0
+                self._changed.notify_all()
+
+
 class Engine:
     """Queries one model and caches its answers. Thread-safe: calls are serialised. A forked process has a lock of its own.
 
@@ -92,6 +133,8 @@ class Engine:
     Attributes:
         answered: Called after every batch that the model has answered; None: nothing is.
         ended: Called at the end of every call with the number of texts, and the error that it raises or None; None: nothing is.
+        turn_seconds: How long a thread may keep the model, about: a longer call is answered in parts, and other threads have
+            their turn in between. None: a call is answered as a whole.
 
     Raises:
         InputError: A cache file is given and nothing identifies the model.
@@ -103,6 +146,8 @@ class Engine:
         self.model, self.progress, self._identity = model, progress, identity
         self.answered: Callable[[], None] | None = None
         self.ended: Callable[[int, Exception | None], None] | None = None
+        self.turn_seconds: float | None = None
+        self._pace = 0.0  # seconds per token, as the last turn has shown
         self._file, self._file_failed = None if cache is None else Path(cache), False
         if self._file is not None and self.identify() is None:
             raise InputError(
@@ -115,7 +160,7 @@ class Engine:
         self._late = False  # whether the identity is computed while the first batches are in flight
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self.spending = Spending(model)
-        self._lock = RLock()
+        self._lock = _FairLock()
         renew_after_fork(self)
 
     @property
@@ -163,16 +208,19 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore everything, with a new lock."""
-        self.__dict__.update(state, _lock=RLock())
+        self.__dict__.update(state, _lock=_FairLock())
         renew_after_fork(self)
 
     def after_fork(self, held: bool) -> None:
-        """Forget the answers in a forked process where a thread of its parent was writing them.
+        """Take a new lock in a forked process, and forget the answers where a thread of its parent was writing them.
 
         Args:
-            held: Whether there was such a thread.
+            held: Whether a thread of the parent had a lock of this object.
         """
-        if held:
+        if self._lock.mine:
+            return
+        writing, self._lock = held or self._lock.taken, _FairLock()
+        if writing:
             self.forget()
 
     def estimate(self, queries: Iterable[Queries]) -> Estimate:
@@ -230,7 +278,39 @@ class Engine:
 
         Raises:
             ModelError: The model fails, or one input does not fit into its memory.
+            Interrupted: The call has several turns, and its work was cancelled.
         """
+        if self.turn_seconds is None:
+            return self._whole(queries, description)
+        answers: list[list[Answers]] = [[] for _ in queries]
+        for part in self._turns(queries, self.turn_seconds):
+            with self._lock:
+                check()
+                began, inputs = perf_counter(), self._inputs
+                found = self._whole([queries for _, queries in part], description)
+                rows, tokens = (sum(counts) for counts in zip(*(_size(queries) for _, queries in part), strict=True))
+                if 2 * (computed := self._inputs - inputs) > rows:  # cached answers say nothing about the model's speed
+                    self._pace = (perf_counter() - began) / tokens * rows / computed
+            for (number, _), answer in zip(part, found, strict=True):
+                answers[number].append(answer)
+        return [_joined(parts) for parts in answers]
+
+    def _turns(self, queries: Sequence[Queries], seconds: float) -> Iterator[list[tuple[int, Queries]]]:
+        """Yield queries, with the numbers of their texts, in parts that take about so many seconds each."""
+        least, part, rows, tokens = 2 * self.model.max_in_flight, list[tuple[int, Queries]](), 0, 0  # two rounds of requests
+        for number, item in enumerate(queries):
+            start, lengths = 0, item.keep.sum(axis=1) + _ROW
+            for i, length in enumerate(lengths.tolist()):
+                rows, tokens = rows + 1, tokens + length
+                if rows >= least and (tokens * self._pace >= seconds if self._pace else rows >= _FIRST_TURN):
+                    yield [*part, (number, item._replace(keep=item.keep[start : i + 1]))]
+                    start, part, rows, tokens = i + 1, [], 0, 0
+            if start < len(lengths) or not len(lengths):
+                part.append((number, item._replace(keep=item.keep[start:])))
+        if part:
+            yield part
+
+    def _whole(self, queries: Sequence[Queries], description: str) -> list[Answers]:
         with self._lock:
             try:
                 found = self._answer(queries, description)
@@ -483,3 +563,15 @@ class _Pending(NamedTuple):
             times[group.rows] += 1.0
             lengths.update(dict.fromkeys(keys, group.length))
         return Answers(outputs / times[:, None], lengths)
+
+
+def _size(queries: Queries) -> tuple[int, int]:
+    """Return the number of rows, and about how many tokens they have."""
+    return len(queries.keep), int(queries.keep.sum()) + _ROW * len(queries.keep)
+
+
+def _joined(parts: Sequence[Answers]) -> Answers:
+    """Return the answers to parts of the queries about one text as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Answers(np.concatenate([part.outputs for part in parts]), {k: v for part in parts for k, v in part.lengths.items()})

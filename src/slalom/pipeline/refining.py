@@ -73,7 +73,9 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
             run.task = task.first(order[:asked], tested)
             pipeline.ask([run], "asking")
             rate = (asked + tested - before) / max(perf_counter() - began, 1e-9)
-            lot = max(_LOT, 0 if seconds is None else int(seconds * rate))
+            lot = max(
+                _LOT, 0 if seconds is None else min(int(seconds * rate), 4 * lot)
+            )  # a cached lot says nothing of the next
             yield Step(number, run.task.distinct, of, asked == size and tested == tests)
         if asked < len(order):
             part = task.first(np.sort(order[:asked]), tests)

@@ -10,9 +10,10 @@ import numpy as np
 from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
+from slalom.result.scale import opposite
 from slalom.text import pieces, printable
 
-_UNCERTAIN = 0.25  # strength at most of an effect that is not told from zero
+_UNCERTAIN = 0.25  # strength at most of an effect that is not distinguishable from zero
 
 
 def notebook(e: Explanation) -> str:
@@ -34,13 +35,18 @@ def notebook(e: Explanation) -> str:
             line, colour = "dotted", wash(float(np.clip(shares[i], -_UNCERTAIN, _UNCERTAIN)), e.signed)
         look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
         parts.append(f'<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
-    keys = ((1.0, f"for {label}"), (-1.0, f"against {label}")) if e.signed else ((1.0, "counts much"),)
+    other = opposite(e, label)
+    keys = (
+        ((1.0, f"for {label}"), (-1.0, f"against {label}" if other is None else f"for {other}"))
+        if e.signed
+        else ((1.0, "counts much"),)
+    )
     legend = " &middot; ".join(
         f'<b style="background:{wash(side, e.signed)};padding:0 .5em;font-weight:inherit">{escaped(words)}</b>'
         for side, words in keys
     )
     meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
-    meaning += "; dotted: not told from zero" if certain is not None and not certain.all() else ""
+    meaning += "; dotted: not distinguishable from zero" if certain is not None and not certain.all() else ""
     decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
     score = f"{'all classes:' if several else e.target} {number(e.score, e.labels)}"
     head = f"<b>{decision}{escaped(score)}</b> &middot; {escaped(e.fidelity_text)}"

@@ -37,7 +37,7 @@ _FOR_16, _AGAINST_16, _NEUTRAL_16 = _ramp("cyan", "blue"), _ramp("yellow", "red"
 _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
-_UNKNOWN = "not determined"
+_UNKNOWN = "too uncertain to show"
 _MEANING = {
     "value": "what the score tends to where it gets all attention",
     "importance": "how much attention it draws, as a logarithm",
@@ -108,7 +108,7 @@ def _answer(e: Explanation) -> list[Text]:
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
     """Return the text with its units coloured by their effect of removal (n,), on the scale of the decision.
 
-    An effect that is not told from zero has the weakest colour at most.
+    An effect that is not distinguishable from zero has the weakest colour at most.
 
     Args:
         e: The explanation.
@@ -234,7 +234,7 @@ def _is_foreign(e: Explanation) -> bool:
 
 
 def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
-    """Return which units have a score that is not told from zero; none where the method has no standard errors."""
+    """Return which units have a score that is not distinguishable from zero; none where the method has no standard errors."""
     certain = e.certain(name=name)
     return np.zeros(len(e), dtype=bool) if certain is None else ~certain
 
@@ -247,7 +247,7 @@ def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
         return [f"{listed}{e.method}: how much it counts, neither for nor against {about}"]
     shapley = f"Shapley: its share of the {named}, over all parts of the text; " if e.saturated else ""
     marks = "; ± is a 95% interval" if table.errors else ""
-    marks += "; ? is not told from zero" if table.marked else ""
+    marks += "; ? is not distinguishable from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
     meaning = f"removal: by how much the {named} falls without it"
     if _title(e) == "effect":
@@ -264,11 +264,11 @@ def _included(e: Explanation, strongest: float) -> list[str]:
     column, parts = e.column(), list[str]()
     if e.length_effect is not None:
         slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
-        parts.append(f"{_signed(slope, strongest)} per token, due to length alone")
+        parts.append(f"{_signed(slope, strongest).removeprefix('+')} of each removal is the text getting shorter")
     if e.place_effects is not None:
         most = float(np.abs(e.place_effects if column is None else e.place_effects[:, column]).max())
-        parts.append(f"up to {_signed(most, strongest)[1:]}, because what follows moves to other places")
-    return [f"of which {'; '.join(parts)}"] if parts else []
+        parts.append(f"up to {_signed(most, strongest)[1:]} because later words shift position")
+    return ["; ".join(parts)] if parts else []
 
 
 def _interval(centre: float, error: float | None) -> str:

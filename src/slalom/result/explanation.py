@@ -452,7 +452,7 @@ class Explanation(Document):
         return np.stack([centre - half, centre + half], axis=1)
 
     def certain(self, level: float = 0.95, name: str = "removal", target: int | str | None = None) -> NDArray[np.bool_] | None:
-        """Return which units have a score that is told from zero: its interval does not contain 0.
+        """Return which units have a score that is distinguishable from zero: its interval does not contain 0.
 
         Args:
             level: As in `interval`.

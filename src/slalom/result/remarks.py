@@ -39,7 +39,7 @@ def remarks(e: Any) -> Iterator[str]:
     below_zero = [(quality, where) for quality, where in e.fidelity.known if e.signed and quality.below_zero]
     useless = " and ".join(where for quality, where in below_zero if quality.useless)
     if useless:
-        yield f"What this explanation predicts {useless} is further from the model's answers than their mean is."
+        yield f"This explanation predicts worse than a constant {useless}: do not rely on it there."
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if "near the text" not in useless and _rough(e):
         more = 'explain with more queries, or unit="sentence"' if e.unit != "sentence" else "explain with more queries"

@@ -30,6 +30,18 @@ def exclusive(e: Any) -> bool:
     return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
 
 
+def opposite(e: Any, target: str) -> str | None:
+    """Return the other one of two exclusive classes, for which everything against the target is; None where there are others.
+
+    Args:
+        e: The Explanation.
+        target: The class.
+    """
+    if len(e.labels) != 2 or target not in e.labels or not exclusive(e):
+        return None
+    return str(e.labels[1 - e.labels.index(target)])
+
+
 def threshold(e: Any) -> float | None:
     """Return the score at which the decision of an Explanation of one target changes; None where the score decides nothing.
 

@@ -57,11 +57,11 @@ def unit_texts(e: Any, chosen: Iterable[int]) -> list[str]:
             text = f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"
         else:
             text = f"removal {_with_error(e, effect[i], e.removal_se, i)}"
-            text += "" if certain is None or certain[i] else " (not told from zero)"
+            text += "" if certain is None or certain[i] else " (not distinguishable from zero)"
         if not e.additive:
-            value = _with_error(e, e.values[i], e.values_se, i) if known is None or known[i] else "not determined"
+            value = _with_error(e, e.values[i], e.values_se, i) if known is None or known[i] else "too uncertain to show"
             importance = _with_error(e, e.importances[i], e.importances_se, i)
-            text += f", value {value}, importance {importance if loud is None or loud[i] else 'not determined'}"
+            text += f", value {value}, importance {importance if loud is None or loud[i] else 'too uncertain to show'}"
         texts.append(text)
     return texts
 

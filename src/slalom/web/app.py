@@ -220,7 +220,7 @@ async def _result(
     result = None
     try:
         async for message in job.messages(limits.seconds):
-            result = message if message is not None else result
+            result = message
     finally:
         gone.cancel()
     return result

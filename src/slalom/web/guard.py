@@ -2,7 +2,7 @@
 
 Host        must be a name of this server: a page of another site that points its own name here (DNS rebinding) is refused
 Origin      where a browser sends one it must be this server: no page of another site can act for the visitor (CSRF)
-token       where the server is open to other machines: in the address once, then a cookie, or a header
+token       unless only the bundled model is served, on this machine: in the address once, then a cookie, or a header
 body        of a bounded size, in a bounded time, and JSON
 """
 
@@ -27,7 +27,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {
+HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -36,6 +36,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+_MOST_HEADERS = 100
 _WORK = "/api/corpus/"  # what reads there costs time
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
@@ -144,14 +145,10 @@ class Guard:
         app: The application.
         access: Who may use it.
         limits: Bounds of requests.
-
-    Attributes:
-        connected: Returns the number of open connections, which the server knows.
     """
 
     def __init__(self, app: App, access: Access, limits: Limits) -> None:
         self.app, self.access, self.limits = app, access, limits
-        self.connected: Callable[[], int] = lambda: 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -169,15 +166,12 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 known = {name.lower() for name, _ in message.get("headers", ())}
-                added = {**_HEADERS, "cache-control": "no-store", **extra}
+                added = {**HEADERS, "cache-control": "no-store", **extra}
                 more = [(name.encode(), value.encode("latin-1")) for name, value in added.items() if name.encode() not in known]
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
 
         try:
-            if self.connected() >= self.limits.connections:
-                refused = "too many connections are open; try again in a few seconds"
-                raise Refusal(503, refused, {"retry-after": "5", "connection": "close"})
             extra.update(self._check(scope))
             body = await self._body(scope, receive)
             await self.app(scope, _replayed(body, receive), answer)
@@ -191,6 +185,8 @@ class Guard:
 
     def _check(self, scope: Message) -> dict[str, str]:
         """Raise a Refusal, or return headers of the answer."""
+        if len(scope["headers"]) > _MOST_HEADERS:  # h11 bounds their size only where they arrive in several pieces
+            raise Refusal(431, f"a request must have at most {_MOST_HEADERS} headers", {"connection": "close"})
         headers = _decoded(scope["headers"])
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self.access.names(hosts[0]):

@@ -23,6 +23,9 @@ class Limits:
             does not hold up a short one.
         kept: Recent explanations that are kept, so that questions about them need no new one.
         connections: Most connections at a time.
+        address_connections: Most connections at a time from one address.
+        pipelined: Most requests of a connection in a row that are sent before the answer to the one before; then it is closed.
+        unread_seconds: Longest time that a client lets an answer wait without reading any of it.
     """
 
     characters: int = 50_000
@@ -37,3 +40,6 @@ class Limits:
     workers: int = 4
     kept: int = 64
     connections: int = 512
+    address_connections: int = 128
+    pipelined: int = 16
+    unread_seconds: float = 30.0

@@ -1,6 +1,7 @@
 """The models behind the server: what they offer, their recent explanations, and the work that requests ask for.
 
-Everything here that asks a model or fits runs in a worker thread (`slalom.web.work`), as a generator: one step per turn.
+Everything here that asks a model or fits runs in a worker thread (`slalom.web.work`), as a generator: one step per turn. The
+engine gives the model to a thread for half a second at a time, so that a long request does not hold up a short one.
 """
 
 import json
@@ -8,6 +9,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -25,7 +27,7 @@ from slalom.result.plain import duration
 from slalom.text import KINDS
 from slalom.web.limits import Limits
 from slalom.web.schema import Question, Subject
-from slalom.web.work import Queue
+from slalom.web.work import Queue, takes_long
 
 _STEP = 0.5  # seconds that a step with questions to a model should take: a cancelled text ends after it
 _MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
@@ -33,7 +35,9 @@ _LOT = 16  # rows or texts of the first lot of a question
 FIRST = 50  # queries of the first round
 _SHORT = 500  # characters of a text that is not worth an estimate
 _ANNOUNCED = 15.0  # seconds of fits that a visitor is told of
-_ALONE = threading.Lock()
+_LONG = 1.0  # seconds of fits that must not take the last worker
+_ALONE = threading.Lock()  # of methods that use global random numbers, or look inside the model
+_AGAIN = 0.05  # seconds in which a worker waits for it
 
 Result = TypeVar("Result")
 Part: TypeAlias = tuple[Any, Sequence[Any]]  # scores and decisions
@@ -60,6 +64,7 @@ class Served:
         remote: bool = False,
     ) -> None:
         self.id, self.explainer, self.limits, self.code, self.remote = name, explainer, limits, code, remote
+        explainer.engine.turn_seconds = _STEP
         self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
         self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
         self._recent_lock = threading.Lock()
@@ -72,8 +77,8 @@ class Served:
                 self._recent.move_to_end(_key(subject))
             return e
 
-    def rounds(self, subject: Subject, first: int = FIRST) -> Iterator[Step]:
-        """Explain a text in steps, or return a recent explanation in one.
+    def rounds(self, subject: Subject, first: int = FIRST) -> Iterator[Step | None]:
+        """Explain a text in steps, or return a recent explanation in one; None while another text must end first.
 
         Args:
             subject: The text, and how to explain it.
@@ -82,20 +87,44 @@ class Served:
         if (known := self.recent(subject)) is not None:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
-        explainer = self.explainer
-        self._check_units(subject, first)
-        steps = explainer.steps(
+        fits = self._check_units(subject, first)
+        steps = self.explainer.steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self.target(subject.target), seed=subject.seed,
         )  # fmt: skip
-        side_by_side = isinstance(method(subject.method), SurrogateMethod)
-        while (step := self._next(steps, side_by_side)) is not None:
+        chosen = method(subject.method)
+        side_by_side = isinstance(chosen, SurrogateMethod)
+        if not side_by_side:
+            takes_long()
+            yield None
+        while True:
+            if self.explainer.engine.cached > _MOST_ANSWERS:
+                self.explainer.engine.forget()
+            if side_by_side:
+                step = next(steps, None)
+            elif _ALONE.acquire(timeout=_AGAIN):
+                try:
+                    step = self._alone(steps, bool({"gradients", "attention"} & set(chosen.needs)))
+                finally:
+                    _ALONE.release()
+            else:
+                yield None
+                continue
+            if step is None:
+                return
             if step.final and step.explanation is not None:
                 with self._recent_lock:
                     self._recent[_key(subject)] = step.explanation
                     while len(self._recent) > self.limits.kept:
                         self._recent.popitem(last=False)
+            elif step.answered and fits > _LONG:
+                takes_long()
             yield step
+
+    def _alone(self, steps: Iterator[Step], inside: bool) -> Step | None:
+        """Take a step of a method that is not ours; where it looks inside the model, other threads wait."""
+        with self.explainer.engine.exclusive() if inside else nullcontext():
+            return next(steps, None)
 
     def expected(self, subject: Subject, first: int = FIRST) -> tuple[int, float]:
         """Return the number of units of a text and about how many seconds its fits take; zeros where both are small.
@@ -116,8 +145,8 @@ class Served:
             if queries < first:
                 return len(units), seconds
 
-    def _check_units(self, subject: Subject, first: int) -> None:
-        """Refuse a text of too many units, or one whose fit would be stopped before its end."""
+    def _check_units(self, subject: Subject, first: int) -> float:
+        """Refuse a text of too many units, or one whose fit would be stopped before its end; return the seconds of its fits."""
         kind = subject.unit or method(subject.method).unit
         n, seconds = self.expected(subject, first)
         if n > self.limits.units:
@@ -128,25 +157,18 @@ class Served:
                 f"{n:,} {kind}s would take about {duration(seconds)}, and requests end after {self.limits.seconds:g} s;"
                 " choose unit 'sentence', or method 'ridge'"
             )
+        return seconds
 
-    def _next(self, steps: Iterator[Step], side_by_side: bool) -> Step | None:
-        """Take a step. Our methods run side by side; others look inside the model or use global random numbers."""
-        engine = self.explainer.engine
-        if engine.cached > _MOST_ANSWERS:
-            engine.forget()
-        if side_by_side:
-            return next(steps, None)
-        with _ALONE, engine.exclusive():
-            return next(steps, None)
-
-    def events(self, subject: Subject) -> Iterator[tuple[str, str]]:
+    def events(self, subject: Subject) -> Iterator[tuple[str, str] | None]:
         """Explain a text in rounds, as names and JSON of server-sent events."""
         if self.recent(subject) is None:
             n, seconds = self.expected(subject)
             if seconds > _ANNOUNCED:
                 yield "expected", dumps({"units": n, "seconds": round(seconds)})
         for step in self.rounds(subject):
-            if step.explanation is None:
+            if step is None:
+                yield None
+            elif step.explanation is None:
                 yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})
             else:
                 shown = {"round": step.round, "queries": step.queries, "final": step.final}
@@ -155,7 +177,7 @@ class Served:
     def explained(self, subject: Subject, then: Callable[[Explanation], Result]) -> Iterator[Result | None]:
         """Explain a text without rounds in between, and yield what a function makes of the explanation, at last."""
         for step in self.rounds(subject, first=max(subject.queries or 0, self.limits.queries) + 1):
-            if step.final and step.explanation is not None:
+            if step is not None and step.final and step.explanation is not None:
                 yield then(step.explanation)
             else:
                 yield None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import uvicorn
 
 from slalom.web.app import application
-from slalom.web.connections import patient
+from slalom.web.connections import bounded
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
@@ -41,14 +41,13 @@ class Server(uvicorn.Server):
         corpus: "ServedCorpus | None" = None,
     ) -> None:
         self.models, self.access, self.socket, self.corpus = models, access, listening, corpus
-        guard = application(models, access, limits, corpus)
         super().__init__(
             uvicorn.Config(
-                guard,
+                application(models, access, limits, corpus),
                 server_header=False,
                 access_log=False,  # a log would hold tokens of addresses
                 log_level="critical",
-                http=patient(limits.head_seconds),
+                http=bounded(limits),
                 ws="none",
                 lifespan="off",
                 timeout_keep_alive=15,
@@ -56,7 +55,6 @@ class Server(uvicorn.Server):
                 h11_max_incomplete_event_size=64_000,
             )
         )
-        guard.connected = lambda: len(self.server_state.connections)  # uvicorn's own limit answers in plain text
 
     @property
     def port(self) -> int:

@@ -5,8 +5,9 @@
     step      one __next__: the message goes to the event loop, and the job waits for its next turn
 
 Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
-on in the other turns. A job that is cancelled is closed before its next step, and a fit gives up at its next iteration. The
-number of jobs is bounded.
+on in the other turns. One worker is left for them, too: long steps, such as fits, never take all. A job that is cancelled is
+closed before its next step; a fit ends at its next iteration, and questions to a model end at its next turn. The number of jobs
+is bounded.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from slalom.interrupt import interrupted_if
 
 _LITTLE = 1.0  # seconds of work after which a job is no longer new
 _NEW_IN_A_ROW = 3  # turns of new jobs, then one of an old job
+_THREAD = threading.local()
 
 
 class Busy(SlalomError):
@@ -47,7 +49,7 @@ class Job:
 
     Args:
         client: Whose turn it takes.
-        steps: The work; every item is a message to the one who waits.
+        steps: The work; every item is a message to the one who waits, but None.
         short: Whether it goes before other jobs of the same client.
     """
 
@@ -96,6 +98,13 @@ class Job:
             self.cancel()
 
 
+def takes_long() -> None:
+    """Say that the job of this thread takes long from its next step on, as far as is known."""
+    job: Job | None = getattr(_THREAD, "job", None)
+    if job is not None:
+        job.seconds = max(job.seconds, _LITTLE)
+
+
 @final
 class _Turns:
     """Waiting jobs by client; clients take turns."""
@@ -129,12 +138,12 @@ class Queue:
 
     Args:
         name: Of the threads.
-        workers: Number of threads.
+        workers: Number of threads; where there are several, one of them takes new jobs only.
         most: Most jobs at a time.
     """
 
     def __init__(self, name: str, workers: int, most: int) -> None:
-        self._most = most
+        self._most, self._most_old, self._old_running = most, max(workers - 1, 1), 0
         self._new, self._old = _Turns(), _Turns()  # jobs that had little time so far, and those that had more
         self._in_a_row = 0  # turns of new jobs since the last one of an old job
         self._jobs: set[Job] = set()
@@ -180,20 +189,28 @@ class Queue:
     def _next(self) -> Job | None:
         """Return the job whose turn it is, after waiting for one; None when the threads end."""
         with self._changed:
-            while not (self._new or self._old or self._stopping):
+            while not (self._new or self._old_may_run() or self._stopping):
                 self._changed.wait()
             if self._stopping:
                 return None
-            if self._new and (not self._old or self._in_a_row < _NEW_IN_A_ROW):
+            if self._new and (not self._old_may_run() or self._in_a_row < _NEW_IN_A_ROW):
                 self._in_a_row += 1
                 return self._new.take()
             self._in_a_row = 0
+            self._old_running += 1
             return self._old.take()
+
+    def _old_may_run(self) -> bool:
+        return bool(self._old) and self._old_running < self._most_old
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
+            old = job.seconds >= _LITTLE
             goes_on = not job.cancelled and self._step(job)
             with self._changed:
+                if old:
+                    self._old_running -= 1
+                    self._changed.notify()
                 if goes_on and not job.cancelled:
                     self._wait(job)
                     continue
@@ -204,10 +221,12 @@ class Queue:
     @staticmethod
     def _step(job: Job) -> bool:
         """Take one step; return whether there may be another."""
-        began = time.monotonic()
+        began, _THREAD.job = time.monotonic(), job
         try:
             with interrupted_if(lambda: job.cancelled):
-                job.send("message", next(job.steps))
+                message = next(job.steps)
+            if message is not None:
+                job.send("message", message)
         except StopIteration:
             job.send("end", None)
             return False
@@ -217,6 +236,8 @@ class Queue:
         except BaseException as error:  # of a model, such as SystemExit: the server goes on
             job.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
             return False
+        finally:
+            _THREAD.job = None
         job.seconds += time.monotonic() - began
         return True
 

@@ -78,10 +78,10 @@ def test_bars_that_are_not_told_from_zero_are_pale_and_hatched(score):
     assert 0 < len(hatched) < 40
     full = {THEMES["light"].positive, THEMES["light"].negative}
     assert {name for name, colour in zip(names, colours, strict=True) if colour not in full} == hatched
-    assert "not told from zero" in legend(figure.axes[0])
+    assert "not distinguishable from zero" in legend(figure.axes[0])
     for plain in (e.plot.bar(k=40, score=score, intervals=False), random_words(40).plot.bar(score=score)):
         assert not any(patch.get_hatch() for patch in plain.axes[0].patches)
-        assert "not told from zero" not in legend(plain.axes[0])
+        assert "not distinguishable from zero" not in legend(plain.axes[0])
 
 
 def test_whiskers_longer_than_the_picture_end_in_arrows():

@@ -148,7 +148,7 @@ def test_values_that_nobody_knows_are_pale_and_do_not_decide_the_limits(theme):
         assert np.abs(outside[:, 0] - side).max() < 0.02 * (high - low)
         assert np.allclose(outside[:, 1], e.importances[wanted])
     labels = [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
-    assert "not determined (4 of 7)" in labels
+    assert "too uncertain to show (4 of 7)" in labels
     assert "value further out" in labels
     look = THEMES[theme]
     names = {name.get_text(): name.get_color() for name in artists(ax, "name")}
@@ -162,14 +162,14 @@ def test_without_intervals_every_unit_is_inside():
     ax = undetermined(values_se=None, importances_se=None).plot.scatter().axes[0]
     assert len(artist(ax, "units").get_offsets()) == 7
     assert not artists(ax, "outside")
-    assert not any("not determined" in text.get_text() for text in ax.findobj(Key)[0].get_texts())
+    assert not any("too uncertain to show" in text.get_text() for text in ax.findobj(Key)[0].get_texts())
 
 
 def test_where_hardly_any_value_is_known_all_units_are_inside():
     e = undetermined(values_se=100 * VALUE_SE)
     ax = e.plot.scatter().axes[0]
     assert len(artist(ax, "units").get_offsets()) == 7
-    assert "not determined (7 of 7)" in [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
+    assert "too uncertain to show (7 of 7)" in [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
 
 
 def test_an_importance_that_nobody_knows_makes_a_point_pale():

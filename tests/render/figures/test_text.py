@@ -58,7 +58,7 @@ def test_units_that_are_not_told_from_zero_are_hatched():
     hatched = {i for i, parts in patches(sure.plot.text()).items() if parts[0].get_hatch()}
     assert hatched == set(np.flatnonzero(~sure.certain()).tolist())
     assert 0 < len(hatched) < 40
-    assert any("hatched: not told from zero" in text.get_text() for text in sure.plot.text().findobj(Words))
+    assert any("hatched: not distinguishable from zero" in text.get_text() for text in sure.plot.text().findobj(Words))
     for figure in (e.plot.text(), sure.plot.text(score="value"), sure.plot.text(score="importance")):
         assert not any(parts[0].get_hatch() for parts in patches(figure).values())
         assert not any("hatched" in text.get_text() for text in figure.findobj(Words))

@@ -285,7 +285,7 @@ def rows(view):
 
 
 def unknown(e, name, target=None):
-    """Which units have a score that is not determined."""
+    """Which units have a score that is too uncertain to show."""
     return ~e.determined(name, target) if name in ("value", "importance") else np.zeros(len(e), dtype=bool)
 
 
@@ -373,7 +373,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
             certain = e.certain(name=name, target=target)
             for i, row in cells:
                 if hidden[i]:
-                    assert row[at] == ["not determined", True]
+                    assert row[at] == ["too uncertain to show", True]
                     continue
                 shown, within = plus_minus(row[at][0])
                 assert shown == pytest.approx(scores[i], abs=0.51 * unit)
@@ -387,7 +387,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
         tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
         for name in columns:
             if unknown(e, name, target)[0]:
-                assert tip[name.capitalize()] == "not determined"
+                assert tip[name.capitalize()] == "too uncertain to show"
                 continue
             shown, within = plus_minus(tip[name.capitalize()])
             half = np.diff(e.interval(name, target=target)[0])[0] / 2
@@ -415,7 +415,7 @@ def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes)
         return view.js(f"return {cells % at}")
 
     for at, name in ((2, "value"), (3, "importance")):
-        assert sorted(i for i, cell in shown(at) if cell == "not determined") == hidden[name]
+        assert sorted(i for i, cell in shown(at) if cell == "too uncertain to show") == hidden[name]
         for _ in range(3 if name == "value" else 2):  # whatever the way, they come last
             view.js(f"document.querySelectorAll('#table thead button')[{at}].click()")
             assert [i for i, _ in shown(at)][-len(hidden[name]) :] == hidden[name]
@@ -425,11 +425,11 @@ def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes)
         assert len(bars) == 6 - len(hidden[name])
     view.hover(view.unit(4))
     tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
-    assert tip["Value"] == "not determined"
+    assert tip["Value"] == "too uncertain to show"
     assert "±" in tip["Importance"]
     view.open([replace(e, values_se=np.full_like(se, 1e4))])
     view.score("value")
-    assert view.one("#strongest-title").text == "Strongest by value: not determined"
+    assert view.one("#strongest-title").text == "Strongest by value: too uncertain to show"
 
 
 def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
@@ -468,11 +468,11 @@ def test_units_that_are_not_told_from_zero_are_hatched_with_a_legend(view):
         hatched = view.js("return slalom.state.spans.map(s => s.classList.contains('unsure'))")
         assert hatched == (~e.certain(name=name)).tolist()
         assert any(hatched)
-        assert "not told from zero" in view.one("#legend").text
+        assert "not distinguishable from zero" in view.one("#legend").text
     assert "grey numbers" in view.one("#table-se").text
     view.score("importance")
     assert not view.all(".unit.unsure")
-    assert "not told from zero" not in view.one("#legend").text
+    assert "not distinguishable from zero" not in view.one("#legend").text
     sure = replace(
         e, **{f"{name}_se": np.full(len(e), 1e-9) for name in ("removal", "linear", "gradient", "shapley", "values")}
     )
@@ -526,7 +526,7 @@ def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by
         view.hover(view.unit(1))
     assert view.linked() == [1, 1, 1]
     before = view.one("#scatter svg").get_attribute("width")
-    view.width(900)
+    view.width(1100)
     view.until("return document.querySelector('#scatter svg').getAttribute('width') !== arguments[0]", before)
     view.until("return document.querySelector('.ring').dataset.i === '1'")
     assert view.linked()[1] == 1

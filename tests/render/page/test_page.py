@@ -171,7 +171,7 @@ def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
             assert drawn[0] <= low - 0.09 * (high - low) + 1e-9  # the background may need more room
             assert drawn[1] >= high + 0.09 * (high - low) - 1e-9
         labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
-        assert (f"not determined ({len(frame['pale'])} of {len(e)})" in labels) == (len(frame["pale"]) > 0)
+        assert (f"too uncertain to show ({len(frame['pale'])} of {len(e)})" in labels) == (len(frame["pale"]) > 0)
     assert Reader(page([explanation("a b c", [1.0, 2.0, 3.0])])).data()[1]["frames"] is None
 
 

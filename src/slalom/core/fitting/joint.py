@@ -51,13 +51,13 @@ _STEP_SECONDS = 1.5e-8  # per row and pair of units, or of rows where these are 
 _UNIT_SECONDS = 1.4e-9  # per cubed unit
 _REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
 _REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
-_RIDGE = f"{FALLBACK} the fit failed numerically; this is ridge regression written as a SLALOM, without standard errors."
+_RIDGE = f"{FALLBACK} the fit failed numerically; ridge regression gives one number per word, without standard errors."
 _EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
 _JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
 _CONSTANT = f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score instead."
 _LINEAR = (
-    "The data do not tell the importances apart: this is ridge regression written as a SLALOM, and only the effects of"
-    " the units (the gradient and removal scores) mean something."
+    "Words add up here: one number per word says it all. Read the effects of the units (the gradient and removal scores);"
+    " value and importance have no meaning of their own."
 )
 
 

@@ -97,7 +97,7 @@ def _draw(
 
 
 def _hatched(hue: Colour, theme: Theme) -> dict[str, Any]:
-    """Return the look of a bar that is not told from zero."""
+    """Return the look of a bar that is not distinguishable from zero."""
     strong = mix(theme.paper, hue, 0.6)
     return {"facecolor": mix(theme.paper, hue, _PALE), "edgecolor": strong, "hatch": _HATCH, "linewidth": 0.0}
 
@@ -119,13 +119,13 @@ def _key(ax: Axes, view: View, directed: bool, whiskers: bool, doubtful: bool, t
     labels = []
     if directed:
         handles += [Line2D([], [], linestyle="", marker="s", markersize=8, color=c) for c in (theme.positive, theme.negative)]
-        labels += [f"for “{shorten(view.target, 20)}”", "against"]
+        labels += [f"for “{shorten(view.target, 20)}”", view.against]
     if whiskers:
         handles.append(Line2D([], [], color=theme.ink, linewidth=1.1, marker="|", markersize=5, markeredgewidth=1.1))
         labels.append("95% interval")
     if doubtful:
         handles.append(Patch(**_hatched(theme.muted, theme)))
-        labels.append("not told from zero")
+        labels.append("not distinguishable from zero")
     if handles:
         key(ax, handles, labels, theme)
 

@@ -1,4 +1,6 @@
-"""The text itself, each unit on the colour of its score: shade(score_i / full_effect). Hatched units are not told from zero.
+"""The text itself, each unit on the colour of its score: shade(score_i / full_effect).
+
+Hatched units are not distinguishable from zero.
 
 Lines break at blanks, and inside a word only where it is wider than a line (in scripts without blanks: between units). Line
 breaks of the text are kept. A paragraph that begins in a script from right to left is set from the right.
@@ -250,7 +252,7 @@ def _scale(figure: Any, view: View, size: Floats, name: str, ends: tuple[float, 
         spine.set_visible(False)
     meaning = view.meaning(name) + (f" (blue: for “{shorten(view.target, 20)}”)" if directed else "")
     if view.doubtful(name).any():
-        note = "hatched: not told from zero, its 95% interval contains it"
+        note = "hatched: not distinguishable from zero, its 95% interval contains it"
         figure.add_artist(Words((_EDGE + 180.0) / size[0], 14.0 / size[1], note, size=9, color=theme.muted, va="center"))
     words = Words((_EDGE + 180.0) / size[0], 27.0 / size[1], meaning, size=9, color=theme.muted, va="center")
     figure.add_artist(words)

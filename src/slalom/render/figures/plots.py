@@ -61,7 +61,8 @@ class Plots:
 
         Returns:
             The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect. A
-            pale ring has a value or an importance that is not determined; a triangle on the edge points to a unit outside.
+            pale ring has a value or an importance that is too uncertain to show; a triangle on the edge points to a unit
+            outside.
 
         Raises:
             InputError: An argument is of the wrong kind, or intervals are requested and not known.

@@ -4,8 +4,8 @@
 
 The effect is that of its removal, or its Shapley value where no single unit decides, as on the page.
 
-The strongest units are named. Units whose value or importance is not determined are pale, and such values do not decide the
-limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
+The strongest units are named. Units whose value or importance is too uncertain to show are pale, and such values do not decide
+the limits (`charts.scatter_frame`): those outside are triangles on the edge that point to where they are. The background is a
 hollow diamond where it is not far outside.
 """
 
@@ -189,7 +189,7 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, pale: int, outside:
 
     if view.explanation.signed:
         handles = [dot(theme.positive, 60.0), dot(theme.negative, 60.0)]
-        labels = [f"for “{shorten(view.target, 20)}”", "against"]
+        labels = [f"for “{shorten(view.target, 20)}”", view.against]
     else:
         handles, labels = [dot(theme.neutral, 60.0)], ["neither for nor against: no sign"]
     if view.background is not None:
@@ -203,7 +203,7 @@ def _key(ax: Axes, view: View, weights: Floats, shown: bool, pale: int, outside:
     ring, face = mix(theme.paper, theme.muted, _RING), mix(theme.paper, theme.muted, _PALE)
     if pale:
         handles.append(dot(ring, 60.0, hollow=True, face=face))
-        labels.append(f"not determined ({pale} of {len(weights)})")
+        labels.append(f"too uncertain to show ({pale} of {len(weights)})")
     if outside:
         handles.append(dot(ring, 50.0, hollow=True, face=face, marker=">"))
         labels.append("value further out")

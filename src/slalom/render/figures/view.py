@@ -13,6 +13,7 @@ from slalom.render.charts import full_effect, half_width
 from slalom.render.figures.canvas import shorten
 from slalom.result import Explanation
 from slalom.result.plain import occurrence
+from slalom.result.scale import opposite
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _MEANING = {
@@ -66,6 +67,12 @@ class View:
         """Return whether the sign of a score means for or against the target."""
         return score_name != "importance" and self.explanation.signed
 
+    @property
+    def against(self) -> str:
+        """What negative scores are for."""
+        other = opposite(self.explanation, self.target)
+        return "against" if other is None else f"for “{shorten(other, 20)}”"
+
     def meaning(self, score_name: str) -> str:
         """Return a description of a score."""
         if score_name == "importance" or self.explanation.signed:
@@ -90,7 +97,7 @@ class View:
         return full_effect(self.explanation, name, self.column) or 1.0
 
     def doubtful(self, name: str) -> NDArray[np.bool_]:
-        """Return which units (n,) are not told from zero by a score: its 95% interval contains zero.
+        """Return which units (n,) are not distinguishable from zero by a score: its 95% interval contains zero.
 
         None are where intervals are not known, and by their importances: an importance of zero is the mean.
         """

@@ -14,7 +14,7 @@ from slalom.errors import InputError, count, plural
 from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
-from slalom.result.scale import leading_score
+from slalom.result.scale import leading_score, opposite
 from slalom.result.wording import queries_text
 from slalom.text import pieces, printable
 
@@ -97,6 +97,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "prediction": e.prediction,
         "target": e.target,
         "labels": e.labels,
+        "two_classes": opposite(e, e.labels[0]) is not None,
         "answer": _answer(e),
         "warnings": e.remarks,
         "tested": e.fidelity.statement.replace("R2", "R²"),

@@ -61,7 +61,7 @@ class CorpusOne {
     ui.viewer.hidden = !content;
     ui.effects.hidden = Boolean(content);
     if (content) this.viewer.show(content);
-    else if (effects) this.drawEffects(effects, found);
+    else if (effects) this.drawEffects(effects, found, corpus.labels);
     else ui.effects.replaceChildren(make("h2", {}, "Not explained"), make("p", {}, error ?? status), make("div", { class: "text", dir: "auto" }, text ?? ""));
   }
 
@@ -76,7 +76,7 @@ class CorpusOne {
     this.ui.head.hidden = false;
   }
 
-  drawEffects({ pieces, units, removal, within, full, fidelity, queries, remarks }, { target }) {
+  drawEffects({ pieces, units, removal, within, full, fidelity, queries, remarks }, { target, label }, labels) {
     const text = make("div", { class: "text", dir: "auto", id: "corpus-stored" });
     const doubt = (i) => within !== null && unsure(removal[i], within[i]);
     for (const [part, unit] of pieces) {
@@ -93,8 +93,9 @@ class CorpusOne {
     const rows = order.map((i) => ({ name: units[i], effect: { mean: removal[i], low: within && within[i] !== null ? removal[i] - within[i] : null, high: within && within[i] !== null ? removal[i] + within[i] : null } }));
     const chart = make("div", { class: "stored-chart" });
     const quality = [["near the text", fidelity.near], ["all sizes", fidelity.far]].filter(([, r2]) => r2 !== null).map(([name, r2]) => `R² ${r2 < 0 ? "below 0" : plain(r2, 2)} ${name}`);
-    const key = (kind, said) => make("span", { class: `key ${kind}` }, said, make("bdi", {}, target));
-    this.ui.effects.replaceChildren(make("h2", {}, "Text"), make("p", { class: "legend" }, key("for", "for "), key("against", "against "), make("span", { class: "means" }, "Colour: by how much the score falls when the unit is removed; full where it is strongest in this text.")),
+    const key = (kind, said, name) => make("span", { class: `key ${kind}` }, said, make("bdi", {}, name));
+    const other = labels.length === 2 && labels.includes(label) ? labels.find((name) => name !== target) : null; // of two classes
+    this.ui.effects.replaceChildren(make("h2", {}, "Text"), make("p", { class: "legend" }, key("for", "for ", target), key("against", other ? "for " : "against ", other ?? target), make("span", { class: "means" }, "Colour: by how much the score falls when the unit is removed; full where it is strongest in this text.")),
       text, make("h3", {}, "Strongest effects"), chart,
       make("p", { class: "help" }, [...quality, ...(queries === null ? [] : [plural(queries, "question")])].join(" · ")),
       ...(remarks.length ? [make("ul", { class: "remarks" }, ...remarks.map((said) => make("li", {}, said)))] : []));

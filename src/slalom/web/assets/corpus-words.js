@@ -85,7 +85,7 @@ class CorpusWords {
     const { target, poor } = this.data.about;
     const rows = this.items.slice(0, CHARTED);
     const left = poor ? ` ${plural(poor, "text")} poorly explained (held-out R² near the text below 0): left out.` : "";
-    this.ui.help.textContent = rows.length ? `Mean effect on the score of “${brief(target, 40)}” over the texts that have it, with 95% intervals; pale: not told from zero. Order: by the end of the interval that is next to zero. Choose one for its texts.${left}` : `Nothing is in enough texts.${left}`;
+    this.ui.help.textContent = rows.length ? `Mean effect on the score of “${brief(target, 40)}” over the texts that have it, with 95% intervals; pale: not distinguishable from zero. Order: by the end of the interval that is next to zero. Choose one for its texts.${left}` : `Nothing is in enough texts.${left}`;
     this.width = this.ui.chart.clientWidth;
     if (!rows.length) this.ui.chart.replaceChildren();
     else picture(this.ui.chart, rows.map((item) => ({ name: item.name, effect: item, chosen: item.name === this.chosen, pick: () => this.pick(item) })), { label: "Strongest" });
@@ -98,7 +98,7 @@ class CorpusWords {
     one.hidden = !word;
     if (!word) return;
     const gap = word.correct_minus_wrong;
-    const facts = [`in ${plural(word.texts, "text")}, ${plural(word.occurrences, "time")}`, `effect ${written(word.mean)}${word.low === null ? "" : ` (${between(word)})`}`, `among the ${about.strongest} strongest in ${share(word.strongest)}`, `against its sign in ${plural(word.against, "text")}`];
+    const facts = [`in ${plural(word.texts, "text")}, ${plural(word.occurrences, "time")}`, `effect ${written(word.mean)}${word.low === null ? "" : ` (${between(word)})`}`, `among the ${about.strongest} strongest in ${share(word.strongest)}`, `reversed in ${plural(word.against, "text")}`];
     if (gap) facts.push(`correct minus wrong predictions ${written(gap.difference)} (${between(gap)})`);
     const groups = Object.entries(word.groups).map(([grouping, parts]) => {
       const holder = make("div");
@@ -117,7 +117,7 @@ class CorpusWords {
       ["effect", "effect", (item) => item.mean ?? 0, (item) => written(item.mean)],
       ["interval", "95% interval", (item) => (item.low === null ? 0 : item.high - item.low), between],
       ["strongest", `top ${about.strongest}`, (item) => item.strongest, (item) => share(item.strongest)],
-      ["against", "against", (item) => item.against / item.texts, (item) => share(item.against / item.texts)],
+      ["against", "reversed", (item) => item.against / item.texts, (item) => share(item.against / item.texts)],
       ...(about.gold === null ? [] : [["gap", "correct − wrong", (item) => item.correct_minus_wrong?.difference ?? 0, (item) => written(item.correct_minus_wrong?.difference)]]),
       ...(about.groups.slice ?? []).map((part) => [`slice ${part}`, part, (item) => item.groups.slice[part].mean ?? 0, (item) => written(item.groups.slice[part].mean)]),
     ];

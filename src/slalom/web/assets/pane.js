@@ -21,7 +21,10 @@ class Pane {
       prefix, asks: true, phrases: true,
       changed: () => this.removedChanged(),
       replace: (unit, element) => editUnit(element, this.content.units[unit], (text) => this.swap(unit, text)),
-      painted: () => hooks.changed(),
+      painted: () => {
+        hooks.changed();
+        if (this.replaced.length) this.askEdited();
+      },
     });
     this.viewer.ui["live-said"].setAttribute("aria-live", "polite");
     this.viewer.ui.below.replaceChildren(this.ui.swapped, this.ui.tally);
@@ -235,6 +238,7 @@ class Pane {
     Object.assign(this, { stream, final: false, removed: [], pendingSwaps: [], widths: [], answers: new Map(), asked: subject });
     this.swaps.clear();
     this.ui.swapped.replaceChildren();
+    this.viewer.ui.live.classList.remove("replaced");
     this.first = true;
     this.since = null;
     this.notes();
@@ -335,6 +339,7 @@ class Pane {
       for (const [unit, text] of this.pendingSwaps) if (unit < content.units.length) this.swaps.set(unit, text);
       for (const unit of content.units.keys()) if (this.viewer.text.spans[unit]?.dataset.was !== undefined) this.viewer.text.swap(unit, null);
       for (const [unit, text] of this.swaps) this.viewer.text.swap(unit, text);
+      this.viewer.ui.live.classList.toggle("replaced", this.replaced.length > 0);
     }
     const within = content.within.removal && this.viewer.reading().within("removal").filter((half) => half !== null).sort((a, b) => a - b);
     if (within?.length) this.widths.push(within[Math.floor((within.length - 1) / 2)]);
@@ -342,8 +347,8 @@ class Pane {
     this.tools();
     if (!final) return;
     this.hooks.explained(this);
-    if (this.keep.some((kept) => !kept)) this.ask();
-    if (this.swaps.size) this.askSwaps();
+    if (this.replaced.length) this.askEdited();
+    else if (this.keep.some((kept) => !kept)) this.ask();
   }
 
   failed(error, again) {
@@ -444,10 +449,14 @@ class Pane {
     window.clearTimeout(this.asking);
     this.question?.abort();
     this.hooks.changed();
-    if (!this.keep.some((kept) => !kept)) return;
+    this.askEdited();
+    if (this.replaced.length || !this.keep.some((kept) => !kept)) return;
     this.viewer.setAnswer(this.answers.get(this.keep.join("")) ?? "waiting");
     this.asking = window.setTimeout(() => this.ask(), ASK_PAUSE);
   }
+
+  // The units that are there with another text.
+  get replaced() { return [...this.swaps].filter(([unit]) => this.keep[unit]); }
 
   async ask() {
     if (!this.final) return; // when the last round is there
@@ -476,27 +485,46 @@ class Pane {
     if (text === own) this.swaps.delete(unit);
     else this.swaps.set(unit, text);
     this.viewer.text.swap(unit, text === own ? null : text);
-    this.hooks.changed();
-    this.askSwaps();
+    this.removedChanged();
   }
 
-  get edited() { return this.content.pieces.map(([text, unit]) => this.swaps.get(unit) ?? text).join(""); }
+  unswap() {
+    for (const unit of this.swaps.keys()) this.viewer.text.swap(unit, null);
+    this.swaps.clear();
+  }
 
-  async askSwaps() {
+  // The text as it stands: with other words in their places, without the removed ones and the space behind each.
+  get edited() {
+    let text = "";
+    let open = true; // whether a space would be one too many
+    for (const [piece, unit] of this.content.pieces) {
+      if (unit !== null && !this.keep[unit]) continue;
+      const added = this.swaps.get(unit) ?? piece;
+      text += open ? added.trimStart() : added;
+      open = text === "" || /\s$/.test(text);
+    }
+    return text;
+  }
+
+  // Replaced words: slalom predicts removals only, so that the model alone speaks about the text as it stands.
+  async askEdited() {
     const { swapped } = this.ui;
-    if (!this.swaps.size) {
+    const { replaced } = this;
+    this.viewer.ui.live.classList.toggle("replaced", replaced.length > 0);
+    if (!replaced.length) {
       swapped.replaceChildren();
       return;
     }
     const { units, score_name: scale } = this.content;
-    const named = [...this.swaps].map(([unit, text]) => `“${brief(text)}” instead of “${brief(units[unit])}”`).join(", ");
-    const lead = make("p", { class: "term" }, make("bdi", {}, `With ${named}`));
+    const named = replaced.map(([unit, text]) => `“${brief(text)}” instead of “${brief(units[unit])}”`).join(", ");
+    const gone = units.filter((_, i) => !this.keep[i]).map((name) => `“${brief(name)}”`).join(", ");
+    const lead = make("p", { class: "term" }, make("bdi", {}, `With ${named}${gone ? `, without ${gone}` : ""}`));
     swapped.replaceChildren(lead, make("p", {}, "…"));
     const text = this.edited;
     try {
       const { model, target } = this.asked;
       const found = await api.json("/api/ask", { model, target, texts: [text] });
-      if (text !== this.edited) return;
+      if (text !== this.edited || !this.replaced.length) return;
       const reading = this.viewer.reading();
       const scores = asRow(found.scores[0]);
       const own = scores[Math.min(reading.at, scores.length - 1)];
@@ -505,15 +533,13 @@ class Pane {
       const undo = make("button", { type: "button" }, "Undo");
       again.addEventListener("click", () => this.write(text));
       undo.addEventListener("click", () => {
-        for (const unit of this.swaps.keys()) this.viewer.text.swap(unit, null);
-        this.swaps.clear();
-        swapped.replaceChildren();
-        this.hooks.changed();
+        this.unswap();
+        this.viewer.setKeep(this.keep.map(() => 1));
       });
       swapped.replaceChildren(lead,
         make("p", { class: "said" }, "the model says ", make("b", { dir: "auto" }, found.label[0] ?? ""), ...(chance === undefined ? [] : [percent(chance)]),
-          make("b", { class: `number ${own < 0 ? "minus" : "plus"}` }, signed(own, 3)), `${scale}, ${signed(own - reading.score, 3)} against the text as it is`),
-        make("p", { class: "help" }, `All other ${reading.noun}s are there. The surrogate predicts removals, not replacements.`),
+          make("b", { class: `number ${own < 0 ? "minus" : "plus"}` }, signed(own, 3)), `${scale}, ${signed(own - reading.score, 3)} compared with the whole text`),
+        make("p", { class: "help" }, `All other ${reading.noun}s are there. slalom predicts removals, not replacements.`),
         make("div", { class: "row" }, again, undo));
     } catch (error) {
       swapped.replaceChildren(lead, make("p", {}, error.message));
@@ -533,6 +559,7 @@ class Pane {
       if (!found) flipped.textContent = `No few ${noun}s were found whose removal flips the decision.`;
       else {
         const { units } = this.content;
+        this.unswap();
         this.viewer.setKeep(units.map((_, i) => (found.units.includes(i) ? 0 : 1)));
         const names = found.units.map((i) => `“${brief(units[i])}”`);
         const listed = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];

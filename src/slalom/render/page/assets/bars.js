@@ -3,7 +3,7 @@
 const REACH = 0.5; // of the range of the bars: whiskers beyond it are cut, as in the figure
 const NORMAL_95 = 1.959963984540054; // half a 95% interval in standard errors
 
-// Whether a number is not told from zero: null is an interval without end.
+// Whether a number is not distinguishable from zero: null is an interval without end.
 const unsure = (x, within) => within === null || Math.abs(x) <= within;
 
 // How much of a number is known: x min(1, |x| / h), as in slalom.render.charts.

@@ -27,7 +27,7 @@ function drawChart() {
   const rows = ofKind().slice(0, SHOWN);
   const help = compared
     ? `Ring: mean effect on “${data.about.target}” of ${data.about.models[0]}; dot: of ${data.about.models[1]}, on the same texts. The number is the change, and in how many texts.`
-    : `Mean effect on the score of “${data.about.target}” over the texts that have it${state.look === "bars" ? ", with 95% intervals; pale: not told from zero" : ": one dot per text, a sample of at most 150; ringed where the prediction is wrong; the line is the mean"}.${data.about.sort === "effect" ? " Order: by the end of the interval that is next to zero." : ""} Choose one for examples.`;
+    : `Mean effect on the score of “${data.about.target}” over the texts that have it${state.look === "bars" ? ", with 95% intervals; pale: not distinguishable from zero" : ": one dot per text, a sample of at most 150; ringed where the prediction is wrong; the line is the mean"}.${data.about.sort === "effect" ? " Order: by the end of the interval that is next to zero." : ""} Choose one for examples.`;
   byId("chart-help").textContent = rows.length ? help : "Nothing is in enough texts.";
   if (!rows.length) return byId("chart").replaceChildren();
   picture(
@@ -63,7 +63,7 @@ function choose(word, go) {
   state.word = word;
   byId("word-title").textContent = `“${brief(word.name, 60)}”`;
   const gap = word.correct_minus_wrong;
-  const facts = [`in ${plural(word.texts, "text")}, ${plural(word.occurrences, "time")}`, `effect ${written(word.mean)}${word.low === null ? "" : ` (${between(word)})`}, spread ${plain(word.sd ?? 0, 2)}`, `among the ${data.about.strongest} strongest in ${share(word.strongest)}`, `against its sign in ${plural(word.against, "text")} (${share(word.against / word.texts)})`];
+  const facts = [`in ${plural(word.texts, "text")}, ${plural(word.occurrences, "time")}`, `effect ${written(word.mean)}${word.low === null ? "" : ` (${between(word)})`}, spread ${plain(word.sd ?? 0, 2)}`, `among the ${data.about.strongest} strongest in ${share(word.strongest)}`, `reversed in ${plural(word.against, "text")} (${share(word.against / word.texts)})`];
   if (gap) facts.push(`correct minus wrong predictions ${written(gap.difference)} (${between(gap)})`);
   byId("word-help").textContent = facts.join(" · ");
   const groups = Object.entries(word.groups).map(([grouping, parts]) => {
@@ -75,7 +75,7 @@ function choose(word, go) {
   byId("groups").replaceChildren(...groups.map(([box]) => box));
   for (const [, holder, parts] of groups) picture(holder, parts.map(([name, effect]) => ({ name, effect })), { label: "effects", wide: false });
   const column = (title, examples) => make("div", {}, make("h3", {}, title), ...(examples.length ? examples.map(exampleOf) : [make("p", { class: "help" }, "None.")]));
-  byId("examples").replaceChildren(column("Where it acts most", word.usual), column("Where it acts against its usual sign", word.unusual));
+  byId("examples").replaceChildren(column("Where it acts most", word.usual), column("Where its effect is reversed", word.unusual));
   for (const row of document.querySelectorAll("tr[data-i]")) row.classList.toggle("on", items[Number(row.dataset.i)] === word);
   drawChart();
   if (go) byId("word-title").scrollIntoView({ block: "start", behavior: "auto" });
@@ -98,7 +98,7 @@ const columns = compared
       ["effect", "effect", (item) => item.mean, (item) => written(item.mean)],
       ["interval", "95% interval", (item) => (item.low === null ? 0 : item.high - item.low), between],
       ["strongest", `top ${data.about.strongest}`, (item) => item.strongest, (item) => share(item.strongest)],
-      ["against", "against", (item) => item.against / item.texts, (item) => share(item.against / item.texts)],
+      ["against", "reversed", (item) => item.against / item.texts, (item) => share(item.against / item.texts)],
       ...(data.about.gold === null ? [] : [["gap", "correct − wrong", (item) => item.correct_minus_wrong?.difference ?? 0, (item) => written(item.correct_minus_wrong?.difference)]]),
       ...(data.about.groups.slice ?? []).map((part) => [`slice ${part}`, part, (item) => item.groups.slice[part].mean ?? 0, (item) => written(item.groups.slice[part].mean)]),
     ];

@@ -24,10 +24,10 @@ class Guess {
 
   surrogate(reading, keep, whole, now, away) {
     const { content, at: c } = reading;
-    const lead = away === 0 ? "Surrogate, whole text" : `Surrogate without ${plural(away, reading.noun)}`;
+    const lead = away === 0 ? "slalom's prediction, whole text" : `slalom's prediction without ${plural(away, reading.noun)}`;
     const said = make("p", {}, make("span", { class: "term" }, lead));
     if (now === null) {
-      said.append(make("b", { id: this.id("now") }, "not defined"), make("span", { class: "soft" }, "nothing is left, and the surrogate has no background"));
+      said.append(make("b", { id: this.id("now") }, "not defined"), make("span", { class: "soft" }, "nothing is left, and slalom has no background score"));
       return said;
     }
     const around = reading.around(keep);
@@ -38,7 +38,7 @@ class Guess {
       make("span", { class: "soft" }, content.score_name),
       ...(reading.probable ? [make("span", { class: "soft", id: this.id("now-probability") }, percent(probabilities(now)[c]))] : []),
     );
-    const change = away ? `${signed(now[c] - whole[c], 3)} against the whole text` : `click a ${reading.noun} to see its effect`;
+    const change = away ? `${signed(now[c] - whole[c], 3)} compared with the whole text` : `click a ${reading.noun} to see its effect`;
     said.append(make("span", { class: `change ${away ? "soft" : "help"}`, id: this.id("change") }, change));
     return said;
   }

@@ -9,7 +9,7 @@ const SCORES = [
   ["importance", "Importance", "how loudly the unit says it"],
 ];
 const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
-const UNKNOWN = "not determined";
+const UNKNOWN = "too uncertain to show";
 const PROBABLE = ["log odds", "centred logit"]; // names of scores that are probabilities
 
 class Reading {
@@ -25,6 +25,7 @@ class Reading {
   get kinds() { return this.content.signed ? SCORES : WITHOUT_SIGN; }
   get probable() { return PROBABLE.includes(this.content.score_name); }
   get number() { return this.content.prediction === null && this.content.labels.length === 1; } // a model that predicts no class
+  get opposite() { return this.content.two_classes ? this.content.labels.find((label) => label !== this.target) : null; } // of two classes
   get noun() { return this.content.unit === "type" ? "token" : this.content.unit; }
 
   own(part) { return part && Array.isArray(part[0]) ? part.map((row) => row[this.column]) : part; }
@@ -46,7 +47,7 @@ class Reading {
     return this.content.units.map((_, i) => which.has(i));
   }
 
-  // Which units are not told from zero by a score. An importance of zero is the mean, not nothing.
+  // Which units are not distinguishable from zero by a score. An importance of zero is the mean, not nothing.
   doubtful(key) {
     const [numbers, within] = [this.numbers(key), this.within(key)];
     return numbers.map((x, i) => key !== "importance" && within !== undefined && unsure(x, within[i]));

@@ -22,7 +22,7 @@ class Table {
   }
 
   // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
-  // intervals, not written where brief; unknown: which numbers are not determined; marked: grey where the interval contains zero;
+  // intervals, not written where brief; unknown: which numbers are too uncertain to show; marked: grey where the interval contains zero;
   // strengths: to sort by; axis: of the bars
   // names: of the units; numbered(unit): what tells it from others of its name; first: key of the column to sort by until the reader
   // chooses one; gone: which are removed; stay: do not scroll to the top
@@ -139,7 +139,7 @@ class Table {
         continue;
       }
       if (column.unknown?.[unit]) {
-        row.append(make("td", { class: `${this.place(column)} doubt` }, UNKNOWN));
+        row.append(make("td", { class: `${this.place(column)} doubt unknown` }, UNKNOWN));
         continue;
       }
       const x = column.numbers[unit];

@@ -93,7 +93,7 @@ function createViewer(root, options = {}) {
     for (const spot of root.querySelectorAll(".noun")) spot.textContent = reading.noun;
     for (const spot of root.querySelectorAll(".target")) spot.textContent = reading.target;
     for (const spot of root.querySelectorAll(".toward")) spot.textContent = reading.number ? "raises" : "for";
-    for (const spot of root.querySelectorAll(".away")) spot.textContent = reading.number ? "lowers" : "against";
+    for (const spot of root.querySelectorAll(".away")) spot.textContent = reading.number ? "lowers it" : reading.opposite ? `for ${reading.opposite}` : "against it";
   }
 
   function drawChoices() {
@@ -119,8 +119,8 @@ function createViewer(root, options = {}) {
     const [, name, title] = reading.kinds.find(([one]) => one === state.score);
     const more = state.text.signed ? "louder" : "counts more";
     ui.legend.replaceChildren(
-      ...(undirected ? [key("neutral", more)] : [key("for", reading.number ? "raises " : "for ", named()), key("against", reading.number ? "lowers " : "against ", named())]),
-      ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not told from zero")] : []),
+      ...(undirected ? [key("neutral", more)] : [key("for", reading.number ? "raises " : "for ", named()), key("against", reading.number ? "lowers " : reading.opposite ? "for " : "against ", make("bdi", {}, reading.opposite ?? reading.target))]),
+      ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not distinguishable from zero")] : []),
       make("span", { class: "means" }, `Colour: ${title}.`),
     );
     ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}${reading.unknown(state.score).every(Boolean) ? `: ${UNKNOWN}` : ""}`;
@@ -143,7 +143,7 @@ function createViewer(root, options = {}) {
     const outside = reading.numbers("value").some((v) => v < low || v > high);
     ui.pair.classList.toggle("undetermined", 2 * pale.length > state.text.units.length); // then the table comes first
     ui["scatter-pale"].hidden = !pale.length;
-    ui["scatter-pale"].textContent = ` Pale (${pale.length} of ${state.text.units.length}): not determined, the 95% interval of value or`
+    ui["scatter-pale"].textContent = ` Pale (${pale.length} of ${state.text.units.length}): too uncertain to show, the 95% interval of value or`
       + ` importance is too wide to say where it is.${outside ? " A triangle on the edge: its value is further out." : ""}`;
   }
 
@@ -153,7 +153,7 @@ function createViewer(root, options = {}) {
     const { rows, columns } = classes.show(reading);
     const left = state.text.labels.length - columns;
     ui["classes-help"].textContent = `By how much the score of each class falls when a ${reading.noun} is removed: the ${plural(rows, `strongest ${reading.noun}`)}`
-      + `${left ? `, the ${columns} most probable of ${columns + left} classes` : ""}. Hatched: not told from zero. Click a class to explain it.`;
+      + `${left ? `, the ${columns} most probable of ${columns + left} classes` : ""}. Hatched: not distinguishable from zero. Click a class to explain it.`;
   }
 
   function drawTable() {
@@ -164,8 +164,8 @@ function createViewer(root, options = {}) {
     ui["table-length"].hidden = effect === null && moved === null;
     const own = (part) => (reading.several ? part[state.class] : part);
     const included = [
-      effect === null ? "" : ` Length alone accounts for ${signed(own(effect), 3)} per token.`,
-      moved === null ? "" : ` Up to ${own(moved).toFixed(3)} of a removal is due to what follows moving to other places.`,
+      effect === null ? "" : ` ${signed(own(effect), 3)} of each token's removal is the text getting shorter.`,
+      moved === null ? "" : ` Up to ${own(moved).toFixed(3)} of a removal arises because later words shift position.`,
     ];
     ui["table-length"].textContent = `${included.join("")} Removal, gradient and Shapley value include it.`;
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
