@@ -13,7 +13,7 @@ GROUPS = {
     "Explanation": "flip long method methods metrics seed target unit",
     "Budget": "cache dry_run max_cost max_queries prices queries tolerance",
     "Run": "cores_per_worker fresh gpus_per_worker max_failures part_size ray timeout workers",
-    "Server": "host open_page port token",
+    "Server": "host no_token open_page port token",
     "Output": "as_json by case csv full html min_texts no_text out phrases png sort strongest top include_poor",
 }
 
