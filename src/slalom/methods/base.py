@@ -23,7 +23,7 @@ from slalom.core import Additive, Fit, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
-from slalom.text import Answered, QueryPlan, Units, Whole, extended
+from slalom.text import IsNew, QueryPlan, Units, Whole, extended
 from slalom.threads import many_blas_threads
 
 
@@ -217,7 +217,7 @@ class Method(ABC):
         """
 
     def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
     ) -> QueryPlan:
         """Return a plan with more queries, for a budget that grows. Default: further rows of `plan`.
 
@@ -227,20 +227,12 @@ class Method(ABC):
             budget: Largest number of rows, those of the plan included.
             rng: Random generator; another one than that of the rows so far.
             empty: As in `plan`.
-            answered: The scores of the plan, and which rows are new queries.
+            is_new: Which rows (k, n) are new queries.
 
         Returns:
             The rows of the plan first and in their order, then the new ones.
         """
-        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, answered.is_new)
-
-    def rounds(self, budget: int) -> tuple[int, ...]:
-        """Return how many rows the plan has after each round of queries. Default: all are asked at once.
-
-        Args:
-            budget: Largest number of rows, the last of the numbers.
-        """
-        return (budget,)
+        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, is_new)
 
     def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
         """Do what takes less time for several texts at once; `explain` is then called for each. Default: nothing.

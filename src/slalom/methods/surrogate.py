@@ -25,7 +25,7 @@ from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.methods.far import FarFitter, FarRows
 from slalom.methods.uncertain import Certainty, UncertainRows
 from slalom.models import Observed
-from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+from slalom.text import Deletions, IsNew, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
@@ -79,14 +79,10 @@ class SurrogateMethod(Method):
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 
     def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
     ) -> QueryPlan:
         """Return the plan with further queries of the sampler."""
-        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
-
-    def rounds(self, budget: int) -> tuple[int, ...]:
-        """Return the rounds of the sampler."""
-        return self.sampler.rounds(budget)
+        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, is_new)
 
     def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
         """Fit the surrogates of exact scores at once, where the fitter is faster that way."""

@@ -35,7 +35,7 @@ def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
     """
     began, ready = perf_counter(), list[Run]()
     for run in runs:
-        if run.result is None and not run.task.steps:
+        if run.result is None:
             with suppress(Exception):
                 run.scored = _scored(engine, run, options)
                 ready.append(run)
