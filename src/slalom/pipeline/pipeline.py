@@ -14,7 +14,7 @@ from slalom.errors import SlalomError
 from slalom.methods.base import named_failures
 from slalom.models import Engine, Estimate, Model, Queries, Reading
 from slalom.models.costs import money
-from slalom.pipeline.explaining import explain, prepare
+from slalom.pipeline.explaining import explain
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
@@ -25,7 +25,6 @@ from slalom.text import Units, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
-_TOGETHER = 64  # texts that a method may prepare at once
 _THREADS = 3  # that explain texts: with more, they wait for the interpreter's lock
 
 
@@ -186,12 +185,9 @@ class Pipeline:
         runs = deque(Run(task) for task in tasks)
         while going := [run for run in runs if run.result is None]:
             self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
-            for start in range(0, len(going), _TOGETHER):
-                lot = going[start : start + _TOGETHER]
-                prepare(self.engine, lot, options)
-                for _ in self._advanced(lot, options):
-                    while runs and runs[0].result is not None:
-                        yield runs.popleft()
+            for _ in self._advanced(going, options):
+                while runs and runs[0].result is not None:
+                    yield runs.popleft()
         yield from runs
 
     def _advanced(self, runs: Sequence[Run], options: Options) -> Iterator[Run]:
