@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from slalom import corpus
-from slalom.corpus.folder import MANIFEST, LocalFolder, part_name
+from slalom.corpus.folder import MANIFEST, LocalFolder
 from slalom.corpus.opening import FORMAT, VERSION
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import EXPLAINED, encoded, schema
 
 _WORDS, _PART = 200_000, 20_000
@@ -107,7 +108,7 @@ def _write(out: Path, options: argparse.Namespace) -> None:
     folder.write(MANIFEST, json.dumps({**about, "options": {"unit": options.unit}}).encode())
     for number, first in enumerate(range(0, options.texts, _PART)):
         part = _part(rng, first, min(_PART, options.texts - first), options.units, options.unit, names, options.surrogate)
-        folder.write(part_name(number), encoded(part, str(number)))
+        write_part(folder, number, encoded(part, str(number)))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,84 @@ def test_a_chat_template_makes_the_prompt():
     assert e.score == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
 
+def test_the_assistants_words_at_the_end_of_a_template_are_continued():
+    model, words = tiny("chat")
+    for begun in ("It says", "It says "):
+        template = [{"role": "user", "content": "{context} {question}"}, {"role": "assistant", "content": begun}]
+        e = slalom.context(model, words, TEXT, QUESTION, ANSWER, template=template, check=0, queries=8)
+        user = {"role": "user", "content": f"{TEXT} {QUESTION}"}
+        prompt = words.apply_chat_template([user], tokenize=False, add_generation_prompt=True) + begun
+        answer = ANSWER if begun.endswith(" ") else f" {ANSWER}"
+        assert e.score == pytest.approx(plain_score(model, words, prompt, answer, special=False), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "chat"])
+def test_white_space_before_an_answer_changes_nothing(kind):
+    plain, spaced = (
+        slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)(QUESTION, a) for a in (ANSWER, f" {ANSWER}")
+    )
+    assert spaced.score == plain.score
+    assert spaced.figures == plain.figures
+    assert (spaced.answer.text, spaced.answer.part) == (f" {ANSWER}", f" {ANSWER}")
+    good = ANSWER.index("good")
+    explainer = slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)
+    word = explainer(QUESTION, ANSWER, span=(good, good + 4)), explainer(QUESTION, f" {ANSWER}", span=(good + 1, good + 5))
+    assert word[0].score == word[1].score
+    assert word[1].answer.part == "good"
+
+
+def test_chat_options_reach_the_template_and_the_cache(tmp_path):
+    model, words = language_model("llama", len(tokenizer("chat"))), copy.deepcopy(tokenizer("chat"))
+    words.chat_template += "{% if enable_thinking is not defined or enable_thinking %}good{% else %}bad{% endif %}"
+    prompt = words.apply_chat_template(
+        [{"role": "user", "content": f"Context: {TEXT}\n\nQuestion: {QUESTION}"}], tokenize=False
+    )
+    prompt = prompt.removesuffix("good") + "<start>assistant\n"
+    for options, end in ((None, "good"), ({"enable_thinking": False}, "bad")):
+        said = {"chat_options": options, "cache": tmp_path / "answers", "check": 0, "queries": 8}
+        e = slalom.context(model, words, TEXT, QUESTION, ANSWER, **said)
+        assert e.score == pytest.approx(plain_score(model, words, prompt + end, ANSWER, special=False), abs=1e-4)
+    with pytest.raises(InputError, match="chat_options must be a mapping; got list"):
+        slalom.context(model, words, TEXT, QUESTION, ANSWER, chat_options=[1])
+
+
+def test_the_estimate_of_a_local_model_asks_nothing_and_knows_the_cache(tmp_path):
+    class Counting(Planted):
+        asked, written = 0, 0
+
+        def log_probs(self, prompts, answer, lead):
+            self.asked += len(prompts)
+            return super().log_probs(prompts, answer, lead)
+
+        def generate(self, prompt, most):
+            self.written += 1
+            return super().generate(prompt, most)
+
+    def made(**options):
+        lm = Counting(NAMES[:3], lambda keep: -1.0 - keep.sum(axis=1))
+        sources = [f"A {name}." for name in NAMES[:3]]
+        return lm, slalom.ContextExplainer(
+            lm, context=sources, prices={"input": 1, "output": 2}, cache=tmp_path / "c", **options
+        )
+
+    lm, explainer = made(max_cost=1.0)
+    estimate, written = explainer.estimate("why?", "so it is"), explainer.estimate("why?")
+    assert (lm.asked, lm.written) == (0, 0)
+    explainer("why?", "so it is")
+    assert (estimate.queries, estimate.cached, lm.asked) == (8, 0, 8)
+    assert explainer.spending.spent == pytest.approx(estimate.cost)
+    assert written.queries == 8
+    assert written.output_tokens == 64
+    assert explainer.estimate("why?", "so it is").cached == made()[1].estimate("why?", "so it is").cached == 8
+    lm, explainer = made(max_cost=estimate.cost / 2)
+    assert explainer("why?", "so it is").queries == 8, "known answers are free"
+    with pytest.raises(InputError, match=r"this call \(8 queries, .* would cost .* raise max_cost"):
+        explainer("why?", "so it is not")
+    with pytest.raises(InputError, match="writing the answer would cost"):
+        made(max_cost=1e-5)[1]("why?")
+    assert (lm.asked, lm.written) == (0, 0)
+
+
 def test_parts_of_an_answer_add_up_and_need_no_further_query(explained):
     explainer, e = explained
     engine = explainer._explainer(QUESTION, ANSWER)[0].engine
@@ -358,6 +436,10 @@ CHAT = [{"role": "assistant", "content": "a"}]
         ({"template": "{question}"}, "must contain {context} once"),
         ({"answer": " "}, "an answer must not be empty"),
         ({"answer": 3}, "an answer must be a string"),
+        ({"answer": ["so"], "prices": {"input": 1}, "max_cost": 1}, "an answer must be a string; got list"),
+        ({"answer": "", "prices": {"input": 1}, "max_cost": 1}, "an answer must not be empty"),
+        ({"max_cost": 1}, "max_cost needs prices"),
+        ({"chat_options": {}}, "leave them out"),
         ({"part": 2}, "part must be one of 'answer'"),
         ({"span": (1, 9)}, "0 <= start < stop <= 2; got 1 and 9"),
         ({"span": "ab"}, "span must be two whole numbers"),

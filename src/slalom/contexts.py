@@ -15,9 +15,12 @@ from slalom.errors import InputError, require
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
-from slalom.models.continuation import ANSWER, Continuation, LanguageModel
+from slalom.models import Estimate, Prices, prices_of
+from slalom.models.continuation import ANSWER, Continuation, LanguageModel, prompt_tokens
+from slalom.models.costs import Spending, check_max_cost
 from slalom.models.huggingface.imports import lean
-from slalom.models.sources import CHAT, PLAIN, SourceReading, Sources, SourceTemplate, messages
+from slalom.models.prompts import messages
+from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, Sources, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
 from slalom.text import paragraphs, sentences
 
@@ -44,8 +47,12 @@ class ContextExplainer:
         queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
         max_answer_tokens: Most tokens of an answer that the model writes.
         device: Device for a model given by its folder.
+        chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
         cache: An SQLite file that keeps the model's answers.
         progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
+        prices: Prices of tokens, as in `Explainer`.
+        max_cost: Most dollars that all calls may spend, as in `Explainer`. With a cache file a server may be asked how it reads
+            the answer before the estimate.
         **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
 
     Raises:
@@ -70,15 +77,20 @@ class ContextExplainer:
         queries: int | Literal["auto"] | None = None,
         max_answer_tokens: int = 64,
         device: str | None = None,
+        chat_options: Mapping[str, Any] | None = None,
         cache: str | Path | None = None,
         progress: bool | None = None,
+        prices: Mapping[str, Any] | Prices | str | Path | None = None,
+        max_cost: float | None = None,
         **options: Any,
     ) -> None:
         self.sources, self._last = sources_of(context, unit), last_question(context)
         self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
-        self.language_model = language_model_of(model, tokenizer, device)
+        self.language_model = language_model_of(model, tokenizer, device, chat_options)
+        table = prices_of(prices, self.language_model.name)
+        self.spending = Spending(self.language_model, table, check_max_cost(max_cost, table))
         chats = self.language_model.chats
         if not chats and (self.sources.turns or (template is not None and not isinstance(template, (str, SourceTemplate)))):
             raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string")
@@ -123,18 +135,15 @@ class ContextExplainer:
         """
         if part is not None and span is not None:
             raise InputError("give part= or span=, not both")
-        unknown = sorted(options.keys() & {"target", "long"})
-        if unknown:
-            raise InputError(f"an answer is explained as a whole, by part= or by span=; leave {unknown[0]}= out")
+        if self.spending.max_cost is not None and self._options["cache"] is None:
+            estimate = self.estimate(question, answer, **options)
+            self.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
+        options = self._checked(options, answer)
         question, generated = self._question(question), answer is None
         said = self.answer(question) if answer is None else answer
-        if not isinstance(said, str):
-            raise InputError(f"an answer must be a string; got {type(said).__name__}")
         explainer, model = self._explainer(question, said)
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
-        if "method" in options:
-            options["method"] = self._method(options["method"])
         e: Explanation = explainer(self.sources.text, **options)
         chosen, tokens = model.parts[target], model.parts[target].n_tokens
         e = replace(e, notes=(*e.notes, *_replaceable(e)))
@@ -143,6 +152,35 @@ class ContextExplainer:
             answer=Answer(question, said, chosen.start, chosen.stop, generated, tokens),
             figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
         )
+
+    def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
+        """Return what a call will ask and cost; the model is asked nothing.
+
+        Args:
+            question: As in a call.
+            answer: As in a call. One that the model has yet to write counts with `max_answer_tokens`.
+            **options: As in a call.
+
+        Returns:
+            The estimate. Of a server that was not asked about the answer before, answers in a cache file count as queries.
+
+        Raises:
+            InputError: As a call does.
+        """
+        options, question = self._checked(options, answer), self._question(question)
+        said = self._generated.get(question) if answer is None else answer
+        if said is not None and (self.language_model.usage is None or (question, said) in self._explainers):
+            explainer = self._explainer(question, said)[0]
+        else:
+            explainer = self._made(question, "some" * self.max_answer_tokens if said is None else said, guess=True)
+        estimate = explainer.estimate(self.sources.text, **options)
+        if said is None:
+            read, written = prompt_tokens(self._prompt(question)), self.max_answer_tokens
+            prices = self.spending.prices
+            cost = None if prices is None else (estimate.cost or 0.0) + prices.cost(read, written)
+            tokens = estimate.tokens + read, estimate.output_tokens + written
+            estimate = estimate._replace(tokens=tokens[0], output_tokens=tokens[1], cost=cost)
+        return estimate
 
     def answer(self, question: str = "") -> str:
         """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
@@ -155,9 +193,11 @@ class ContextExplainer:
         """
         question = self._question(question)
         if question not in self._generated:
-            reading = SourceReading(self.sources, self.template, question)
-            (prompt,) = reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))
+            prompt, prices = self._prompt(question), self.spending.prices
+            cost = 0.0 if prices is None else prices.cost(prompt_tokens(prompt), self.max_answer_tokens)
+            self.spending.check(cost, "writing the answer")
             said = self.language_model.generate(prompt, self.max_answer_tokens)
+            self.spending.received(cost)
             if not said:
                 raise InputError(f"{self.language_model.name} says nothing to this question; pass answer=")
             self._generated[question] = said
@@ -198,6 +238,20 @@ class ContextExplainer:
         """Return the method, and for "joint" the one that suits few units."""
         return JOINT_OF_FEW if method == "joint" and len(self.sources.spans) <= FEW_UNITS else method
 
+    def _prompt(self, question: str) -> Prompt:
+        """Return the prompt of all sources."""
+        reading = SourceReading(self.sources, self.template, question)
+        return reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))[0]
+
+    def _checked(self, options: CallOptions, answer: str | None) -> CallOptions:
+        """Check an answer, and return the options of a call, with the method that suits the sources."""
+        if not isinstance(answer, (str, type(None))):
+            raise InputError(f"an answer must be a string; got {type(answer).__name__}")
+        unknown = sorted(options.keys() & {"target", "long"})
+        if unknown:
+            raise InputError(f"an answer is explained as a whole, by part= or by span=; leave {unknown[0]}= out")
+        return {**options, "method": self._method(options["method"])} if "method" in options else options
+
     def _question(self, question: str) -> str:
         """Check a question."""
         if not isinstance(question, str):
@@ -218,14 +272,20 @@ class ContextExplainer:
         """Return the explainer of an answer, with all sentences of the answer as labels."""
         key = question, answer
         if key not in self._explainers:
-            model = Continuation(self.language_model, self.sources, self.template, question, answer)
-            spans = sentences(answer)
-            for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
-                model.select(start, stop, f"sentence {number}")
-            self._explainers[key] = Explainer(model, unit=self.sources.kind, **self._options)
+            self._explainers[key] = self._made(question, answer)
         explainer = self._explainers[key]
         assert isinstance(explainer.model, Continuation)
         return explainer, explainer.model
+
+    def _made(self, question: str, answer: str, guess: bool = False) -> Explainer:
+        """Return a new explainer of an answer; all of them share what may be spent."""
+        model = Continuation(self.language_model, self.sources, self.template, question, answer, guess)
+        spans = sentences(answer)
+        for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
+            model.select(start, stop, f"sentence {number}")
+        explainer = Explainer(model, unit=self.sources.kind, **self._options)
+        explainer.engine.spending = self.spending
+        return explainer
 
     def _explainer_of(self, explanation: Explanation) -> Explainer:
         about = explanation.answer
@@ -277,37 +337,40 @@ def context(
     return ContextExplainer(model, tokenizer, context, **options)(question, answer, part=part, span=span)
 
 
-def language_model_of(model: Any, tokenizer: Any = None, device: str | None = None) -> LanguageModel:
+def language_model_of(
+    model: Any, tokenizer: Any = None, device: str | None = None, chat_options: Mapping[str, Any] | None = None
+) -> LanguageModel:
     """Return the `LanguageModel` of a user object.
 
     Args:
         model: A `LanguageModel`, a causal language model of Hugging Face, or its folder or name on the hub.
         tokenizer: Its tokenizer; a folder has its own.
         device: Device for a model given by its folder.
+        chat_options: Further arguments for the tokenizer's `apply_chat_template`.
 
     Raises:
         InputError: It is something else.
     """
     if isinstance(model, LanguageModel):
-        if tokenizer is not None or device is not None:
-            raise InputError("tokenizer= and device= are for models of Hugging Face; leave them out")
+        if any(part is not None for part in (tokenizer, device, chat_options)):
+            raise InputError("tokenizer=, device= and chat_options= are for models of Hugging Face; leave them out")
         return model
     if isinstance(model, (str, Path)):
-        return lean(partial(_saved, str(model), tokenizer, device))
+        return lean(partial(_saved, str(model), tokenizer, device, chat_options))
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
     if device is not None:
         raise InputError("device= is for a model given by its folder; move the model itself before explaining it")
-    return LocalLanguageModel(model, tokenizer)
+    return LocalLanguageModel(model, tokenizer, chat_options)
 
 
-def _saved(path: str, tokenizer: Any, device: str | None) -> LanguageModel:
+def _saved(path: str, tokenizer: Any, device: str | None, chat_options: Mapping[str, Any] | None) -> LanguageModel:
     """Import what a saved language model needs, and load it."""
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
     loaded, own = load_language_model(path, device)
-    return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer)
+    return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer, chat_options)
 
 
 def sources_of(context: Any, unit: str | None = None) -> Sources:

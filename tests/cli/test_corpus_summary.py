@@ -48,6 +48,18 @@ def test_tables_fit_into_eighty_columns(folders):
     assert "100% of its texts in mail" in " ".join(said.split())
 
 
+def test_poorly_explained_texts_are_said(tmp_path):
+    made = [one | {"near_r2": -0.5 if i < 6 else 0.9, "near_mse": 1.0} for i, one in enumerate(rows(EFFECTS))]
+    folder = str(write(tmp_path / "out", made, unit="word", keep=("gold", "part")))
+    said = run("summary", folder)
+    assert "a model on 54 texts" in said
+    assert "6 of 60 texts poorly explained (held-out R2 near the text below 0): left out; explain with more queries" in said
+    assert "Order: the end of the interval on zero's side." in said
+    said = run("summary", folder, "--include-poor")
+    assert "a model on 60 texts" in said
+    assert "6 of 60 texts poorly explained (held-out R2 near the text below 0): included" in said
+
+
 def test_files_and_json(folders, tmp_path):
     table, page = tmp_path / "words.csv", tmp_path / "page.html"
     found = json.loads(run("summary", folders[0], "--gold", "gold", "--json", "--csv", str(table), "--html", str(page)))

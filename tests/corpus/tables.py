@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
-from slalom.corpus.folder import MANIFEST, LocalFolder, part_name
+from slalom.corpus.folder import MANIFEST, LocalFolder
 from slalom.corpus.opening import FORMAT, VERSION
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import EXPLAINED, GIVEN, encoded, table
 from slalom.text import words
 
@@ -37,5 +38,5 @@ def write(folder, rows, *, unit="token", keep=(), part=1000, labels=("neg", "pos
     }
     place.write(MANIFEST, json.dumps(manifest).encode())
     for k in range(0, len(rows), part):
-        place.write(part_name(k // part), encoded(table(rows[k : k + part], keep), f"digest {k}"))
+        write_part(place, k // part, encoded(table(rows[k : k + part], keep), f"digest {k}"))
     return folder

@@ -3,10 +3,10 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 from slalom import Explainer, corpus
-from slalom.corpus import executors
+from slalom.corpus import executors, work
+from slalom.corpus import parts as parts_module
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
 from slalom.corpus.folder import LOCK, MANIFEST, LocalFolder, folder_of
-from slalom.corpus.lock import SILENCE, is_running, locked
+from slalom.corpus.lock import is_running, locked
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
@@ -166,9 +168,10 @@ def test_a_worker_that_answers_is_not_ended(tmp_path, source):
 
 
 def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
-    folder = LocalFolder(tmp_path / "out")
+    folder, kept = LocalFolder(tmp_path / "out"), explainer(lambda texts: [*score(texts)])
+    corpus.run(source, tmp_path / "out", kept, part_size=8)
+    folder.remove("parts/000001.parquet")
     folder.write("current.json", b'{"part": 1}')
-    kept = explainer(lambda texts: [*score(texts)])
     with pytest.warns(UserWarning, match=r"the last run ended within part 1; .* must be picklable"):
         corpus.run(source, tmp_path / "out", kept, part_size=8)
     assert corpus.status(tmp_path / "out").complete
@@ -284,7 +287,7 @@ def test_a_remote_lock_ends_with_its_process(source):
     holder = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     with locked(folder):
         note = json.loads(folder.read(LOCK))
-    folder.write(LOCK, json.dumps({**note, "process": holder.pid, "time": time.time()}).encode())
+    folder.write(LOCK, json.dumps({**note, "process": holder.pid}).encode())
     assert is_running(folder)
     with pytest.raises(InputError, match=rf"another run \(process {holder.pid} on .*\) is writing to"), locked(folder):
         pass
@@ -292,11 +295,44 @@ def test_a_remote_lock_ends_with_its_process(source):
     assert not is_running(folder)
     corpus.run(source, folder.address, explainer(score), part_size=20)
     assert folder.read(LOCK) is None  # taken over, and given back
-    elsewhere = {**note, "process": holder.pid, "time": time.time(), "host": "another-machine"}
+    elsewhere = {**note, "process": holder.pid, "time": "2026-01-02T03:04:05Z", "host": "another-machine"}
     folder.write(LOCK, json.dumps(elsewhere).encode())
     assert is_running(folder)  # its processes cannot be seen from here
-    folder.write(LOCK, json.dumps({**elsewhere, "time": time.time() - 2 * SILENCE}).encode())
-    assert not is_running(folder)
+    said = rf"process {holder.pid} on another-machine, since 2026-01-02T03:04:05Z\) .*; if it has ended, delete 'memory"
+    with pytest.raises(InputError, match=said):
+        corpus.run(source, folder.address, explainer(score), part_size=20)
+
+
+def test_files_of_the_user_stay_as_they_are(tmp_path, source):
+    """A run that is refused leaves nothing behind, and no run writes to what it has not made."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    begun = {
+        MANIFEST: '{"format": "another"}', "progress.json": "{}", "current.json": "{}", "parts/a.txt": "", "digests/b": "",
+        LOCK: "my own notes",
+    }  # fmt: skip
+    for name, content in begun.items():
+        out = tmp_path / name.replace("/", "-")
+        (out / name).parent.mkdir(parents=True)
+        (out / name).write_text(content)
+        (out / "lock").write_text("mine")
+        with pytest.raises(InputError, match=r"is not a manifest|but no manifest\.json; name another|is not a lock of slalom"):
+            corpus.run(source, out, explainer(score))
+        there = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+        assert there == {name: content, "lock": "mine"}
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / LOCK).symlink_to(precious)
+    with pytest.raises(InputError, match=rf"could not write to .*\({LOCK}\); name another folder"):
+        corpus.run(source, linked, explainer(score))
+    (linked / LOCK).unlink()
+    (linked / "lock").symlink_to(precious)
+    for refused in ({"text_column": "none"}, {"workers": -1}, {"timeout": 1.0}):
+        with pytest.raises(InputError):
+            corpus.run(source, linked, explainer(score), **refused)
+        assert [path.name for path in linked.iterdir()] == ["lock"]
+    corpus.run(source, linked, explainer(score), limit=2)
+    assert (precious.read_text(), (linked / "lock").is_symlink()) == ("mine", True)
 
 
 def test_iterables_are_compared_with_the_parts_that_are_there(tmp_path):
@@ -359,6 +395,115 @@ def test_a_part_that_was_deleted_is_missed_and_made_again(tmp_path, source, undi
     assert rows(out) == undisturbed
 
 
+def _flip(path):
+    """Change one bit of a file, and neither its size nor its time."""
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_part_that_is_not_as_it_was_written_is_named_and_explained_again(tmp_path, source, undisturbed):
+    """In other processes, as this one has read all parts before, and looks again only where size or time have changed."""
+    out = tmp_path / "out"
+    parts, digests = out / "parts", out / "digests"
+    harm = {
+        "a bit of the digest": lambda: _flip(digests / "000002.sha256"),
+        "a copy": lambda: shutil.copy2(parts / "000001.parquet", parts / "000002.parquet"),
+        "a copy with its digest": lambda: [
+            shutil.copy2(parts / "000001.parquet", parts / "000002.parquet"),
+            shutil.copy2(digests / "000001.sha256", digests / "000002.sha256"),
+        ],
+        "a bit": lambda: _flip(parts / "000002.parquet"),
+        "cut off": lambda: os.truncate(parts / "000002.parquet", 100),
+        "empty": lambda: os.truncate(parts / "000002.parquet", 0),
+        "no digest": (digests / "000002.sha256").unlink,
+    }
+    corpus.run(source, out, explainer(score), part_size=8)
+    for what, do in harm.items():
+        do()
+        parts_module._VERIFIED.clear()  # as in another process
+        state = corpus.status(out)
+        assert (state.done, state.parts, state.damaged, state.complete) == (32, 4, ("parts/000002.parquet",), False), what
+        assert "1 part damaged, to be explained again: parts/000002.parquet" in str(state)
+        for read in (corpus.summary, rows, lambda out: corpus.retry_failed(out, explainer(score), source=source)):
+            with pytest.raises(
+                InputError, match=r"000002\.parquet' is damaged \(.*\); the command that began the corpus explains"
+            ):
+                read(out)
+        with pytest.warns(UserWarning, match=r"damaged, and explained again: parts/000002\.parquet \("):
+            corpus.run(source, out, explainer(score), part_size=8)
+        assert rows(out) == undisturbed, what
+        assert corpus.status(out).complete
+    shutil.copy2(parts / "000001.parquet", parts / "000009.parquet")
+    with (
+        pytest.warns(UserWarning, match="000009"),
+        pytest.raises(InputError, match=r"the source has none for parts/000009\.parquet; .* delete this part"),
+    ):
+        corpus.run(source, out, explainer(score), part_size=8)
+
+
+def test_parts_of_another_source_are_refused(tmp_path, source):
+    """Whole corpora that are mixed up have digests that agree; their rows do not."""
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8)
+    corpus.run(write(tmp_path / "others.jsonl", texts(40, seed=1)), tmp_path / "others", explainer(score), part_size=8)
+    for name in ("parts/000002.parquet", "digests/000002.sha256"):
+        shutil.copy2(tmp_path / "others" / name, tmp_path / "out" / name)
+    (tmp_path / "out" / "parts" / "000001.parquet").unlink()
+    with pytest.raises(InputError, match="was made from other texts: rows 16 to 23 differ"):
+        corpus.run(source, tmp_path / "out", explainer(score), part_size=8)
+
+
+def test_a_kill_between_a_digest_and_its_part_loses_nothing(tmp_path, source, undisturbed, monkeypatch):
+    out, plain = tmp_path / "out", LocalFolder.write
+
+    def dying(folder, name, content):
+        if name == "parts/000001.parquet":
+            raise KeyboardInterrupt
+        plain(folder, name, content)
+
+    first = partial(corpus.run, source, out, explainer(score), part_size=8)
+    for killed in (first, lambda: write_part(LocalFolder(out), 1, b"others")):  # a part that is new, one that is replaced
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalFolder, "write", dying)
+            with pytest.raises(KeyboardInterrupt):
+                killed()
+        assert (out / "digests" / "000001.sha256").exists()
+        first()  # a part that were damaged would be a warning
+        assert rows(out) == undisturbed
+
+
+def test_status_says_how_far_a_part_under_way_is(tmp_path, monkeypatch):
+    """The model itself asks, as all of it happens in one process."""
+    monkeypatch.setattr(work, "_NOTED", 0.0)
+    out, states = tmp_path / "out", []
+
+    def watching(texts):
+        if (out / MANIFEST).exists():
+            states.append(corpus.status(out))
+        return score(texts)
+
+    asking = Explainer(watching, output="log_odds", method="ridge", queries=30, check=10, batch_size=8)
+    corpus.run(texts(8), out, asking, part_size=4)
+    for part in (0, 1):
+        within = [state for state in states if state.parts == part]
+        assert [state.asked for state in within] == sorted(state.asked for state in within)
+        assert within[0].asked == 0
+        assert within[-1].asked >= 8
+        assert (within[-1].running, within[-1].done, within[-1].texts) == (True, 4 * part, 8)
+        assert f"; under way: 0 explained, {within[-1].asked} queries answered" in str(within[-1])
+    assert list((out / "under-way").iterdir()) == []
+    LocalFolder(out).write("under-way/000001", b'{"texts": 3, "queries": 99}')  # of a worker that was killed
+    (out / "parts" / "000001.parquet").unlink()
+    assert corpus.status(out).asked == 0  # no run is under way
+    with locked(LocalFolder(out)):
+        state = corpus.status(out)
+    assert (state.under_way, state.asked, state.done) == (3, 99, 4)
+    assert "4 of 8 texts (50.0%) in 1 part; under way: 3 explained, 99 queries answered" in str(state)
+    corpus.run(texts(8), out, asking, part_size=4)
+    assert list((out / "under-way").iterdir()) == []
+
+
 def test_limits_and_empty_sources(tmp_path, source, undisturbed):
     corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=13)
     assert [row["number"] for row in rows(tmp_path / "out")] == list(range(13))
@@ -418,7 +563,7 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
 
 
 def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):
-    LocalFolder(tmp_path).write(MANIFEST, b'{"format": "slalom corpus", "version": 1}')
+    LocalFolder(tmp_path).write(MANIFEST, b'{"format": "slalom corpus", "version": 2}')
     for call in (lambda: corpus.run(source, tmp_path, explainer(score)), lambda: corpus.retry_failed(tmp_path)):
         with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
             call()

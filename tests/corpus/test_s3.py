@@ -70,6 +70,11 @@ def test_a_table_on_s3_is_the_local_one_and_goes_on(tmp_path, bucket):
     assert not corpus.status(out).complete
     corpus.run(source, out, explainer(score), part_size=4, workers=1)
     assert rows(out) == rows(tmp_path / "out")
+    folder_of(out).write("parts/000002.parquet", folder_of(out).read("parts/000001.parquet"))
+    assert corpus.status(out).damaged == ("parts/000002.parquet",)
+    with pytest.warns(UserWarning, match=r"damaged, and explained again: parts/000002\.parquet"):
+        corpus.run(source, out, explainer(score), part_size=4)
+    assert rows(out) == rows(tmp_path / "out")
     with pytest.raises(InputError, match="part_size was 4, is 3"):
         corpus.run(source, out, explainer(score), part_size=3)
 

@@ -163,6 +163,43 @@ def test_a_phrase_that_a_part_explains_is_left_out(tmp_path):
     assert not any("great" in word.name for word in found.of_kind("phrase"))
 
 
+def test_words_are_in_the_order_of_the_listed_intervals(tmp_path):
+    """A few equal texts, many that differ, and words that are not told from zero; each has its own spread."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(200):
+        effects = {f"w{k}": rng.normal(0.3 * k - 1.0, 0.2 + 0.4 * (k % 4)) for k in range(8)}
+        text = " ".join(word for k, word in enumerate(effects) if rng.random() < 0.05 * (k + 1))
+        rows.append(row(i, f"{text} same" if i < 5 else f"{text} .", {**effects, "same": 0.4}))
+    found = corpus.summary(write(tmp_path / "out", rows, unit="word"), phrases=1, min_texts=5)
+    ends = [word.effect.low if word.effect.mean >= 0 else -word.effect.high for word in found.of_kind("word")]
+    assert len(ends) == 10
+    assert ends == sorted(ends, reverse=True)
+    assert ends[0] > 0 > ends[-1]
+
+
+def test_poorly_explained_texts_are_counted_and_left_out(tmp_path):
+    """R2 below 0 and an error that matters; where it was not tested, or nothing varies near the text, texts count."""
+    quality = [(-0.2, 0.5), (0.1, 0.5), (None, None), (-900.0, 1e-6)]
+    rows = [
+        row(i, "good film", [9.0 if i % 4 == 0 else 1.0, 0.0], gold=("neg", "pos")[i % 4 > 1])
+        | dict(zip(("near_r2", "near_mse"), quality[i % 4], strict=True))
+        for i in range(40)
+    ]
+    folder = write(tmp_path / "out", rows, unit="word", keep=("gold",), part=7)
+    found = corpus.summary(folder, gold="gold")
+    assert (found.about["texts"], found.about["explained"], found.about["poor"]) == (40, 30, 10)
+    assert (found["good"].effect.texts, found["good"].effect.mean) == (30, 1.0)
+    assert found.about["accuracy"] == 0.5  # of the model, on all texts
+    every = corpus.summary(folder, gold="gold", include_poor=True)
+    assert (every.about["explained"], every.about["poor"], every["good"].effect.mean) == (40, 10, 3.0)
+    bad = write(tmp_path / "bad", [one | {"number": i} for i, one in enumerate(rows[::4])], unit="word", keep=("gold",))
+    with pytest.raises(
+        InputError, match=r"not poorly explained .*; all 10 are; explain with more queries, or add --include-poor"
+    ):
+        corpus.summary(bad)
+
+
 def test_one_target_at_a_time(tmp_path):
     rows = [row(i, "x y", [1.0, 2.0], target=("a", "b", "b")[i % 3]) for i in range(30)]
     folder = write(tmp_path / "out", rows, labels=("a", "b", "c"))

@@ -9,6 +9,7 @@ import pytest
 from slalom import Explainer, corpus
 from slalom.corpus.folder import MANIFEST, LocalFolder, folder_of, part_name
 from slalom.corpus.opening import FORMAT, VERSION
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, SourceRow, encoded, explained_row, failed_row, part_facts, schema, table
 from slalom.errors import InputError
 from tests.corpus import tables
@@ -42,7 +43,7 @@ def written(tmp_path, explainer):
     manifest = {"format": FORMAT, "version": VERSION, "part_size": 3, "full": True, "model": model}
     folder.write(MANIFEST, json.dumps(manifest).encode())
     for number, part in ((0, rows[:3]), (1, rows[3:])):
-        folder.write(part_name(number), encoded(table(part, ["gold"]), f"digest {number}", texts_per_group=2))
+        write_part(folder, number, encoded(table(part, ["gold"]), f"digest {number}", texts_per_group=2))
     return tmp_path / "out"
 
 
@@ -109,7 +110,7 @@ def test_of_many_columns_an_error_names_the_most_similar(tmp_path):
 
 
 def test_metadata_count_the_texts(written):
-    assert part_facts(str(written / part_name(1))) == {
+    assert part_facts(pq.ParquetFile(written / part_name(1))) == {
         "rows": 1,
         "digest": "digest 1",
         "explained": 0,
@@ -143,7 +144,9 @@ def test_texts_that_utf8_cannot_encode_keep_their_length():
 def test_a_damaged_part_is_named(written):
     path = written / part_name(1)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"000001\.parquet' is damaged .*delete it and run the same command again"):
+    with pytest.raises(
+        InputError, match=r"000001\.parquet' is damaged .*; the command that began the corpus explains this part"
+    ):
         list(corpus.open(written).batches())
     with pytest.raises(InputError, match="is damaged"):
         len(corpus.open(written))
@@ -152,9 +155,10 @@ def test_a_damaged_part_is_named(written):
 def test_a_folder_without_a_manifest_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"must be a folder that slalom corpus run has written; it has no manifest\.json"):
         corpus.open(tmp_path)
-    (tmp_path / MANIFEST).write_text('{"format": "slalom corpus", "version": 7}')
-    with pytest.raises(InputError, match=r"has format \('slalom corpus', 7\)"):
-        corpus.open(tmp_path)
+    for version, advice in ((7, "update slalom"), (1, "explain the texts again, in another folder")):
+        (tmp_path / MANIFEST).write_text(json.dumps({"format": "slalom corpus", "version": version}))
+        with pytest.raises(InputError, match=rf"has format \('slalom corpus', {version}\); .*; {advice}"):
+            corpus.open(tmp_path)
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(InputError, match="is not a manifest"):
         corpus.open(tmp_path)
@@ -175,6 +179,7 @@ def test_folders_write_read_list_and_remove(tmp_path, address):
     folder.write(part_name(12), b"x")
     folder.write(part_name(3), b"y")
     folder.write(part_name(3), b"z")  # replaced as a whole
+    folder.write("parts/3.parquet", b"a copy")  # no part
     assert (folder.read("manifest.json"), folder.read(part_name(3)), folder.parts()) == (b"{}", b"z", [3, 12])
     folder.remove(part_name(3))
     folder.remove(part_name(4))
@@ -188,7 +193,7 @@ def test_addresses_without_a_file_system_are_refused():
 
 def test_remote_parts_are_read(tmp_path, written):
     remote = folder_of("memory://corpus-copy")
-    for name in (MANIFEST, part_name(0), part_name(1)):
+    for name in (MANIFEST, part_name(0), part_name(1), "digests/000000.sha256", "digests/000001.sha256"):
         remote.write(name, (written / name).read_bytes())
     opened = corpus.open("memory://corpus-copy")
     assert (len(opened), opened[0].text, opened.parts[0]) == (4, TEXTS[0], "memory://corpus-copy/parts/000000.parquet")

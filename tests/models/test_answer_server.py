@@ -5,12 +5,14 @@ import functools
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 pytest.importorskip("openai", reason="openai is not installed")
 
 import slalom
+from slalom.cli.app import app
 from slalom.errors import InputError, ModelError
-from slalom.models import AnswerServer
+from slalom.models import AnswerServer, Prices
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Llama, Served
 from tests.smollm2 import loaded
@@ -67,6 +69,43 @@ def test_an_echo_gives_what_the_model_gives():
         assert remote.ask(e, KEEP) == pytest.approx(local.ask(f, KEEP), abs=1e-3)
         assert e.answer == f.answer
         assert e.score == pytest.approx(f.score, abs=1e-3)
+
+
+def test_a_server_costs_no_more_than_is_said_and_a_dry_run_asks_nothing(tmp_path):
+    words = tokenizer("gpt2")
+    net = language_model("llama", len(words))
+    prices = {"input": 1.0, "output": 2.0}
+    options = {"context": ["a good film.", "the plot was thin."], "template": TEMPLATE, "check": 0, "progress": False}
+    (tmp_path / "a.txt").write_text("a good film. the plot was thin.", encoding="utf-8")
+    with Served(lambda *asked: echoing(*asked, net, words)) as served:
+        command = [
+            "context",
+            "--api",
+            "tiny",
+            "--base-url",
+            served.url,
+            "--context",
+            str(tmp_path / "a.txt"),
+            "--prices",
+            "1,2",
+        ]
+        command += ["--question", "good?", "--template", TEMPLATE.replace("\n", "\\n")]
+        shown = CliRunner().invoke(app, [*command, "--dry-run"]).output
+        assert shown.startswith("4 queries, about ")
+        assert shown.endswith("; nothing was asked\n")
+        explainer = slalom.ContextExplainer(AnswerServer("tiny", served.url), **options, prices=prices, max_cost=1e-5)
+        estimate = explainer.estimate("good?", "a good plot.")
+        with pytest.raises(InputError, match=r"this call \(4 queries, about .* would cost"):
+            explainer("good?", "a good plot.")
+        limited = CliRunner().invoke(app, [*command, "--max-cost", "0.00001"])
+        assert "this call (4 queries" in str(limited.exception)
+        assert not served.asked
+        explainer = slalom.ContextExplainer(AnswerServer("tiny", served.url), **options, prices=prices, max_cost=1.0)
+        explainer("good?", "a good plot.")
+        read = sum(len(words(body["prompt"])["input_ids"]) for _, body in served.asked)
+        assert explainer.spending.spent == pytest.approx(Prices(**prices).cost(read, len(served.asked)))
+        assert explainer.estimate("good?", "a good plot.").queries == 0, "all are known"
+        assert estimate.queries == 4
 
 
 def plain(handler, path, body, **choice):

@@ -60,14 +60,16 @@ def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels(s
     row = from_log_probabilities(generated([" yes"], 6, shape), YES_NO)
     assert row.low == pytest.approx([0.30, 0.25])
     assert np.exp(row.log_p) == pytest.approx([0.30, 0.25])
-    assert row.exact
+    assert (row.low == row.high).all()
+    assert not row.censored
     assert row.share == pytest.approx(0.55)
 
 
 def test_a_blank_before_the_label_is_read_through():
     row = from_log_probabilities(generated([" ", "no"], 6), YES_NO)
     assert row.low == pytest.approx([0.30 + 0.15 * 0.2, 0.25 + 0.15 * 0.5])
-    assert row.exact
+    assert (row.low == row.high).all()
+    assert not row.censored
 
 
 def test_a_blank_that_is_not_followed_is_a_bound():
@@ -172,7 +174,13 @@ def test_malformed_json_is_counted_and_never_read(text):
 def test_stated_probabilities_are_scaled_and_zero_is_a_bound():
     row = from_stated('{"a": 0.75, "b": 0.25}', Outcome.ANSWERED, ["a", "b"])
     assert np.exp(row.log_p) == pytest.approx([0.75, 0.25])
-    assert row.exact
+    assert (row.low == row.high).all()
+    assert not row.censored
+    for form in ("```json\n{}\n```", "I would say: {} Is that right?", '{{"a": 0.5, "b": 0.5}} was the form. {}'):
+        assert (
+            from_stated(form.format('{"a": 0.75, "b": 0.25}'), Outcome.ANSWERED, ["a", "b"]).log_p.tolist()
+            == row.log_p.tolist()
+        )
     sure = from_stated('{"a": 1, "b": 0}', Outcome.ANSWERED, ["a", "b"])
     assert (sure.low[1], sure.high[1]) == (0.0, 0.005)
 
@@ -197,7 +205,7 @@ def test_repeats_are_measured_where_a_spelling_is_not_listed():
     keys = Keys({"a": 0, "A": 0, "b": 1, "B": 1}, frozenset(), 2)
     tops = [{"a": math.log(x), "b": math.log(y), "c": math.log(0.01)} for x, y in p]
     rows = [from_log_probabilities({"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [top]}}, keys) for top in tops]
-    assert not any(row.exact for row in rows), "A and B may have up to 0.01 each"
+    assert all((row.low + 0.01 == row.high).all() for row in rows), "A and B may have up to 0.01 each"
     row = repeated(rows)
     odds = np.log(p[:, 0] / p[:, 1])
     assert row.log_p[0] - row.log_p[1] == pytest.approx(odds.mean())
@@ -297,7 +305,7 @@ def test_a_whole_text_without_an_answer_is_an_error():
     model = api()
     good, bad = log_row(("no", "yes"), 6), from_log_probabilities({"text": ""}, YES_NO)
     answers = outputs(model, *[(good, 1)] * 9, (bad, 1))
-    answers[-1, -1] = 1.0
+    answers[-1, 5 * 2 + 4] = 1.0
     with pytest.raises(ModelError, match=r"no answer about the whole text \(empty\)"):
         model.observe(answers, 1)
 
@@ -338,6 +346,24 @@ def test_censored_queries_are_counted():
     assert report.figures["censored"] == 0.25
     assert any(note.startswith("In 1 of 4 queries a label or a spelling of it is not") for note in report.notes)
     assert any("left to test it" in note for note in model.report(answers[3:]).notes)
+
+
+def test_a_spelling_that_is_not_listed_censors_no_label_that_is():
+    """The main spellings have 0.3 and 0.25; the others have at most as much as the least of the listed tokens, together."""
+    keys = Keys({" yes": 0, "yes": 0, "Yes": 0, " no": 1, "no": 1}, frozenset(), 2)
+    rows = [from_log_probabilities(generated([" yes"], top), keys) for top in (2, 3, 4, 5)]
+    assert [row.low.tolist() for row in rows] == [pytest.approx([0.3, 0.25])] * 4
+    assert [row.high.tolist() for row in rows] == [
+        pytest.approx(high) for high in ([0.75, 0.50], [0.55, 0.45], [0.40, 0.35], [0.34, 0.29])
+    ]
+    assert [row.censored for row in rows] == [True, False, False, False], "0.45 more could double the first"
+    model = api(("yes", "no"))
+    observed = model.observe(outputs(model, *[(row, 1) for row in rows]), 0)
+    assert observed.known.tolist() == [False, True, True, True]
+    assert observed.scores == pytest.approx([math.log(0.30 / 0.25)] * 4)
+    report = model.report(outputs(model, *[(row, 1) for row in rows]))
+    assert report.figures["censored"] == 0.25
+    assert any("could add at most 83% to a label's probability" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("labels", [["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}])

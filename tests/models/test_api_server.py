@@ -101,6 +101,29 @@ def test_chat_gives_the_log_probabilities_of_the_server(llama):
     model.close()
 
 
+def test_spellings_outside_of_the_list_leave_scores_known_that_are(llama):
+    """With 20 log-probabilities: those that count as known are those of a list of 1000, nearly."""
+    message = {"role": "user", "content": "Is this review positive or negative? {text} Answer with one word."}
+    texts = [
+        "Fine, but too long.",
+        "I loved every minute of it!",
+        "Not bad at all.",
+        "Two hours that I want back.",
+        "Fine",
+        "dull",
+    ]
+    observed = []
+    for top in (20, 1000):
+        model = Api("smollm2", [message], LABELS, llama.url, top=top, repeats=0)
+        observed.append(model.observe(np.concatenate([model.collect(model.submit([text])) for text in texts]), 1))
+        model.close()
+    short, long = observed
+    assert long.known.all()
+    assert 3 <= short.known.sum() < 6, "of some texts a spelling may have as much as the label itself"
+    assert np.abs(short.scores - long.scores)[short.known].max() < 0.05
+    assert np.abs(short.scores - long.scores)[~short.known].max() > 0.2
+
+
 FAULTS = {3: "limit", 4: "500", 6: "reset", 8: "truncated", 10: "slow", 13: "reset", 14: "500", 17: "truncated", 20: "limit"}
 
 

@@ -10,7 +10,7 @@ from transformers import modeling_gguf_pytorch_utils
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Engine, Queries
+from slalom.models import Api, Engine, Queries
 from slalom.models.huggingface.beginnings import partition
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.saved import quietly
@@ -199,9 +199,20 @@ def test_chats_are_formatted_by_the_tokenizer():
         assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
         assert reading.spans[-1, 1] <= len(text.rstrip())
     assert prompted.labels.continuations == (("negative",), ("positive",)), "no space after the end of a turn"
-    begun = [*messages, {"role": "assistant", "content": "The sentiment is"}]
-    continued = made("llama", kind="chat", template=begun, lead=" ").read("x", "cut", None)
-    assert words.decode(continued.after[0]).endswith("The sentiment is")
+
+
+def test_labels_are_joined_to_the_assistants_words_as_they_would_be_written():
+    """What is scored, decoded: the tokens that go into the network, and those whose log-probabilities are taken."""
+    user = {"role": "user", "content": "Review: {text}"}
+    for begun, said in (("It is", "is negative"), ("It is ", "is negative"), ("It is:\n", "is:\nnegative")):
+        template = [user, {"role": "assistant", "content": begun}]
+        prompted = made("llama", kind="chat", template=template)
+        reading = prompted.read(TEXT, "cut", None)
+        inputs, _ = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()
+        (ids,) = inputs[:, 0].tolist()
+        assert prompted.tokenizer.decode([*ids, *prompted.continuations.paths[0]]).endswith(f"assistant\nIt {said}")
+        api = Api("m", template, LABELS, "http://127.0.0.1:1/v1", spellings=False)
+        assert f"{begun}{api._chat_labels.continuations[0][0]}" == f"It {said}"
 
 
 def test_chat_templates_with_the_date_are_read_again_on_another_day():

@@ -11,7 +11,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import LocalFolder, part_name
+from slalom.corpus.folder import LocalFolder
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, encoded, table
 from slalom.errors import InputError
 from slalom.render.page.content import content
@@ -341,17 +342,17 @@ def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
         first = ready(client)
         assert (first["corpus"]["texts"], first["summary"]["about"]["explained"]) == (10, 10)
         assert numbers(client, search="bad", sort="score") == list(range(9, -1, -1))
-        place.write(part_name(2), encoded(table(made[20:]), "2"))  # of another worker: before part 1
+        write_part(place, 2, encoded(table(made[20:]), "2"))  # of another worker: before part 1
         assert numbers(client, search="bad", sort="score") == [*range(29, 19, -1), *range(9, -1, -1)]
         assert numbers(client) == [*range(10), *range(20, 30)]
         assert client.get("/api/corpus/text/12").status == 404
-        place.write(part_name(1), encoded(table(made[10:20]), "1"))
+        write_part(place, 1, encoded(table(made[10:20]), "1"))
         assert numbers(client, search="bad", sort="score") == list(range(29, -1, -1))
         assert client.get("/api/corpus/text/12").json["text"] == "so bad 12"
         grown = ready(client, there=lambda found: found["summary"] and found["summary"]["about"]["explained"] == 30)
         assert grown["corpus"]["texts"] == 30
         changed = [r | {"score": -r["score"]} for r in made[:10]]
-        place.write(part_name(0), encoded(table(changed), "0 again"))  # retry-failed writes parts again
+        write_part(place, 0, encoded(table(changed), "0 again"))  # retry-failed writes parts again
         assert numbers(client, search="bad", sort="score") == [*range(29, 9, -1), *range(10)]
 
 
@@ -391,16 +392,22 @@ def test_a_search_keeps_a_bounded_number(tmp_path, monkeypatch):
     assert (scan.matches, [made[hit.number]["score"] for hit in scan.page(0, 10)]) == (30, [29.0, 28.0, 27.0, 26.0, 25.0])
 
 
-def test_a_damaged_part_is_named_and_the_rest_found(tmp_path):
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_part_is_named_and_the_rest_found(tmp_path, monkeypatch, damaged):
+    """A part in the place of another is readable, and so is one with another bit: only its digest tells."""
+    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
     out = write(tmp_path / "out", [row(i, f"so bad {i}", [0.0, 1.0, 0.0]) for i in range(9)], part=3)
-    (out / "parts" / "000001.parquet").write_bytes(b"PAR1 nothing PAR1")
+    name, rest = f"parts/00000{damaged}.parquet", [i for i in range(9) if i // 3 != damaged]
     with serving(corpus=(out, {})) as client:
-        found = texts(client, search="bad")
-        assert ([t["number"] for t in found["texts"]], found["damaged"]) == ([0, 1, 2, 6, 7, 8], ["parts/000001.parquet"])
-        answer = client.get("/api/corpus/text/4")
-        assert (answer.status, "part 1 of the corpus is damaged" in answer.json["error"]) == (500, True)
+        assert numbers(client, search="bad") == list(range(9))  # verified once; then it is written again
+        (out / name).write_bytes((out / "parts" / "000000.parquet").read_bytes())
+        for query in ({"search": "bad"}, {}):
+            found = texts(client, limit=100, **query)
+            assert ([t["number"] for t in found["texts"]], found["damaged"]) == (rest, [name])
+        answer = client.get(f"/api/corpus/text/{3 * damaged}")
+        assert (answer.status, f"part {damaged} of the corpus is damaged" in answer.json["error"]) == (500, True)
         state = ready(client, there=lambda found: found["state"]["error"])["state"]
-        assert "damaged" in state["error"]
+        assert f"{name}' is damaged (its bytes are not those that were written)" in state["error"]
         assert str(tmp_path) not in state["error"]
 
 

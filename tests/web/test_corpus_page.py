@@ -9,7 +9,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import LocalFolder, part_name
+from slalom.corpus.folder import LocalFolder
+from slalom.corpus.parts import write_part
 from slalom.corpus.table import encoded, table
 from slalom.web import corpus as web_corpus
 from tests.corpus.tables import row, write
@@ -226,7 +227,7 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
         view.texts(6)
         view.summary()
         assert "not the one that made this corpus (a model)" in view.one("#corpus-notice").text
-        LocalFolder(out).write(part_name(1), encoded(table(made[6:]), "1"))
+        write_part(LocalFolder(out), 1, encoded(table(made[6:]), "1"))
         view.js("corpusView.look()")
         view.texts(12)
         view.one("#corpus-texts button").click()
@@ -239,6 +240,29 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
         view.one("#corpus-explain").click()
         view.until("return document.querySelector('.pane[data-state=done]')")
         assert view.one("#my-text").get_attribute("value") == "so bad 0"
+        browser.get("about:blank")
+
+
+def test_poorly_explained_texts_and_a_damaged_part_are_said(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
+    monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
+    poor = {"near_r2": -1.0, "near_mse": 1.0}
+    out = write(
+        tmp_path / "out", [row(i, f"so bad {i}", [0.5, -2.0, 0.0]) | (poor if i < 2 else {}) for i in range(12)], part=6
+    )
+    with serving(answers, corpus=(out, {})) as client:
+        view = View(browser, f"http://127.0.0.1:{client.port}/")
+        view.media()
+        view.open()
+        view.texts(12)
+        view.summary()
+        says = "return document.getElementById('corpus').textContent.includes(arguments[0])"
+        assert view.js(says, "2 texts poorly explained (held-out R² near the text below 0): left out.")
+        (out / "parts" / "000001.parquet").write_bytes((out / "parts" / "000000.parquet").read_bytes())
+        view.js("corpusView.look()")
+        view.until(says, "out/parts/000001.parquet' is damaged (its bytes are not those that were written)")
+        view.open("#corpus=texts&search=so")
+        view.until(says, "1 part cannot be read: parts/000001.parquet.")
         browser.get("about:blank")
 
 

@@ -1,6 +1,5 @@
 """`slalom compare`: compare methods on your own model and texts."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from slalom.cli.language_models import (
     classifier,
 )
 from slalom.cli.options import Column, Device, DryRun, Json, MaxCost, Model, PriceTable, Target, UnitName
-from slalom.cli.printing import check_outputs, complain, console
+from slalom.cli.printing import check_outputs, complain, console, print_estimate
 from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows, write_text
 
@@ -102,8 +101,7 @@ def compare(
         "device": None if lm else device, "cache": cache, "prices": prices,
     }  # fmt: skip
     if dry_run:
-        estimate = comparison_estimate(asked, chosen, **options)
-        typer.echo(json.dumps(estimate._asdict()) if as_json else f"{estimate}; nothing was asked")
+        print_estimate(comparison_estimate(asked, chosen, **options), as_json)
         return
     try:
         compared = run(

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slalom.cli.language_models import BaseUrl, template_of
-from slalom.cli.options import Device, budget
-from slalom.cli.printing import check_outputs, console
+from slalom.cli.options import Device, DryRun, MaxCost, PriceTable, budget
+from slalom.cli.printing import check_outputs, console, print_estimate
 from slalom.errors import InputError
 from slalom.files import read_text
 
@@ -69,6 +69,9 @@ def context(
     top: Annotated[int, typer.Option(min=1, help="Number of sources in the table.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
+    dry_run: DryRun = False,
+    prices: PriceTable = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Explain which source made a language model say something.
 
@@ -92,7 +95,11 @@ def context(
         context=texts[0] if len(texts) == 1 and unit != "document" else texts,
         unit=unit, template=None if template is None else template_of(template), method=method, queries=queries,
         max_answer_tokens=max_answer_tokens, device=device, seed=seed, cache=cache,
+        prices=prices, max_cost=max_cost,
     )  # fmt: skip
+    if dry_run:
+        print_estimate(explainer.estimate(question, answer), as_json)
+        return
     screen = console()
     e = explainer(question, answer, part=part, span=characters)
     if as_json:

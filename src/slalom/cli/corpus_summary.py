@@ -17,6 +17,7 @@ from slalom.files import write_text
 _NAME = 24  # characters of a word in a table
 _PARTS = 4  # slices or classes side by side
 _FLIPS = 10
+_ORDERS = {"effect": "the end of the interval on zero's side", "total": "mean times texts", "texts": "texts"}
 
 Folder = Annotated[str, typer.Argument(metavar="OUT", help="Folder that `slalom corpus run` has written.")]
 By = Annotated[Literal["word", "phrase", "piece", "all"], typer.Option(help="What is listed; pieces are tokens within words.")]
@@ -43,13 +44,17 @@ def summary(
     by: By = "word",
     sort: Annotated[
         Literal["effect", "total", "texts"],
-        typer.Option(help="Order: the certain part of the mean effect, mean times texts, or texts."),
+        typer.Option(help="Order: the end of the listed interval on zero's side, mean times texts, or texts."),
     ] = "effect",
     top: Top = 20,
     min_texts: MinTexts = None,
     phrases: Annotated[int, typer.Option(min=1, max=5, help="Words of the longest phrase; 1: no phrases.")] = 3,
     strongest: Annotated[int, typer.Option(min=1, help="How many words of a text count as its strongest.")] = 5,
     case: Case = False,
+    include_poor: Annotated[
+        bool,
+        typer.Option("--include-poor", help="Include texts whose explanation predicts worse than a constant near the text."),
+    ] = False,
     as_json: Json = False,
     csv: Csv = None,
     html: Html = None,
@@ -69,6 +74,7 @@ def summary(
         sort=sort,
         top=max(100, top),
         case=case,
+        include_poor=include_poor,
     )
     if not _written(found, csv, html, as_json):
         show_summary(found, console(), by, top)
@@ -117,6 +123,8 @@ def _say_written(*paths: Path | None) -> None:
 
 def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     """Print a summary as tables that fit into 80 columns."""
+    from slalom.corpus.counts import POOR_R2  # noqa: PLC0415
+
     about = found.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"
     heading = f"{about['model']} on {about['explained']:,} {plural(about['explained'], 'text')}{right}"
@@ -124,6 +132,10 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     if others := about["other_targets"]:
         explain = "text explains" if (n := sum(others.values())) == 1 else "texts explain"
         _line(screen, f"{n:,} {explain} other classes: --target {' | '.join(others)}", "dim")
+    if poor := about["poor"]:
+        every = about["explained"] + (0 if about["include_poor"] else poor)
+        done = "included" if about["include_poor"] else "left out; explain with more queries, or add --include-poor"
+        _line(screen, f"{poor:,} of {every:,} texts poorly explained (held-out R2 near the text below {POOR_R2:g}): {done}")
     for kind in ("word", "phrase", "piece"):
         words = found.of_kind(kind)[:top] if by in (kind, "all") else []
         if by == kind and not words:
@@ -137,7 +149,8 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     _shortcuts(screen, found, top)
     _line(
         screen,
-        f"Effect: mean over the texts that have it, with a 95% interval. Listed: in at least {about['min_texts']} texts.",
+        f"Effect: mean over the texts that have it, with a 95% interval. Order: {_ORDERS[about['sort']]}. Listed: in at least"
+        f" {about['min_texts']} texts.",
         "dim",
     )
 

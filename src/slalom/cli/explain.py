@@ -36,7 +36,7 @@ from slalom.cli.options import (
     Tolerance,
     UnitName,
 )
-from slalom.cli.printing import check_outputs, complain, console
+from slalom.cli.printing import check_outputs, complain, console, print_estimate
 from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 
@@ -195,7 +195,7 @@ def _is_dry(
         return False
     estimate = explainer.estimate(texts[done:], target=target, errors="raise" if len(texts) == 1 else "keep")
     if dry_run:
-        sys.stdout.write(json.dumps(estimate._asdict()) + "\n" if as_json else f"{estimate}; nothing was asked\n")
+        print_estimate(estimate, as_json)
     else:
         explainer.engine.spending.check(estimate.cost or 0.0, f"this run ({estimate})")
     return dry_run

@@ -1,5 +1,6 @@
 """Output of the commands: results to standard output and files, messages to standard error."""
 
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,8 @@ from slalom.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from slalom.models import Estimate
 
 _PIPE_WIDTH = 160
 # Arguments of Python that are options here, as messages of the library name them.
@@ -71,6 +74,11 @@ def as_options(message: str) -> str:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def print_estimate(estimate: "Estimate", as_json: bool) -> None:
+    """Print what `--dry-run` found out."""
+    sys.stdout.write(json.dumps(estimate._asdict()) + "\n" if as_json else f"{estimate}; nothing was asked\n")
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:

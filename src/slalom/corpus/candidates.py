@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.corpus.counts import Counts
 from slalom.corpus.details import Details
-from slalom.corpus.moments import effect_of
+from slalom.corpus.moments import effect_of, interval_half
 from slalom.corpus.shortcuts import Known, Rival, explained_by_part, reliance, representatives, suspicion
 from slalom.corpus.summarised import Kind, Shortcut, WordEffect
 from slalom.corpus.words import PIECE, WORD, Index, Keys, Reader
@@ -43,10 +43,11 @@ class Pooled:
         self.variance = spread / np.maximum(self.n - 1, 1)
         self.level = np.round(self.sums[:, 7] / np.maximum(self.n, 1)).astype(np.int64)
         self.least = reliance(self.n, self.mean, self.variance)
+        self.end: Floats = np.abs(self.mean) - interval_half(self.n, self.variance)  # of the listed interval, on zero's side
 
     def order(self, sort: str) -> Floats:
         """Return the numbers to sort by, largest first."""
-        return {"effect": self.least, "total": np.abs(self.sums[:, 1]), "texts": self.n}[sort]
+        return {"effect": self.end, "total": np.abs(self.sums[:, 1]), "texts": self.n}[sort]
 
     def selected(self, sort: str, top: int) -> Index:
         """Return the keys whose details are needed: those with the largest reliance, and candidates of the lists."""

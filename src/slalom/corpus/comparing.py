@@ -81,13 +81,14 @@ def compare(
         moments.add(key, np.stack([np.ones(len(d)), d, d * d, y0, y0 * y0, y1, y1 * y1, level], axis=1))
         listed.add(pair)
     pooled = Pooled(*moments.result(), least)
-    selected = np.sort(np.argsort(-pooled.least, kind="stable")[:_SELECTED])
+    order = pooled.order("effect")
+    selected = np.sort(np.argsort(-order, kind="stable")[:_SELECTED])
     details = Details(reader, pooled.keys[selected], {}, counts.codes)
     for pair in matched.pairs(reader):
         details.add(pair.before)
     lookup = _known_parts(pooled, details, reader)
     changes: dict[str, list[Change]] = {kind: [] for kind in KINDS}
-    for i in selected[np.argsort(-pooled.least[selected], kind="stable")].tolist():
+    for i in selected[np.argsort(-order[selected], kind="stable")].tolist():
         kind = kind_of(int(pooled.level[i]))
         key = int(pooled.keys[i])
         parts = [lookup[part] for part in parts_of(key, int(pooled.level[i]), details, reader) if part in lookup]

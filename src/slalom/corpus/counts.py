@@ -11,7 +11,10 @@ from slalom.corpus.opening import Corpus
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.words import Index
 from slalom.errors import InputError, count
+from slalom.result.fidelity import NEGLIGIBLE
 
+POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
+QUALITY = ("near_r2", "near_mse")  # columns that tell how well a text is explained
 _SLICES = 8  # the others are taken together
 _OTHERS = "(others)"
 
@@ -29,6 +32,8 @@ class Counts:
         statuses, targets: Number of rows by status, and of explained ones by target.
         cells: Number of explained rows with the target by (label, gold, slice).
         units: Number of their units.
+        include_poor: Whether poorly explained rows are among them.
+        poor: Poorly explained rows with the target by (label, gold, slice).
     """
 
     target: str
@@ -39,30 +44,40 @@ class Counts:
     targets: Mapping[str, int]
     cells: Mapping[tuple[str | None, str | None, str | None], int]
     units: int
+    include_poor: bool
+    poor: Mapping[tuple[str | None, str | None, str | None], int]
 
     @classmethod
-    def of(cls, table: Corpus, gold: str | None, slices: str | None, target: str | None) -> "Counts":
+    def of(cls, table: Corpus, gold: str | None, slices: str | None, target: str | None, include_poor: bool = True) -> "Counts":
         """Count the rows of a corpus."""
         given = [GIVEN + name for name in (gold, slices) if name is not None]
         columns = ["status", "target", "label", "n_units", *dict.fromkeys(given)]
         statuses: Counter[str] = Counter()
         cells: Counter[tuple[Any, ...]] = Counter()
+        poor: Counter[tuple[Any, ...]] = Counter()
         units: Counter[str | None] = Counter()
-        for batch in table.batches(columns):
+        for batch in table.batches([*columns, *QUALITY]):
             rows = {name: batch.column(name).to_pylist() for name in columns}
             empty = [None] * len(rows["status"])
             golds, parts = (rows[GIVEN + name] if name is not None else empty for name in (gold, slices))
             statuses.update(rows["status"])
-            cells.update(
-                row[1:]
-                for row in zip(rows["status"], rows["target"], rows["label"], golds, parts, strict=True)
-                if row[0] == EXPLAINED
-            )
+            every = zip(rows["target"], rows["label"], golds, parts, strict=True)
+            for cell, status, bad in zip(every, rows["status"], poorly_explained(batch).to_pylist(), strict=True):
+                if status == EXPLAINED:
+                    poor[cell] += bad
+                    cells[cell] += include_poor or not bad
             for name, n in zip(rows["target"], rows["n_units"], strict=True):
                 units[name] += n or 0
         targets: Counter[str] = Counter()
         for (name, *_), n in cells.items():
             targets[name] += n
+        targets = +targets
+        if not targets and any(poor.values()):
+            raise InputError(
+                f"{table.folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"
+                f" {POOR_R2:g} or more); all {sum(poor.values())} are; explain with more queries, or add --include-poor"
+                " (include_poor=True)"
+            )
         if not targets:
             raise InputError(
                 f"{table.folder!r} must have at least one explained text; it has {count(sum(statuses.values()), 'row')},"
@@ -71,8 +86,12 @@ class Counts:
         chosen = targets.most_common(1)[0][0] if target is None else target
         if chosen not in targets:
             raise InputError(f"target must be one of {', '.join(map(repr, targets))}, which texts explain; got {target!r}")
-        of_target = {cell[1:]: n for cell, n in cells.items() if cell[0] == chosen}
-        made = cls(chosen, table.labels, gold, slices, statuses, targets, of_target, units[chosen])
+        of_target, bad_ones = (
+            {cell[1:]: n for cell, n in counted.items() if n and cell[0] == chosen} for counted in (cells, poor)
+        )
+        made = cls(
+            chosen, table.labels, gold, slices, statuses, targets, of_target, units[chosen], include_poor, bad_ones
+        )  # fmt: skip
         return made._with_labels() if gold is not None else made
 
     def _with_labels(self) -> "Counts":
@@ -96,8 +115,9 @@ class Counts:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of correct predictions among texts with a true label."""
-        known = {cell: n for cell, n in self.cells.items() if cell[1] is not None}
+        """Share of correct predictions among texts with a true label, however well they are explained."""
+        every = Counter(self.cells) if self.include_poor else Counter(self.cells) + Counter(self.poor)
+        known = {cell: n for cell, n in every.items() if cell[1] is not None}
         right = sum(n for (label, gold, _), n in known.items() if label == self.label_of(gold))
         return right / sum(known.values()) if known else None
 
@@ -146,6 +166,17 @@ class Counts:
                 if code >= 0:
                     sizes[grouping][names[code]] += n
         return sizes
+
+
+def poorly_explained(rows: Any) -> Any:
+    """Return which rows of a record batch are poorly explained, as a pyarrow array.
+
+    These have a held-out R2 near the text below `POOR_R2`, and an error that matters; texts that were not tested do not.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    r2, error = (rows.column(name) for name in QUALITY)
+    return pc.fill_null(pc.and_(pc.less(r2, POOR_R2), pc.greater(error, NEGLIGIBLE**2)), False)
 
 
 def label_of(gold: str | None, labels: Sequence[str]) -> str | None:

@@ -6,6 +6,9 @@ synchronised too. A remote file is one upload, which object stores show when it 
 manifest.json           what the table is: model, options, source
 progress.json           how far the last run came
 parts/NNNNNN.parquet    the table
+digests/NNNNNN.sha256   what the bytes of a part must be (`slalom.corpus.parts`)
+under-way/NNNNNN        how many texts of a part under way are explained
+.slalom-corpus.lock     held by a run
 """
 
 import errno
@@ -13,12 +16,14 @@ import os
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 from uuid import uuid4
 
 from slalom.errors import InputError, one_line, require
 
-MANIFEST, PROGRESS, LOCK, PARTS = "manifest.json", "progress.json", "lock", "parts"
+MANIFEST, PROGRESS, LOCK = "manifest.json", "progress.json", ".slalom-corpus.lock"
+PARTS, DIGESTS, UNDER_WAY = "parts", "digests", "under-way"
+Stamp: TypeAlias = tuple[int, int] | None  # size and time of a file; None where its file system does not say
 
 
 def part_name(number: int) -> str:
@@ -76,10 +81,15 @@ class Folder(ABC):
     def path(self, name: str) -> str:
         """Return the address of a file."""
 
+    @abstractmethod
+    def stamp(self, name: str) -> Stamp:
+        """Return size and time of a file, which change when it is written."""
+
     def parts(self) -> list[int]:
-        """Return the numbers of the parts that are there."""
-        stems = (name.removesuffix(".parquet") for name in self.names(PARTS) if name.endswith(".parquet"))
-        return sorted(int(stem) for stem in stems if stem.isdecimal())
+        """Return the numbers of the parts that are there; 1.parquet is none, as part 1 has six digits."""
+        stems = {name: name.removesuffix(".parquet") for name in self.names(PARTS)}
+        numbers = {name: int(stem) for name, stem in stems.items() if stem.isdecimal()}
+        return sorted(number for name, number in numbers.items() if part_name(number) == f"{PARTS}/{name}")
 
 
 @final
@@ -141,13 +151,21 @@ class LocalFolder(Folder):
         """Return the path of a file."""
         return str(self.root / name)
 
+    def stamp(self, name: str) -> Stamp:
+        """Return size and time of a file; None where there is none."""
+        try:
+            found = (self.root / name).stat()
+        except OSError:
+            return None
+        return found.st_size, found.st_mtime_ns
+
     def clean(self, older: float = 3600.0) -> None:
         """Remove temporary files that killed processes have left.
 
         Args:
             older: Least age in seconds: a worker of another machine may still write a younger one.
         """
-        for place in (self.root, self.root / PARTS):
+        for place in (self.root, *(self.root / name for name in (PARTS, DIGESTS, UNDER_WAY))):
             for path in place.glob(".*.tmp") if place.is_dir() else ():
                 try:
                     if time.time() - path.stat().st_mtime > older:
@@ -228,6 +246,11 @@ class RemoteFolder(Folder):
         """Return the address of a file; options of the file system stay behind it, as in s3://bucket/corpus?region=eu."""
         place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
         return f"{place.rstrip('/')}/{name}{mark}{options}"
+
+    def stamp(self, name: str) -> Stamp:
+        """Return size and time of a file; None where its file system does not say."""
+        (found,) = self.files.get_file_info([self._at(name)])
+        return None if found.size is None or found.mtime_ns is None else (found.size, found.mtime_ns)
 
     def _at(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"

@@ -1,16 +1,17 @@
 """One run at a time on one folder.
 
-On a local folder the operating system holds the lock and lets go of it when the process ends, however it ends. That holds on
-file systems of several machines too where these carry `flock` (NFS from version 4, Lustre with its mount option). Remote
-folders have no locks: a run writes a file every half minute that says that it is there, and one that has been silent for five
-minutes counts as ended, and so does one of this machine whose process is gone. Two runs that begin within the same second may
-then both go on; they compute the same parts twice, and the table is right all the same.
+On a local folder the operating system holds the lock and releases it when the process ends, however it ends. That holds on
+file systems of several machines too where these carry `flock` (NFS from version 4, Lustre with its mount option). Elsewhere
+(object stores, Windows) the file itself is the lock: it is taken over where its process was on this machine and has ended; one
+of another machine must be deleted by hand where that run has ended. Two runs that begin there within the same second may both
+go on; they compute the same parts twice, and the table is right all the same.
+
+The file has a name of its own, is never followed as a link, and is written only where it is empty or a lock of slalom.
 """
 
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-BEAT, SILENCE = 30.0, 300.0  # seconds
 _PATIENCE = 1.0  # seconds: `is_running` may hold the lock for a moment
 
 
@@ -37,9 +37,9 @@ def locked(folder: Folder) -> Iterator[None]:
         folder: The folder.
 
     Raises:
-        InputError: Another run holds it.
+        InputError: Another run holds it, or the lock file is something else.
     """
-    with _flock(folder) if isinstance(folder, LocalFolder) and fcntl is not None else _heartbeat(folder):
+    with _flock(folder) if isinstance(folder, LocalFolder) and fcntl is not None else _noted(folder):
         yield
 
 
@@ -50,18 +50,25 @@ def is_running(folder: Folder) -> bool:
         folder: The folder.
     """
     if not isinstance(folder, LocalFolder) or fcntl is None:
-        return _alive(_holder(folder))
+        holder = _holder(folder)
+        return holder is not None and not _gone(holder)
     try:
-        with (folder.root / LOCK).open("rb") as file:
-            return not _taken(file)
+        with _opened(folder, os.O_RDONLY) as file:
+            return not _taken(file, fcntl.LOCK_SH)
     except OSError:
         return False
 
 
-def _taken(file: Any) -> bool:
+def _opened(folder: LocalFolder, flags: int) -> Any:
+    """Open the lock file, and no other that a link leads to; a pipe of that name does not block."""
+    handle = os.open(folder.root / LOCK, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    return os.fdopen(handle, "rb" if flags == os.O_RDONLY else "r+b")
+
+
+def _taken(file: Any, kind: int) -> bool:
     """Try to take the lock of an open file."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -71,46 +78,40 @@ def _taken(file: Any) -> bool:
 def _flock(folder: LocalFolder) -> Iterator[None]:
     try:
         folder.root.mkdir(parents=True, exist_ok=True)
-        file = (folder.root / LOCK).open("a+b")
+        file = _opened(folder, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        raise InputError(f"could not write to {folder.address!r}: {error.strerror}; name another folder") from error
+        where = "" if error.filename is None else f" ({os.path.basename(error.filename)})"
+        raise InputError(f"could not write to {folder.address!r}: {error.strerror}{where}; name another folder") from error
     with file:
         began = time.monotonic()
-        while not _taken(file):
+        while not _taken(file, fcntl.LOCK_EX):
             if time.monotonic() - began > _PATIENCE:
                 raise _refusal(folder, _holder(folder))
             time.sleep(0.05)
-        file.truncate(0)
+        _note(folder, file.read())  # it is ours, or empty
+        file.seek(0)
+        file.truncate()
         file.write(json.dumps(_self()).encode())
         file.flush()
         yield
 
 
 @contextmanager
-def _heartbeat(folder: Folder) -> Iterator[None]:
+def _noted(folder: Folder) -> Iterator[None]:
     holder, mine = _holder(folder), _self()
-    if _alive(holder):
-        raise _refusal(folder, holder)
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(BEAT):
-            folder.write(LOCK, json.dumps({**mine, "time": time.time()}).encode())
-
+    if holder is not None and not _gone(holder):
+        raise _refusal(folder, holder, f"; if it has ended, delete {folder.path(LOCK)!r}")
     folder.write(LOCK, json.dumps(mine).encode())
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
     try:
         yield
     finally:
-        stop.set()
-        thread.join()
         if (_holder(folder) or {}).get("run") == mine["run"]:
             folder.remove(LOCK)
 
 
 def _self() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "time": time.time(), "run": uuid4().hex}
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "time": now, "run": uuid4().hex}
 
 
 def _space() -> str | None:
@@ -122,25 +123,33 @@ def _space() -> str | None:
 
 
 def _holder(folder: Folder) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(folder.read(LOCK) or b"null")
-    except ValueError:
+    return _note(folder, folder.read(LOCK) or b"")
+
+
+def _note(folder: Folder, content: bytes) -> dict[str, Any] | None:
+    """Return the content of a lock file; None where it is empty."""
+    if not content.strip(b"\0"):  # zeros may be left where the machine itself has failed
         return None
-    return found
-
-
-def _alive(holder: dict[str, Any] | None) -> bool:
-    return holder is not None and time.time() - float(holder["time"]) < SILENCE and not _gone(holder)
+    try:
+        note = dict(json.loads(content))
+        return note | {"host": str(note["host"]), "process": int(note["process"]), "time": str(note["time"])}
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder.path(LOCK)!r} is not a lock of slalom; remove it, or name another folder") from error
 
 
 def _gone(holder: dict[str, Any]) -> bool:
     """Return whether a run was on this machine, and its process has ended."""
-    space = _space()
-    if space is None or (holder["host"], holder.get("space")) != (socket.gethostname(), space):
+    if os.name != "posix" or (holder["host"], holder.get("space")) != (socket.gethostname(), _space()):
         return False
-    return not os.path.exists(f"/proc/{holder['process']}")
+    try:
+        os.kill(holder["process"], 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # of another user
+        pass
+    return False
 
 
-def _refusal(folder: Folder, holder: dict[str, Any] | None) -> InputError:
-    who = "" if holder is None else f" (process {holder['process']} on {holder['host']})"
-    return InputError(f"another run{who} is writing to {folder.address!r}; wait for it, end it, or name another folder")
+def _refusal(folder: Folder, holder: dict[str, Any] | None, advice: str = "") -> InputError:
+    who = "" if holder is None else f" (process {holder['process']} on {holder['host']}, since {holder['time']})"
+    return InputError(f"another run{who} is writing to {folder.address!r}; wait for it, end it, or name another folder{advice}")

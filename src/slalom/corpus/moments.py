@@ -6,7 +6,7 @@ says are rare loses none that are frequent. `Moments` adds up rows of numbers by
     mean = s1 / n,   var = (s2 - s1^2 / n) / (n - 1),   interval: mean +- t_{0.975, n-1} sqrt(var / n)
 """
 
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,13 @@ def effect_of(n: float, s1: float, s2: float) -> Effect:
     if n < 2:
         return Effect(int(n), mean, None, None, None)
     sd = float(np.sqrt(max(s2 - s1 * mean, 0.0) / (n - 1)))
-    half = float(stdtrit(n - 1, LEVEL)) * sd / n**0.5
+    half = float(interval_half(n, sd * sd))
     return Effect(int(n), mean, sd, mean - half, mean + half)
+
+
+def interval_half(n: Any, variance: Any) -> Any:
+    """Return half the width of the 95% interval of a mean over n texts; infinite for fewer than two."""
+    return np.where(n > 1, stdtrit(np.maximum(n - 1, 1), LEVEL) * np.sqrt(variance / np.maximum(n, 1)), np.inf)
 
 
 class Difference(NamedTuple):

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, final
 
 from slalom.corpus.folder import MANIFEST, Folder, folder_of, part_name
+from slalom.corpus.parts import part_file
 from slalom.corpus.table import EXPLAINED, GIVEN, arrow, part_facts
 from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
-FORMAT, VERSION = "slalom corpus", 1
+FORMAT, VERSION = "slalom corpus", 2
 _TEXTS = 1000  # per batch
 _NAMED = 10  # columns in an error
 
@@ -66,12 +67,8 @@ class Corpus:
         if not numbers:
             return []
         arrow()
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
-        try:
-            return list(pq.read_schema(self._folder.source(part_name(numbers[0]))).names)
-        except (OSError, ValueError) as error:
-            raise self._damaged(numbers[0], error) from error
+        with part_file(self._folder, numbers[0]) as file:
+            return list(file.schema_arrow.names)
 
     def __len__(self) -> int:
         """Return the number of texts in the parts that are there now."""
@@ -81,15 +78,16 @@ class Corpus:
         return (len(numbers) - 1) * int(self.manifest["part_size"]) + int(self.facts(numbers[-1])["rows"])
 
     def facts(self, number: int) -> dict[str, Any]:
-        """Return the number of rows of a part, and of texts by status; only the end of its file is read.
+        """Return the number of rows of a part, and of texts by status.
 
         Args:
             number: Number of the part.
+
+        Raises:
+            InputError: The part is damaged.
         """
-        try:
-            return part_facts(self._folder.source(part_name(number)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._damaged(number, error) from error
+        with part_file(self._folder, number) as file:
+            return part_facts(file)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield the rows in order, as pyarrow record batches of at most 1000 texts.
@@ -101,20 +99,13 @@ class Corpus:
             InputError: There is no such column, or a part is damaged.
         """
         arrow()
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         for number in self.numbers:
-            try:
-                with pq.ParquetFile(self._folder.source(part_name(number))) as file:
-                    names = file.schema_arrow.names
-                    missing = [name for name in columns or () if name not in names]
-                    if missing:
-                        raise _no_column(missing[0], names)
-                    yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
-            except (OSError, ValueError) as error:
-                if isinstance(error, InputError):
-                    raise
-                raise self._damaged(number, error) from error
+            with part_file(self._folder, number) as file:
+                names = file.schema_arrow.names
+                missing = [name for name in columns or () if name not in names]
+                if missing:
+                    raise _no_column(missing[0], names)
+                yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
 
     def __getitem__(self, number: int) -> Explanation:
         """Return the whole explanation of a text.
@@ -135,12 +126,10 @@ class Corpus:
         size = int(self.manifest["part_size"])
         part, place = divmod(number, size)
         arrow()
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         if number < 0 or part not in self.numbers:
             texts = count(len(self), "text")
             raise IndexError(f"text {number} is not in {self.folder!r}, which has {texts}; numbers begin with 0")
-        with pq.ParquetFile(self._folder.source(part_name(part))) as file:
+        with part_file(self._folder, part) as file:
             if place >= file.metadata.num_rows:
                 raise IndexError(f"text {number} is not in {self.folder!r}, which has {count(len(self), 'text')}")
             for group in range(file.num_row_groups):
@@ -156,10 +145,6 @@ class Corpus:
     def __repr__(self) -> str:
         """Return what it is in one line."""
         return f"Corpus {self.folder!r}: {count(len(self), 'text')} in {count(len(self.numbers), 'part')}, {self.model}"
-
-    def _damaged(self, number: int, error: Exception) -> InputError:
-        path = self._folder.path(part_name(number))
-        return InputError(f"{path!r} is damaged ({one_line(error)}); delete it and run the same command again")
 
 
 def open(path: str | Path) -> Corpus:  # noqa: A001
@@ -194,7 +179,8 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: {one_line(error)}") from error
     if found != (FORMAT, VERSION):
-        raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; update slalom")
+        advice = "explain the texts again, in another folder" if found == (FORMAT, 1) else "update slalom"
+        raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; {advice}")
     return dict(manifest)
 
 

@@ -5,18 +5,20 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from tqdm.auto import tqdm
 
-from slalom.corpus.folder import PROGRESS, Folder, folder_of
+from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, folder_of, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
+from slalom.corpus.parts import damage
 from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
-from slalom.errors import InputError, plural
+from slalom.errors import InputError, count, plural
 
 _SAVED = 2.0  # seconds between two savings
 
@@ -99,9 +101,10 @@ class Progress:
         self.complete, self.count, self.done = True, texts, texts
 
     def close(self) -> None:
-        """Remove the bar, and save the progress."""
+        """Remove the bar, and save the progress; a folder without a manifest is not touched."""
         self.bar.close()
-        self.save()
+        if self.folder.read(MANIFEST) is not None:
+            self.save()
 
 
 @final
@@ -113,12 +116,15 @@ class Status:
         folder: Its path or address.
         done: Number of texts in the parts that are there.
         explained, failed, killed: Of these, by status.
+        under_way: Number of texts that are explained in parts under way, a few seconds ago; a kill loses them.
+        asked: Number of queries that the model has answered for parts under way: it is asked about all texts of a part first.
         parts: Number of parts that are there.
+        damaged: Names of parts that are not as they were written; they count as not there.
         texts: Number of texts in all; None where it is not known yet.
         counted: Whether that is exact; else it is estimated from the share of the source that was read.
         running: Whether a run is under way.
         complete: Whether all texts are done.
-        rate: Texts per second of the last run; None where it has finished none.
+        rate: Texts per second of the last run, those of parts under way included; None where it has finished none.
         seconds_left: Time that is left at that rate; None where it is not known.
     """
 
@@ -127,7 +133,10 @@ class Status:
     explained: int
     failed: int
     killed: int
+    under_way: int
+    asked: int
     parts: int
+    damaged: tuple[str, ...]
     texts: int | None
     counted: bool
     running: bool
@@ -141,9 +150,13 @@ class Status:
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         noun = plural(self.done if self.texts is None else self.texts, "text")
         lines = [
-            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}",
+            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}"
+            + (f"; under way: {self.under_way:,} explained, {self.asked:,} queries answered" if self.asked else ""),
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
+        if self.damaged:
+            lines.append(f"{count(len(self.damaged), 'part')} damaged, to be explained again: {', '.join(self.damaged[:5])}")
+            lines[-1] += ", ..." if len(self.damaged) > 5 else ""
         rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
         if self.complete:
             lines.append("complete")
@@ -171,23 +184,38 @@ def status(out: str | Path) -> Status:
     folder = folder_of(out)
     corpus = Corpus(folder, read_manifest(folder))
     numbers = corpus.numbers
+    damaged = [number for number in numbers if damage(folder, number) is not None]
+    good = set(numbers).difference(damaged)
     by_status = dict.fromkeys(STATUSES, 0)
-    for number in numbers:
+    for number in good:
         facts = corpus.facts(number)
         for name in STATUSES:
             by_status[name] += facts[name]
     saved = saved_progress(folder)
     done, texts, running = sum(by_status.values()), saved.get("texts"), is_running(folder)
+    under_way, asked = _under_way(folder, good) if running else (0, 0)
     seconds = (time.time() if running else saved.get("updated", 0.0)) - saved.get("began", 0.0)
-    fresh = done - saved.get("began_with", 0)
+    fresh = done + under_way - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
-    left = None if rate is None or texts is None else max(texts - done, 0) / rate
-    complete = bool(saved.get("complete")) and not running and (texts is None or done >= texts)  # parts may have been deleted
+    left = None if rate is None or texts is None else max(texts - done - under_way, 0) / rate
+    complete = bool(saved.get("complete")) and not running and not damaged
+    complete = complete and (texts is None or done >= texts)  # parts may have been deleted
     explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
-        folder.address, done, explained, failed, killed, len(numbers), texts, bool(saved.get("counted")), running, complete,
-        rate, left,
+        folder.address, done, explained, failed, killed, under_way, asked, len(good),
+        tuple(map(part_name, damaged)), texts, bool(saved.get("counted")), running, complete, rate, left,
     )  # fmt: skip
+
+
+def _under_way(folder: Folder, done: set[int]) -> tuple[int, int]:
+    """Return how many texts are explained, and queries answered, for parts that are not there yet."""
+    texts = queries = 0
+    for name in folder.names(UNDER_WAY):
+        with suppress(ValueError, KeyError, TypeError):  # no note of ours
+            if int(name) not in done:
+                note = json.loads(folder.read(f"{UNDER_WAY}/{name}") or b"")
+                texts, queries = texts + int(note["texts"]), queries + int(note["queries"])
+    return texts, queries
 
 
 def saved_progress(folder: Folder) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from slalom.core.checks import whole_number
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, InProcess, Processes, pickled
-from slalom.corpus.folder import MANIFEST, Folder, LocalFolder, folder_of, part_name
+from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, LocalFolder, folder_of, part_name
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
+from slalom.corpus.parts import damage, part_file, write_part
 from slalom.corpus.progress import Progress
 from slalom.corpus.source import Source
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
@@ -53,8 +54,12 @@ class Where(NamedTuple):
     gpus: float | None = None
     timeout: float | None = None
 
-    def executor(self) -> Executor | None:
-        """Return the executor; None for this process."""
+    def check(self) -> "Where":
+        """Return itself, if its numbers can be.
+
+        Raises:
+            InputError: They cannot.
+        """
         whole_number("workers", self.workers, 0)
         if self.cores is not None:
             whole_number("cores_per_worker", self.cores, 1)
@@ -62,6 +67,10 @@ class Where(NamedTuple):
             raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
         if self.timeout is not None and self.ray is None and not self.workers:
             raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
+        return self
+
+    def executor(self) -> Executor | None:
+        """Return the executor; None for this process."""
         if self.ray is None:
             return Processes(self.workers, self.cores) if self.workers else None
         from slalom.corpus.cluster import RayActors  # noqa: PLC0415
@@ -153,7 +162,7 @@ def run(
         "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
         "part_size": part_size, "limit": limit,
     }  # fmt: skip
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout).check()
     most = whole_number("max_failures", max_failures, 0)
     setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout, most)
     with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
@@ -202,7 +211,7 @@ def retry_failed(
     columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
     rows = source_of(address, columns.text, manifest["source"].get("split"))
     settings = {name: manifest[name] for name in _COMPARED[4:]}
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout)
+    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout).check()
     made = Explainer if explainer is None else explainer
     most = whole_number("max_failures", max_failures, 0)
     setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout, most)
@@ -239,10 +248,13 @@ class _Run:
         self.result: dict[str, int] = {}
 
     def __enter__(self) -> "_Run":
+        self._compare_settings()  # what is refused leaves nothing behind
         self._lock = locked(self.folder)
         self._lock.__enter__()
         try:
-            self._compare_settings()
+            self._read_manifest()  # another run may have begun the corpus meanwhile
+            self._refuse_others(self.settings)
+            self._clean()
         except BaseException:
             self.__exit__()
             raise
@@ -251,20 +263,30 @@ class _Run:
     def __exit__(self, *_: object) -> None:
         self._lock.__exit__(None, None, None)
 
+    def _read_manifest(self) -> None:
+        """Read the manifest; a folder without one must have no files of the names that a run writes."""
+        if self.folder.read(MANIFEST) is not None:
+            self.manifest = _complete_manifest(self.folder)
+            return
+        others = [name for name in (PROGRESS, _CURRENT) if self.folder.read(name) is not None]
+        others += [name for name in (PARTS, DIGESTS, UNDER_WAY) if self.folder.names(name)]
+        if others:
+            raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
+
     def _compare_settings(self) -> None:
         """Refuse other settings or another source before a model is loaded."""
-        if self.folder.read(MANIFEST) is None:
-            if self.folder.parts():
-                raise InputError(f"{self.folder.address!r} has parts but no {MANIFEST}; name another folder")
-            if not self.source.verified:  # a generator can be read once
-                next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
-        else:
-            self.manifest = _complete_manifest(self.folder)
+        self._read_manifest()
+        if not self.manifest and not self.source.verified:  # a generator can be read once
+            next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
+        self.settings = {**self.settings, "source": {**self.source.fingerprint(), "address": self.source.place}}
+        self._refuse_others(self.settings)
+
+    def _clean(self) -> None:
+        """Remove what killed runs have left."""
         if isinstance(self.folder, LocalFolder):
             self.folder.clean()
-        fingerprint = {**self.source.fingerprint(), "address": self.source.place}
-        self._refuse_others({**self.settings, "source": fingerprint})
-        self.settings = {**self.settings, "source": fingerprint}
+        for name in self.folder.names(UNDER_WAY):
+            self.folder.remove(f"{UNDER_WAY}/{name}")
 
     def _refuse_others(self, now: dict[str, Any]) -> None:
         """Raise where the manifest says something else."""
@@ -284,12 +306,19 @@ class _Run:
             self.folder.write(MANIFEST, json.dumps(self.manifest, indent=1, ensure_ascii=False).encode("utf-8", "replace"))
 
     def explain_all(self) -> None:
-        """Compute the parts that are not there."""
-        done = set(self.folder.parts())
-        known = Corpus(self.folder, self.manifest) if done else ()
-        self.progress = Progress(self.folder, self.source, len(known), self.settings["limit"], self.shown)
+        """Compute the parts that are not there, or not as they were written."""
+        there = self.folder.parts()
+        damaged = {part: reason for part in there if (reason := damage(self.folder, part)) is not None}
+        done = set(there).difference(damaged)
+        if damaged:
+            named = ", ".join(f"{part_name(part)} ({reason})" for part, reason in islice(damaged.items(), 5))
+            more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
+            warnings.warn(f"damaged, and explained again: {named}{more}", UserWarning, stacklevel=2)
+        known = Corpus(self.folder, self.manifest)
+        texts = sum(known.facts(part)["rows"] for part in done)
+        self.progress = Progress(self.folder, self.source, texts, self.settings["limit"], self.shown)
         try:
-            self._compute(self._jobs(done), self._write_part)
+            self._compute(self._jobs(done, max(there, default=-1)), self._write_part)
             if (name := self._changed()) is not None:
                 raise InputError(
                     f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
@@ -340,6 +369,7 @@ class _Run:
         with executor:
             dispatcher = Dispatcher(executor, self.setup, self._accept, self._finished, assemble, self.progress.tick)
             dispatcher.describe()
+            self.progress.save()
             dispatcher.run(jobs)
 
     def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
@@ -370,22 +400,29 @@ class _Run:
         """Write down which part this process computes: where it ends there, the next run is careful."""
         self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
 
-    def _jobs(self, done: set[int]) -> Iterator[Job]:
-        """Yield the parts that are not there; where only reading tells, compare the others with the source."""
+    def _jobs(self, done: set[int], last: int) -> Iterator[Job]:
+        """Yield the parts that are not there, and compare those with the source that it is read for.
+
+        Args:
+            done: The parts that are there.
+            last: The last one of which there is a file.
+        """
         corpus = Corpus(self.folder, self.manifest)
-        last = max(done, default=-1)
-        first = 0 if self.source.verified else next(part for part in range(last + 2) if part not in done)
+        first = 0 if self.source.verified else next(part for part in range(len(done) + 1) if part not in done)
         part = first - 1
         for part, rows in self._parts(first):
             if part not in done:
                 yield Job(part, rows)
-            elif self.source.verified and corpus.facts(part)["digest"] != digest(rows):
+            elif corpus.facts(part)["digest"] != digest(rows):
                 raise InputError(
                     f"{self.folder.address!r} was made from other texts: rows {part * self.size} to"
                     f" {part * self.size + len(rows) - 1} differ; use the same source, or name another folder"
                 )
         if part < last:
-            raise InputError(f"{self.folder.address!r} was made from more texts; use the same source, or name another folder")
+            raise InputError(
+                f"{self.folder.address!r} was made from more texts: the source has none for {part_name(last)};"
+                " use the same source, name another folder, or delete this part"
+            )
 
     def _parts(self, first: int) -> Iterator[tuple[int, tuple[SourceRow, ...]]]:
         """Yield the rows of all parts from one on."""
@@ -405,14 +442,12 @@ class _Run:
                 yield Job(part, tuple(again), whole=False)
 
     def _read(self, part: int) -> Any:
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
-        with pq.ParquetFile(self.folder.source(part_name(part))) as file:
+        with part_file(self.folder, part) as file:
             return file.read()
 
     def _write_part(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
         """Write a part that was computed in pieces."""
-        self.folder.write(part_name(part), encoded(made, digest(rows)))
+        write_part(self.folder, part, encoded(made, digest(rows)))
         self._finished(part, counts(made))
 
     def _replace_rows(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
@@ -422,7 +457,7 @@ class _Run:
         kept = old.filter(arrow().array([number not in again for number in old.column("number").to_pylist()]))
         merged = arrow().concat_tables([kept, made]).sort_by("number")
         known = Corpus(self.folder, self.manifest).facts(part)["digest"]
-        self.folder.write(part_name(part), encoded(merged, known))
+        write_part(self.folder, part, encoded(merged, known))
         for status, number in counts(made).items():
             self.result[status] = self.result.get(status, 0) + number
 

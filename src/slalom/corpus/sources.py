@@ -199,7 +199,7 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
 
 
 def digest(rows: Iterable[SourceRow]) -> str:
-    """Return a digest of ids and texts, and of the columns that are kept.
+    """Return a digest of numbers, ids and texts, and of the columns that are kept.
 
     Example:
         >>> digest([SourceRow(0, "a", "good", {})]) == digest([SourceRow(0, "a", "bad", {})])
@@ -207,7 +207,9 @@ def digest(rows: Iterable[SourceRow]) -> str:
     """
     found = blake2b(digest_size=16)
     for row in rows:
-        found.update(repr((row.id, row.text, sorted(row.given.items()), row.error)).encode("utf-8", "surrogatepass"))
+        found.update(
+            repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None)).encode("utf-8", "surrogatepass")
+        )
     return found.hexdigest()
 
 

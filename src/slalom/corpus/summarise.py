@@ -16,7 +16,7 @@ import numpy as np
 
 from slalom.core.checks import Floats, whole_number
 from slalom.corpus.candidates import Candidates, Pooled
-from slalom.corpus.counts import Counts
+from slalom.corpus.counts import QUALITY, Counts, poorly_explained
 from slalom.corpus.details import Details
 from slalom.corpus.moments import Moments, Sketch
 from slalom.corpus.opening import Corpus
@@ -50,6 +50,7 @@ def summary(
     top: int = 100,
     case: bool = False,
     examples: int = 3,
+    include_poor: bool = False,
 ) -> CorpusSummary:
     """Return what a model does in general: its words and phrases, and shortcuts among them.
 
@@ -65,20 +66,22 @@ def summary(
         min_texts: Fewest texts of a word that is listed. Default: 5, or one in 10,000 texts.
         phrases: Words of the longest phrase, up to 5; 1: no phrases.
         strongest: How many words of a text count as its strongest.
-        sort: Order within a kind: "effect" (the end of the mean's interval next to zero), "total" (texts times mean), "texts".
+        sort: Order within a kind: "effect" (the end of the listed interval near zero), "total" (texts times mean), "texts".
         top: How many words, phrases and pieces are listed, each.
         case: Whether "Good" and "good" are two words.
         examples: Texts shown for each word and each direction.
+        include_poor: Whether to include poorly explained texts: those whose explanation predicts held-out queries near the text
+            worse than their mean does (R2 below 0, and an error above 0.05). Default: they are only counted.
 
     Raises:
-        InputError: There is no explained text, no such column, target or label.
+        InputError: There is no explained text, no such column, target or label, or a part is damaged.
     """
     table = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     if sort not in SORTS:
         raise InputError(f"sort must be one of {', '.join(map(repr, SORTS))}; got {sort!r}")
     if phrases > 5:
         raise InputError(f"phrases must be from 1 to 5 words; got {phrases}")
-    counts = Counts.of(table, gold, slices, target)
+    counts = Counts.of(table, gold, slices, target, include_poor)
     least = max(5, counts.texts // 10_000) if min_texts is None else whole_number("min_texts", min_texts, 2)
     merges = unit_of(table) not in _UNITS_ABOVE
     reader = Reader(merges, whole_number("phrases", phrases, 1), whole_number("strongest", strongest, 1), case)
@@ -102,6 +105,8 @@ def summary(
         "labels": list(table.labels),
         "texts": sum(counts.statuses.values()),
         "explained": counts.texts,
+        "poor": sum(counts.poor.values()),
+        "include_poor": include_poor,
         "other_targets": {name: n for name, n in counts.targets.items() if name != counts.target},
         "unit": unit_of(table),
         "min_texts": least,
@@ -138,8 +143,8 @@ class _Run:
     def chunks(self, ranked: bool = False) -> Iterator[Chunk]:
         """Yield the explained rows with the target."""
         given = [GIVEN + name for name in (self.counts.gold, self.counts.slices) if name is not None]
-        columns = [*_COLUMNS, *columns_of(self.table.columns), *dict.fromkeys(given)]
-        return self.reader.chunks(explained(self.table.batches(columns), self.counts.target), ranked)
+        columns = [*_COLUMNS, *QUALITY, *columns_of(self.table.columns), *dict.fromkeys(given)]
+        return self.reader.chunks(explained(self.table.batches(columns), self.counts), ranked)
 
     def sums(self) -> tuple[Keys, Floats, int]:
         """Return keys (k,), their sums (k, 8), and the fewest texts for which these are complete."""
@@ -180,14 +185,14 @@ class _Run:
         return collected.result()
 
 
-def explained(batches: Iterable[Any], target: str) -> Iterator[Any]:
-    """Yield the explained rows with a target."""
+def explained(batches: Iterable[Any], counts: Counts) -> Iterator[Any]:
+    """Yield the explained rows with the target, without those that are poorly explained unless they are to be included."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     for batch in batches:
         mask = pc.and_(
-            pc.equal(batch.column("status"), EXPLAINED), pc.fill_null(pc.equal(batch.column("target"), target), False)
+            pc.equal(batch.column("status"), EXPLAINED), pc.fill_null(pc.equal(batch.column("target"), counts.target), False)
         )
-        rows = batch.filter(mask)
+        rows = batch.filter(mask if counts.include_poor else pc.and_not(mask, poorly_explained(batch)))
         if rows.num_rows:
             yield rows

@@ -204,15 +204,13 @@ def counts(part: Any) -> dict[str, int]:
     return {status: statuses.count(status) for status in STATUSES}
 
 
-def part_facts(source: Any) -> dict[str, Any]:
+def part_facts(file: Any) -> dict[str, Any]:
     """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status.
 
     Args:
-        source: A path or an open file.
+        file: A Parquet file of pyarrow.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    found: dict[str, Any] = json.loads(pq.read_metadata(source).metadata[_METADATA])
+    found: dict[str, Any] = json.loads(file.metadata.metadata[_METADATA])
     return found
 
 

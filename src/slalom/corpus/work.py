@@ -4,22 +4,27 @@ A job's result depends on its rows alone: answers of earlier jobs are forgotten,
 """
 
 import faulthandler
+import json
 import os
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
-from slalom.corpus.folder import Folder, part_name
+from slalom.corpus.folder import UNDER_WAY, Folder
+from slalom.corpus.parts import write_part
 from slalom.corpus.sources import digest
 from slalom.corpus.table import KILLED, SourceRow, arrow, counts, encoded, explained_row, failed_row, table
 from slalom.errors import InputError, ModelError, one_line
 from slalom.explainer import Explainer
+from slalom.models import Engine
 from slalom.result import Explanation, versions
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_NOTED = 5.0  # seconds between two notes of how far a part is
 
 
 @final
@@ -108,6 +113,37 @@ class _Outages:
 
 
 @final
+class _Note:
+    """Writes down every few seconds how far a part is, for `status`.
+
+    Args:
+        job: The part; the pieces of one are not noted.
+        folder: Where the corpus lies.
+        engine: The engine that asks for it.
+
+    Attributes:
+        texts: Texts that are explained.
+    """
+
+    def __init__(self, job: Job, folder: Folder, engine: Engine) -> None:
+        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}" if job.whole else ""
+        self.texts, self.asked, self.written, self.time = 0, engine.cost.inputs, False, time.monotonic()
+
+    def write(self) -> None:
+        """Write the note, if it is time; where it cannot be written the work goes on."""
+        if self.name and time.monotonic() - self.time > _NOTED:
+            content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.asked})
+            with suppress(InputError):
+                self.folder.write(self.name, content.encode())
+            self.time, self.written = time.monotonic(), True
+
+    def remove(self) -> None:
+        """Remove the note of a part that is there."""
+        if self.written:
+            self.folder.remove(self.name)
+
+
+@final
 class Bench:
     """A worker's model and what it does with it.
 
@@ -167,10 +203,21 @@ class Bench:
             ModelError: The model has failed alike on more texts in sequence than it may.
         """
         setup, engine = self.setup, self.explainer.engine
+        note = _Note(job, setup.folder, engine)
         try:
             with _watched(setup.timeout) as alive:
-                engine.answered, engine.ended = alive, self._outages
-                rows = list(self._rows(job.rows, tick if alive is None else alive))
+
+                def answered() -> None:
+                    alive()
+                    note.write()
+
+                def explained() -> None:
+                    note.texts += 1
+                    answered()
+                    tick()
+
+                engine.answered, engine.ended = answered, self._outages
+                rows = list(self._rows(job.rows, explained))
         except _Outage as outage:
             raise ModelError(str(outage)) from None
         finally:
@@ -178,7 +225,8 @@ class Bench:
         made = table(rows, setup.keep)
         if not job.whole:
             return Finished(counts(made), to_stream(made))
-        setup.folder.write(part_name(job.part), encoded(made, digest(job.rows)))
+        write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
+        note.remove()
         return Finished(counts(made))
 
     def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
@@ -231,13 +279,13 @@ def from_stream(content: bytes) -> Any:
 
 
 @contextmanager
-def _watched(timeout: float | None) -> Iterator[Callable[[], None] | None]:
+def _watched(timeout: float | None) -> Iterator[Callable[[], None]]:
     """End this process where the function that is returned is not called for so many seconds; None: never.
 
     A thread of faulthandler does that, which needs no lock of Python: a model that holds it is ended too.
     """
     if timeout is None:
-        yield None
+        yield lambda: None
         return
     with open(os.devnull, "wb") as nowhere:
 

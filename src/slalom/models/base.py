@@ -193,8 +193,8 @@ class Model(ABC):
         """What was asked so far, of a model that costs money; None: free, or not counted."""
         return None
 
-    def tokens_of(self, text: str) -> tuple[int, int]:
-        """Return about how many tokens are read and written, at most, to answer one string; for models that read strings.
+    def tokens_of(self, text: Any) -> tuple[int, int]:
+        """Return about how many tokens are read and written, at most, to answer one input; for models that read strings.
 
         Args:
             text: The input.

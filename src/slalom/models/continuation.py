@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
 from slalom.models.base import Model, Observed
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Decision, Head
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 
@@ -71,6 +72,16 @@ class LanguageModel(ABC):
     def identity(self) -> str | None:
         """Return a string that changes whenever the answers may change; None where that is unknown."""
 
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked so far, of a model that costs money; None: free, or not counted."""
+        return None
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens are read and written, at most, before the first prompt."""
+        return 0, 0
+
 
 class Part(NamedTuple):
     """A part of an answer.
@@ -101,23 +112,34 @@ class Continuation(Model):
         template: The prompt.
         question: The question.
         answer: The answer.
+        guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
 
     Raises:
         InputError: The answer is empty.
     """
 
     def __init__(
-        self, language_model: LanguageModel, sources: Sources, template: SourceTemplate, question: str, answer: str
+        self,
+        language_model: LanguageModel,
+        sources: Sources,
+        template: SourceTemplate,
+        question: str,
+        answer: str,
+        guess: bool = False,
     ) -> None:
         if not answer.strip():
             raise InputError(f"an answer must not be empty; got {answer!r}")
         self.language_model, self.sources, self.template = language_model, sources, template
         self.question, self.answer = question, answer
+        self.said = answer.lstrip()  # the template says what stands before an answer
         self.name, self.lead = language_model.name, "" if sources.turns else template.lead
-        self.spans = _at_least_one(language_model.tokens(answer, self.lead), len(answer))
+        ends = np.arange(0, len(self.said), 4)
+        tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
+        self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
+        self.spans[:1, 0] = 0
         self.parts: dict[str, Part] = {}
         self.select(0, len(answer), ANSWER)
-        content = (template.content, sources.system, question, answer)
+        content = (template.content, sources.system, question, self.said)
         self.variant = blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         self._rows = 64
 
@@ -145,6 +167,22 @@ class Continuation(Model):
     def n_columns(self) -> int:
         """Number of tokens of the answer."""
         return len(self.spans)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the language model was asked so far."""
+        return self.language_model.usage
+
+    def tokens_of(self, text: Prompt) -> tuple[int, int]:
+        """Return about how many tokens are read, and, by a server, written, for the answer after one prompt."""
+        read = prompt_tokens(text) + about_tokens(len(self.lead + self.said))
+        return read, 0 if self.usage is None else len(self.spans)
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens finding out what a server can do takes, and how it reads the answer."""
+        read, written = self.language_model.start_tokens
+        return (read + about_tokens(len(self.said)), written) if read else (0, 0)
 
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
         """Return the log probability of a part of the answer: the sum over its tokens."""
@@ -188,7 +226,7 @@ class Continuation(Model):
 
     def submit(self, inputs: list[Prompt]) -> Floats:
         """Return the log probabilities (n, n_columns) of the tokens of the answer."""
-        return self.language_model.log_probs(inputs, self.answer, self.lead)
+        return self.language_model.log_probs(inputs, self.said, self.lead)
 
     def collect(self, handle: Floats) -> Floats:
         """Return log probabilities, none of which is above 0."""
@@ -196,6 +234,11 @@ class Continuation(Model):
             most = float(handle.max())
             raise ModelError(f"{self.name} answered with a log probability of {most:.3g}; it must not be above 0")
         return np.minimum(handle, 0.0)
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    """Return about how many tokens a prompt has."""
+    return about_tokens(len(prompt) if isinstance(prompt, str) else sum(len(message["content"]) for message in prompt))
 
 
 def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:

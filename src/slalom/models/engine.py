@@ -197,7 +197,7 @@ class Engine:
 
     def _tokens_of(self, one: Any, length: int) -> tuple[int, int]:
         """Return the tokens that are read and written for one input."""
-        return self.model.tokens_of(one) if isinstance(one, str) else (length, 0)
+        return (length, 0) if self.model.tokenized else self.model.tokens_of(one)
 
     def _cost(self, batch: Batch) -> float:
         """Return the estimated cost of a batch; 0 without prices."""

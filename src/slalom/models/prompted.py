@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from slalom.core.checks import Floats, whole_number
-from slalom.errors import InputError, SlalomError, one_line
+from slalom.errors import InputError, SlalomError
 from slalom.models.base import PADDING, Report
 from slalom.models.head import Head
 from slalom.models.huggingface.beginnings import Beginnings, Call, Trunk, common
@@ -81,8 +81,8 @@ class Prompted(TorchModel):
             which the tokenizer's chat template formats. Where the last message is the assistant's, the model continues it.
         labels: Names of the labels, which the model would write, or a mapping from names to one or several continuations.
         spellings: Whether to add each label without its lead and with a capital letter; probabilities of spellings are added.
-        lead: What comes before a label in the continuation. Default: a space after a string that ends without one, nothing
-            after white space and in a chat.
+        lead: What comes before a label in the continuation. Default: a space after a string or words of the assistant that
+            end without one, nothing after white space and where the answer begins a turn.
         bos: Whether the prompt begins with the tokenizer's bos token. Default: where the tokenizer adds it, or its chat
             template does; in a chat, where the chat template does.
         reuse: Whether beginnings that prompts share are computed once. Where the model does not support it, they are not.
@@ -132,16 +132,14 @@ class Prompted(TorchModel):
             )
         if lead is not None and not isinstance(lead, str):
             raise InputError(f"lead must be a string; got {type(lead).__name__}")
-        if chat_options is not None and not isinstance(chat_options, Mapping):
-            raise InputError(f"chat_options must be a mapping; got {type(chat_options).__name__}")
         if max_length is not None:
             max_length = whole_number("max_length", max_length, 1)
         if batch_tokens is not None:
             batch_tokens = whole_number("batch_tokens", batch_tokens, 1)
         super().__init__(model, tokenizer, name, max_length)
-        self.template, self.chat_options, self._bos = Template(template), dict(chat_options or {}), bos
+        self.template, self._bos = Template(template), bos
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
-        self.lm = CausalLM(model, tokenizer)
+        self.lm = CausalLM(model, tokenizer, chat_options)
         self._asked = self._computed = 0
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
@@ -230,14 +228,7 @@ class Prompted(TorchModel):
     def _rendered(self, text: str) -> str:
         """Return the chat with a text in its place, as the tokenizer formats it."""
         messages: Any = self.template.fill(text)
-        if getattr(self.tokenizer, "chat_template", None) is None:
-            raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
-        continued = messages[-1]["role"] == "assistant"
-        options: dict[str, Any] = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
-        try:
-            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, **options, **self.chat_options))
-        except Exception as error:  # templates are programs
-            raise InputError(f"the tokenizer's chat template refuses these messages: {one_line(error)}") from error
+        return self.lm.chat(messages)
 
     def _tokenised(self, prompt: _Prompt) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the tokens of a prompt, with the bos token where there is one, and where they are in its string."""
@@ -284,7 +275,7 @@ class Prompted(TorchModel):
 
     def identity(self) -> str:
         """Return a fingerprint of the model as it is now, the template and the tokens of the labels."""
-        about = (self.template.content, self.chat_options, self._begins_with_bos, self.continuations.paths)
+        about = (self.template.content, self.lm.chat_options, self._begins_with_bos, self.continuations.paths)
         owners = self.continuations.owners.tolist()
         return f"{identity_of(self.model)} {sha256(repr((about, owners)).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 

@@ -38,7 +38,7 @@ class Template:
     def __init__(self, content: "str | Sequence[Message] | Template") -> None:
         if isinstance(content, Template):
             content = content.content  # type: ignore[assignment]
-        plain = content if isinstance(content, str) else _messages(content)
+        plain = content if isinstance(content, str) else messages(content, "a template")
         places = (plain if isinstance(plain, str) else "".join(part for _, part in plain)).count(PLACE)
         if places != 1:
             raise InputError(f"a template must contain {PLACE} once, where the text goes; it occurs {places} times")
@@ -51,13 +51,8 @@ class Template:
 
     @property
     def lead(self) -> str:
-        """What comes before a label: a space after a string that ends without one, nothing after white space and in a chat.
-
-        Example:
-            >>> Template("{text} is").lead, Template("{text}\\n").lead, Template([("user", "{text}")]).lead
-            (' ', '', '')
-        """
-        return " " if isinstance(self.content, str) and self.content == self.content.rstrip() else ""
+        """What comes before a label, as `lead_after` says."""
+        return lead_after(self.content)
 
     def fill(self, text: str) -> str | list[dict[str, str]]:
         """Return the prompt, or the messages, with a text in its place.
@@ -70,16 +65,50 @@ class Template:
         return [{"role": role, "content": part.replace(PLACE, text)} for role, part in self.content]
 
 
-def _messages(content: Any) -> tuple[tuple[str, str], ...]:
+def lead_after(content: str | tuple[tuple[str, str], ...]) -> str:
+    """Return what comes between a prompt and its continuation: a space after words, nothing after white space.
+
+    An answer that begins a turn of a chat has nothing before it; one that continues the assistant's words does.
+
+    Args:
+        content: A prompt, or chat messages.
+
+    Example:
+        >>> lead_after("It is"), lead_after("It is\\n"), lead_after((("user", "Is it?"),))
+        (' ', '', '')
+        >>> lead_after((("user", "Is it?"), ("assistant", "It is")))
+        ' '
+    """
+    last = content if isinstance(content, str) else content[-1][1] if content[-1][0] == "assistant" else "\n"
+    return " " if last and not last[-1].isspace() else ""
+
+
+def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
+    """Return chat messages as pairs of role and content.
+
+    Args:
+        content: A list of mappings with "role" and "content", or of such pairs.
+        what: What they are, for the message.
+
+    Raises:
+        InputError: They are something else.
+
+    Example:
+        >>> messages([{"role": "user", "content": "Hello"}], "a chat")
+        (('user', 'Hello'),)
+    """
     try:
-        messages = tuple((part["role"], part["content"]) if isinstance(part, Mapping) else tuple(part) for part in content)
-        if messages and all(len(m) == 2 and isinstance(m[0], str) and isinstance(m[1], str) for m in messages):
-            return messages
+        found = tuple(
+            (part["role"], part["content"]) if isinstance(part, Mapping) else () if isinstance(part, str) else tuple(part)
+            for part in content
+        )
     except (TypeError, KeyError):
-        pass
+        found = ()
+    if found and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in found):
+        return found
     raise InputError(
-        'a template must be a string or a list of messages such as {"role": "user", "content": "..."};'
-        f" got {type(content).__name__}"
+        f'{what} must be a string or a list of messages such as {{"role": "user", "content": "..."}}; got'
+        f" {type(content).__name__}"
     )
 
 

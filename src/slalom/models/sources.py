@@ -7,10 +7,10 @@ Removing a source removes the white space after it too. The whole context is pas
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slalom.errors import InputError
 from slalom.models.base import InputGroup, Reading
 from slalom.models.callable import StringReading
-from slalom.models.prompts import Message
+from slalom.models.prompts import Message, lead_after, messages
 
 CONTEXT, QUESTION = "{context}", "{question}"
 PLAIN = "{context}\n\nQuestion: {question}\nAnswer:"
@@ -76,8 +76,8 @@ class SourceTemplate:
 
     @property
     def lead(self) -> str:
-        """What stands between the prompt and the answer: a space after a string that ends without one."""
-        return " " if isinstance(self.content, str) and not self.content[-1:].isspace() else ""
+        """What stands between the prompt and the answer, as `lead_after` says."""
+        return lead_after(self.content)
 
     @property
     def asks(self) -> bool:
@@ -130,35 +130,6 @@ class SourceReading(Reading):
         asked = [(len(self.sources.turns), ("user", self.question))] if self.question else []
         ordered = sorted((*self.sources.system, *kept, *asked), key=lambda message: message[0])  # system messages first
         return [{"role": role, "content": content} for _, (role, content) in ordered]
-
-
-def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
-    """Return chat messages as pairs of role and content.
-
-    Args:
-        content: A list of mappings with "role" and "content", or of such pairs.
-        what: What they are, for the message.
-
-    Raises:
-        InputError: They are something else.
-
-    Example:
-        >>> messages([{"role": "user", "content": "Hello"}], "a chat")
-        (('user', 'Hello'),)
-    """
-    try:
-        found = tuple(
-            (part["role"], part["content"]) if isinstance(part, Mapping) else () if isinstance(part, str) else tuple(part)
-            for part in content
-        )
-    except (TypeError, KeyError):
-        found = ()
-    if found and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in found):
-        return found
-    raise InputError(
-        f'{what} must be a string or a list of messages such as {{"role": "user", "content": "..."}}; got'
-        f" {type(content).__name__}"
-    )
 
 
 def _filled(part: str, context: str, question: str) -> str:

@@ -90,6 +90,11 @@ class Pipeline:
     def ask(self, runs: Sequence[Run], description: str) -> None:
         """Query the model for the new rows of all texts at once; in the first round, also for its decisions."""
         began, self._committed = perf_counter(), 0.0
+        tasks = [run.task for run in runs if run.decision is None]
+        if tasks and self.model.usage is not None:  # paid: where a whole text has no usable answer, nothing else is asked
+            wholes = [Queries(task.reading, task.units.atoms(task.keep[task.whole : task.whole + 1])) for task in tasks]
+            for answer in self.engine(wholes, description):
+                self.model.observe(answer.outputs, 0)
         new = [run.new_rows for run in runs]
         queries = [Queries(run.task.reading, run.task.units.atoms(rows)) for run, rows in zip(runs, new, strict=True)]
         answers = self.engine(queries, description)

@@ -15,9 +15,10 @@ from typing import Annotated, Any, TypeAlias, final
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
-from slalom.corpus.folder import folder_of, part_name
+from slalom.corpus.folder import Stamp, folder_of, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
+from slalom.corpus.parts import part_file
 from slalom.corpus.progress import saved_progress
 from slalom.corpus.summarise import summary, unit_of
 from slalom.corpus.table import GIVEN, arrow
@@ -28,7 +29,7 @@ from slalom.web import schema
 from slalom.web.corpus_rows import entries, whole_text
 from slalom.web.corpus_scan import MOST, ORDERS, Facts, Hit, Scan, query_of
 from slalom.web.corpus_scan import Query as Sought
-from slalom.web.corpus_snapshot import Snapshot, Stamp
+from slalom.web.corpus_snapshot import Snapshot
 from slalom.web.limits import Limits
 from slalom.web.served import Served, dumps
 from slalom.web.work import Queue, Stopped
@@ -152,7 +153,7 @@ class ServedCorpus:
     def _about(self, snapshot: Snapshot) -> dict[str, Any]:
         manifest, saved = self._manifest, saved_progress(self._folder)
         options: Mapping[str, Any] = manifest.get("options", {})
-        done = len(Corpus(snapshot, manifest))
+        done, _ = self._count(snapshot)
         running = is_running(self._folder)
         queries = options.get("queries")
         return {
@@ -205,24 +206,33 @@ class ServedCorpus:
             yield None
         with scan.lock:
             left = len(scan.left(snapshot.stamps))
-            hits, matches, damaged = scan.page(wanted.offset, wanted.limit), scan.matches, sorted(scan.damaged)
+            hits, matches, damaged = scan.page(wanted.offset, wanted.limit), scan.matches, set(scan.damaged)
         parts = len(snapshot.stamps)
+        shown, unread = entries(snapshot, hits, self._facts)
         yield dumps({
-            "texts": entries(snapshot, hits, self._facts), "matches": matches, "offset": wanted.offset,
-            "complete": not left, "read": parts - left, "parts": parts, "most": MOST,
-            "damaged": [part_name(number) for number in damaged[:20]],
+            "texts": shown, "matches": matches, "offset": wanted.offset,
+            "complete": not left, "read": parts - left, "parts": parts, "most": MOST, "damaged": _names(damaged | unread),
         })  # fmt: skip
 
     def _in_order(self, snapshot: Snapshot, wanted: schema.CorpusQuery) -> dict[str, Any]:
         """Return a page in the order of the source: no other part is read."""
         size, numbers = self._facts.part_size, snapshot.parts()
-        total = len(Corpus(snapshot, self._manifest))
+        total, damaged = self._count(snapshot)
         places = range(wanted.offset, min(wanted.offset + wanted.limit, total))
         hits = [Hit(numbers[place // size] * size + place % size, None) for place in places]
+        shown, unread = entries(snapshot, hits, self._facts)
         return {
-            "texts": entries(snapshot, hits, self._facts), "matches": total, "offset": wanted.offset, "complete": True,
-            "read": len(numbers), "parts": len(numbers), "most": total, "damaged": [],
+            "texts": shown, "matches": total, "offset": wanted.offset, "complete": True,
+            "read": len(numbers), "parts": len(numbers), "most": total, "damaged": _names(damaged | unread),
         }  # fmt: skip
+
+    def _count(self, snapshot: Snapshot) -> tuple[int, set[int]]:
+        """Return the number of texts, and the last part where it is damaged, which tells how many texts it has."""
+        try:
+            return len(Corpus(snapshot, self._manifest)), set()
+        except InputError:
+            numbers = snapshot.parts()
+            return (len(numbers) - 1) * self._facts.part_size, {numbers[-1]}
 
     def _scan(self, query: Sought) -> Scan:
         with self._lock:
@@ -237,6 +247,10 @@ class ServedCorpus:
         snapshot = self._snapshot()
         full = bool(self._manifest.get("full"))
         yield dumps(whole_text(snapshot, snapshot.stamps, number, self._facts, full, self._limits.characters))
+
+
+def _names(parts: set[int]) -> list[str]:
+    return [part_name(number) for number in sorted(parts)[:20]]
 
 
 @final
@@ -254,17 +268,15 @@ class _Values:
 
     def read(self, snapshot: Snapshot) -> None:
         """Count the values of the parts that were not read before."""
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         if any(snapshot.stamps.get(number, ()) != stamp for number, stamp in self._done.items()):
             with self._lock:
                 self._reset()
         columns = {"status": "status"} | {name: GIVEN + name for name in self._facts.keep}
         for number in [number for number in snapshot.stamps if number not in self._done]:
             try:
-                with pq.ParquetFile(snapshot.source(part_name(number))) as file:
+                with part_file(snapshot, number) as file:
                     table = file.read(list(columns.values()))
-            except (OSError, ValueError, KeyError):
+            except InputError:
                 table = None  # the summary says what is damaged
             with self._lock:
                 self._done[number] = snapshot.stamps[number]

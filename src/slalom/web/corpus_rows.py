@@ -8,9 +8,10 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.corpus.counts import label_of
-from slalom.corpus.folder import Folder, part_name
+from slalom.corpus.folder import Folder
+from slalom.corpus.parts import part_file
 from slalom.corpus.table import EXPLAINED, GIVEN
-from slalom.errors import ModelError, one_line
+from slalom.errors import InputError, ModelError, one_line
 from slalom.render.page.content import content
 from slalom.result import NORMAL_95, Explanation
 from slalom.text import pieces, printable
@@ -23,8 +24,8 @@ _ENTRY = ("number", "id", "status", "error", "text", "label", "probability", "ta
 _TEXT = (*_ENTRY, "n_units", "removal_se", "far_r2", "queries", "remarks")
 
 
-def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> list[dict[str, Any]]:
-    """Return texts as the list shows them, in the order of the hits; a text whose part has gone is left out.
+def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> tuple[list[dict[str, Any]], set[int]]:
+    """Return texts as the list shows them, in the order of the hits, and the parts that are damaged, whose texts are left out.
 
     Args:
         folder: The corpus.
@@ -36,13 +37,15 @@ def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> list[dict[str,
         by_part.setdefault(hit.number // facts.part_size, []).append(hit.number % facts.part_size)
     columns = [*_ENTRY, *(GIVEN + name for name in facts.keep)]
     found: dict[int, dict[str, Any]] = {}
+    damaged = set[int]()
     for part, places in by_part.items():
         try:
             rows = read_rows(folder, part, places, columns)
-        except (OSError, ValueError, KeyError):
+        except InputError:
+            damaged.add(part)
             continue
         found |= {part * facts.part_size + place: row for place, row in rows.items()}
-    return [_entry(found[hit.number], hit.effect, facts) for hit in hits if hit.number in found]
+    return [_entry(found[hit.number], hit.effect, facts) for hit in hits if hit.number in found], damaged
 
 
 def read_rows(folder: Folder, part: int, places: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
@@ -53,12 +56,13 @@ def read_rows(folder: Folder, part: int, places: Iterable[int], columns: Sequenc
         part: Number of the part.
         places: Places in the part.
         columns: The columns to read.
-    """
-    import pyarrow.parquet as pq  # noqa: PLC0415
 
+    Raises:
+        InputError: The part is damaged.
+    """
     wanted, before = sorted(set(places)), 0
     found: dict[int, dict[str, Any]] = {}
-    with pq.ParquetFile(folder.source(part_name(part))) as file:
+    with part_file(folder, part) as file:
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             inside = [place for place in wanted if before <= place < before + rows]
@@ -159,7 +163,8 @@ def whole_text(folder: Folder, parts: Iterable[int], number: int, facts: Facts, 
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, NotFound):
             raise
-        raise ModelError(f"part {part} of the corpus is damaged: {type(error).__name__}; delete it and run again") from error
+        again = "the command that began the corpus explains it again"
+        raise ModelError(f"part {part} of the corpus is damaged; {again}") from error
     shown = _facts(row, facts) | {
         "text": None if row["text"] is None else printable(row["text"][:most]),
         "cut": row["text"] is not None and len(row["text"]) > most,

@@ -12,13 +12,13 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.corpus.counts import label_of
-from slalom.corpus.folder import Folder, part_name
+from slalom.corpus.folder import Folder, Stamp
+from slalom.corpus.parts import part_file
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.corpus.together import columns_of
 from slalom.corpus.words import PIECE, WORD, Chunk, Reader, observations
 from slalom.errors import InputError
 from slalom.text import words as word_spans
-from slalom.web.corpus_snapshot import Stamp
 
 MOST = 10_000  # texts that a scan keeps, so the largest offset of a page
 _BATCH = 1000
@@ -183,7 +183,7 @@ class Scan:
 
     Attributes:
         matches: Texts that match in the parts that were read.
-        damaged: Numbers of parts that could not be read.
+        damaged: Numbers of parts that are not as they were written.
     """
 
     def __init__(self, query: Query, facts: Facts) -> None:
@@ -211,8 +211,6 @@ class Scan:
             stamp: Its stamp.
             folder: Where it is.
         """
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         order = ORDERS[self.query.sort]
         columns = ["number", *order.columns]
         columns += [GIVEN + str(self.facts.gold)] if order.gold else []
@@ -222,11 +220,11 @@ class Scan:
         columns += _WORD_COLUMNS if self.query.word else []
         found = []
         try:
-            with pq.ParquetFile(folder.source(part_name(number))) as file:
+            with part_file(folder, number) as file:
                 columns += columns_of(file.schema_arrow.names) if self.query.word else []
                 for batch in file.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):
                     found.append(self._matching(batch, order))
-        except (OSError, ValueError, KeyError):
+        except InputError:
             self.damaged.add(number)
             found = []
         self._done[number] = stamp

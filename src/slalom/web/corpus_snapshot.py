@@ -1,13 +1,10 @@
 """The parts of a corpus as they are at one moment; a run may add others meanwhile."""
 
-import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
-from slalom.corpus.folder import Folder, part_name
-
-Stamp: TypeAlias = tuple[int, int] | None  # size and time of a file; None where its file system does not say
+from slalom.corpus.folder import Folder, LocalFolder, Stamp, part_name
 
 
 @final
@@ -25,7 +22,9 @@ class Snapshot(Folder):
     def __init__(self, folder: Folder, opened: Callable[[int], Any] = lambda count: None) -> None:
         self._folder, self._opened, self._count = folder, opened, 0
         self.address = folder.address
-        self.stamps: Mapping[int, Stamp] = MappingProxyType({number: _stamp(folder, number) for number in folder.parts()})
+        local = isinstance(folder, LocalFolder)  # a request for each part would take long
+        stamps = {number: folder.stamp(part_name(number)) if local else None for number in folder.parts()}
+        self.stamps: Mapping[int, Stamp] = MappingProxyType(stamps)
 
     def parts(self) -> list[int]:
         """Return the numbers of the parts that were there."""
@@ -57,10 +56,6 @@ class Snapshot(Folder):
         """Return the address of a file."""
         return self._folder.path(name)
 
-
-def _stamp(folder: Folder, number: int) -> Stamp:
-    try:
-        found = os.stat(folder.path(part_name(number)))
-    except (OSError, ValueError):  # of a remote file system
-        return None
-    return found.st_size, found.st_mtime_ns
+    def stamp(self, name: str) -> Stamp:
+        """Return size and time of a file, which change when it is written."""
+        return self._folder.stamp(name)

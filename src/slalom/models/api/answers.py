@@ -14,9 +14,11 @@ along what the server generated, so that a blank before the label, or a beginnin
 
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -25,7 +27,9 @@ from slalom.core.checks import Floats
 
 OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of some servers
 _THOUGHT = "</think>"
+KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _SMALLEST = 1e-30  # probabilities are at least this
+_OBJECT = re.compile(r"\{[^{}]*\}")
 _STATED = 0.005  # stated probabilities are rounded; below this one they are a bound
 
 
@@ -120,6 +124,8 @@ class Row:
         counts: Number of samples of each label (C,); zeros without samples.
         share: Probability that falls on labels at all.
         outcome: What became of the query.
+        censored: Whether a label is known by its bounds only. Spellings that are not listed censor none that is listed, as
+            long as they cannot double its probability.
         spread: Variance of the log odds of each label over repeats (C,); -1 where the query was not repeated.
     """
 
@@ -129,12 +135,8 @@ class Row:
     counts: Floats
     share: float
     outcome: Outcome = Outcome.ANSWERED
+    censored: bool = False
     spread: Floats = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def exact(self) -> bool:
-        """Whether all probabilities are known."""
-        return bool((self.low == self.high).all())
 
 
 def missing(outcome: Outcome, n_labels: int) -> Row:
@@ -254,17 +256,20 @@ def from_log_probabilities(choice: Mapping[str, Any], keys: Keys) -> Row:
         return missing(outcome, keys.count)
     if not path or not path[0].listed:
         return missing(Outcome.MALFORMED if text else Outcome.EMPTY, keys.count)
-    low, open_ = _masses(path, keys)
+    low, open_, unlisted = _masses(path, keys)
     if not low.any():
         return missing(Outcome.NO_LABEL, keys.count)
-    high = np.clip(low + open_, _SMALLEST, 1.0)
+    high = np.clip(low + open_ + unlisted, _SMALLEST, 1.0)
     point = np.where(low > 0.0, low, high)
-    return Row(np.log(point), low, np.maximum(high, low), np.zeros(keys.count), min(float(low.sum()), 1.0))
+    censored = bool(((low == 0.0) | (unlisted > low) | (open_ > KNOWN * low)).any())
+    share = min(float(low.sum()), 1.0)
+    return Row(np.log(point), low, np.maximum(high, low), np.zeros(keys.count), share, censored=censored)
 
 
-def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats]:
-    """Return the probability of each label that is listed (C,), and what may have to be added (C,)."""
-    low, open_ = np.zeros(keys.count), np.zeros(keys.count)
+def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Floats]:
+    """Return the probability of each label that is listed (C,), and what may have to be added (C,): by tokens that were not
+    followed, and by spellings that are not listed."""
+    low, open_, unlisted = np.zeros(keys.count), np.zeros(keys.count), np.zeros(keys.count)
     before, reach = "", 1.0  # what was generated so far without a decision, and its probability
     for position in path:
         found: set[str] = set()
@@ -284,14 +289,14 @@ def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats]:
             shared = any(key.startswith(before + token) for token in position.listed if (before + token) in keys.prefixes)
             possible = not before.strip() or key.startswith(before)
             unseen[owner] += possible and key not in found and not shared
-        open_ += np.minimum(rest, least * unseen)
+        unlisted += np.minimum(rest, least * unseen)
         step = position.listed.get(position.token)
         if step is None or not keys.undecided(before + position.token):
-            return low, open_
+            return low, open_, unlisted
         before, reach = before + position.token, reach * math.exp(step)
     for owner in {owner for key, owner in keys.labels.items() if not before.strip() or key.startswith(before)}:
         open_[owner] += reach
-    return low, open_
+    return low, open_, unlisted
 
 
 def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[Sequence[str]]) -> Row:
@@ -350,9 +355,9 @@ def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
     if outcome is not Outcome.ANSWERED:
         return missing(outcome, n)
     try:
-        stated = json.loads(text)
+        stated = json.loads(_OBJECT.findall(text)[-1])  # also in a code fence, or after a sentence
         numbers = [stated[name] for name in names]
-    except (ValueError, RecursionError, TypeError, KeyError):
+    except (ValueError, TypeError, LookupError):
         return missing(Outcome.MALFORMED, n)
     if not all(isinstance(p, (int, float)) and not isinstance(p, bool) and 0.0 <= p <= 1.0 for p in numbers):
         return missing(Outcome.MALFORMED, n)
@@ -362,7 +367,7 @@ def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
     p /= p.sum()
     sure = p >= _STATED
     point = np.where(sure, p, _STATED)
-    return Row(np.log(point), np.where(sure, p, 0.0), point, np.zeros(n), 1.0)
+    return Row(np.log(point), np.where(sure, p, 0.0), point, np.zeros(n), 1.0, censored=not sure.all())
 
 
 def repeated(rows: Sequence[Row]) -> Row:
@@ -381,7 +386,8 @@ def repeated(rows: Sequence[Row]) -> Row:
     low = np.exp(mean)
     high = low * np.exp(np.mean([np.log(row.high / row.low) for row in listed], axis=0))
     share = float(np.mean([row.share for row in listed]))
-    return Row(mean, low, high, listed[0].counts, share, spread=np.var(logs - others, axis=0, ddof=1))
+    censored = any(row.censored for row in listed)
+    return Row(mean, low, high, listed[0].counts, share, censored=censored, spread=np.var(logs - others, axis=0, ddof=1))
 
 
 # --- columns of the outputs -------------------------------------------------------------------------------------------------
@@ -392,7 +398,8 @@ def repeated(rows: Sequence[Row]) -> Row:
 class Columns:
     """Where the parts of a row are among the outputs of a model.
 
-        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole
+        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole, censored,
+        model
 
     Attributes:
         count: Number of labels C.
@@ -403,9 +410,9 @@ class Columns:
     @property
     def width(self) -> int:
         """Number of columns."""
-        return 5 * self.count + 5
+        return 5 * self.count + 7
 
-    def packed(self, row: Row, mode: Mode, size: int, whole: bool) -> Floats:
+    def packed(self, row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
         """Return a row as outputs (width,).
 
         Args:
@@ -413,9 +420,11 @@ class Columns:
             mode: How the server was asked.
             size: Number of listed log-probabilities, or of samples.
             whole: Whether the query is a whole text.
+            model: The model that answered, as the server names it; kept as a number.
         """
+        name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
         spread = row.spread if len(row.spread) else np.full(self.count, -1.0)
-        last = [row.share, float(row.outcome), float(mode), float(size), float(whole)]
+        last = [row.share, float(row.outcome), float(mode), float(size), float(whole), float(row.censored), float(name)]
         return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, last])
 
     def part(self, outputs: Floats, number: int) -> Floats:
@@ -423,5 +432,6 @@ class Columns:
         return outputs[:, number * self.count : (number + 1) * self.count]
 
     def last(self, outputs: Floats, number: int) -> Floats:
-        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole."""
+        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole, 5 censored,
+        6 model."""
         return outputs[:, 5 * self.count + number]

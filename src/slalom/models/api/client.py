@@ -9,7 +9,8 @@ ask(path, body)     -> object     the same, waited for
     JSON that ends too early                        asked again after a wait that doubles, `attempts` times in all
     429                                             all requests pause, as long as the server says; up to `patience` seconds
     400, 401, 403, 404, ...                         Refused, with what to do
-    a redirect, more than 1 MB, NaN                 ModelError
+    a redirect, more than 1 MB, NaN,
+    another model than the one that answered first  ModelError
 
 The requests run in one event loop in a thread of its own, so that the time limit of a request covers everything: name lookup,
 connection, headers and body.
@@ -121,6 +122,8 @@ class Client:
             raise InputError(f"timeout and patience must be seconds below a million; got {timeout!r} and {patience!r}")
         self.timeout, self.patience = float(timeout), float(patience)
         self._secret()  # a malformed key is refused here
+        self.answering: str | None = None  # the model, as the server names it
+        self.replaced: str | None = None  # by this one, in the middle
         self._requests = self._prompt_tokens = self._completion_tokens = 0
         self._running: RequestLoop | None = None
         self._lock = threading.Lock()
@@ -181,7 +184,8 @@ class Client:
             running.loop.call_soon_threadsafe(running.stopping.set)
 
     def resume(self) -> None:
-        """Repeat requests again where it may help."""
+        """Repeat requests again where it may help; after another model has answered, that one is expected."""
+        self.answering = self.replaced or self.answering
         running = self._running
         if running is not None:
             running.loop.call_soon_threadsafe(running.stopping.clear)
@@ -219,6 +223,7 @@ class Client:
                 else:
                     running.answered, running.answered_at = True, time.monotonic()
                     self._count(answer)
+                    self._check_model(answer)
                     return answer
 
     def _give_up(self, running: RequestLoop, again: _Again, failures: int) -> None:
@@ -335,6 +340,20 @@ class Client:
             self._prompt_tokens += prompt if isinstance(prompt, int) and 0 <= prompt < 10**9 else 0
             self._completion_tokens += completion if isinstance(completion, int) and 0 <= completion < 10**9 else 0
 
+    def _check_model(self, answer: Answer) -> None:
+        """Raise where another model answers than before: numbers of two models cannot be compared."""
+        name = answer.get("model")
+        if not isinstance(name, str) or name == self.answering:
+            return
+        if self.answering is None:
+            self.answering = name
+            return
+        self.replaced = name
+        raise ModelError(
+            f"{self.address} answered as the model {self.quoted(self.answering)!r}, and now as {self.quoted(name)!r}; name one"
+            " that does not change, such as a dated one"
+        )
+
     def quoted(self, said: object) -> str:
         """Return what a server says as one short printable line, without the key.
 
@@ -367,15 +386,20 @@ class Client:
         import openai  # noqa: PLC0415
 
         timeout = openai.Timeout(self.timeout, connect=min(_CONNECT, self.timeout))
+        url = urlsplit(self.base_url)
+        proxies = url.scheme == "https" or url.hostname not in _LOCAL  # no proxy gets what is for this machine
         http_client = bounded(openai.DefaultAsyncHttpxClient)
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=self._secret() or "none",
             base_url=self.base_url,
             timeout=timeout,
             max_retries=0,
             default_headers={"Accept-Encoding": "identity"},
-            http_client=http_client(timeout=timeout, follow_redirects=False),
+            http_client=http_client(timeout=timeout, follow_redirects=False, trust_env=proxies),
         )
+        if url.hostname != urlsplit(DEFAULT_URL).hostname:  # of an account at OpenAI, from the environment
+            client.organization = client.project = None
+        return client
 
 
 class _NotANumber(Exception):

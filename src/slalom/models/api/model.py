@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
 from slalom.models.api.answers import (
+    KNOWN,
     Columns,
     Mode,
     Outcome,
@@ -45,7 +46,6 @@ from slalom.models.prompts import LOW_SHARE, LabelSet, Message, Template, label_
 
 ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
 _REPEATS = 3  # of a whole text, where equal requests get different answers
-_KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _MOST_WHOLE = 65_536  # texts that are known to be whole ones; a call reads its texts before it asks
 _HOPELESS = 20  # queries without any answer at the beginning
@@ -236,7 +236,7 @@ class Api(Model):
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
             self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
-            self.repeats, self.seed, self.tokens,
+            self.repeats, self.seed, self.tokens, *filter(None, [self.client.replaced]),
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
         return f"api {self.client.address} {self.name} {digest}"
@@ -307,7 +307,8 @@ class Api(Model):
                 rows += await asyncio.gather(*(self._row(text, found) for _ in range(again)))
         except Unusable as error:
             raise ModelError(f"{self.client.address} answered with {error}; check the server, or use another mode=") from None
-        return self._columns.packed(repeated(rows) if len(rows) > 1 else rows[0], found.mode, size, whole)
+        row = repeated(rows) if len(rows) > 1 else rows[0]
+        return self._columns.packed(row, found.mode, size, whole, self.client.answering)
 
     async def _row(self, text: str, found: Capabilities) -> Row:
         """Ask about a text once; k times for samples."""
@@ -353,9 +354,14 @@ class Api(Model):
             target: Index of a class, or "all".
 
         Raises:
-            ModelError: Too many queries have no answer, or the whole text has none.
+            ModelError: Too many queries have no answer, or the whole text has none, or two models answered.
         """
         columns = self._columns
+        if len(np.unique(columns.last(outputs, 6))) > 1:
+            raise ModelError(
+                f"the answers about this text are of two models that the server calls {self.name}, some of them in the cache;"
+                " use another cache= file, and name a model that does not change"
+            )
         log_p, counts, spread = (columns.part(outputs, i) for i in (0, 3, 4))
         known = columns.last(outputs, 1) == Outcome.ANSWERED
         self._check_missing(outputs, known)
@@ -364,7 +370,8 @@ class Api(Model):
             scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
         variance = self._variance(counts, spread, target)
         low, high = self._bounds(outputs, target)
-        close = high - low < _KNOWN
+        sure = known & (columns.last(outputs, 5) == 0.0)
+        close = (high - low < KNOWN) | (sure if scores.ndim == 1 else sure[:, None])
         low, high = np.where(close, scores, low), np.where(close, scores, high)
         bounds = (None, None) if close.all() else (low, high)
         samples = (None, None) if target == "all" or not counts.any() else (counts[:, target], counts.sum(axis=1))
@@ -448,8 +455,13 @@ class Api(Model):
                     " or add examples."
                 )
         low, high = columns.part(outputs, 1)[answered], columns.part(outputs, 2)[answered]
-        censored = (high > low * np.exp(_KNOWN)).any(axis=1)
+        censored = columns.last(outputs, 5)[answered] == 1.0
         figures["censored"] = float(censored.mean()) if len(censored) else 0.0
+        more = float((high[~censored] / low[~censored]).max(initial=1.0) - 1.0)
+        if more > KNOWN:
+            notes.append(
+                f"Spellings that are not among the listed tokens could add at most {more:.0%} to a label's probability."
+            )
         if censored.any():
             notes.append(
                 f"In {censored.sum()} of {len(censored)} queries a label or a spelling of it is not among the listed"
@@ -480,7 +492,8 @@ def _continuations(
     if isinstance(labels, (Mapping, LabelSet)):  # a chat answer begins without the blank of a completion
         both = tuple(tuple(dict.fromkeys([*known, *(k.strip() for k in known)])) for known in plain.continuations)
         return plain, LabelSet(plain.names, both if spellings is not False else plain.continuations)
-    return plain, label_set(labels, "" if spellings is False else " ", spellings is not False)
+    begins = template.lead if template.is_chat else ""  # a string is a message of the user, which an answer does not continue
+    return plain, label_set(labels, begins if spellings is False else " ", spellings is not False)
 
 
 def _check_apart(labels: LabelSet) -> None:

@@ -18,9 +18,11 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
 from slalom.models.api.client import Answer, Client, Refused
 from slalom.models.continuation import LanguageModel
+from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
+_REQUESTS = 6  # with the probe, at most
 
 
 @final
@@ -76,7 +78,10 @@ class AnswerServer(LanguageModel):
         rows = [self._read(future.result(), text, ids) for future in waiting]
         for row, _ in rows:
             if len(row) != len(pieces):
-                raise ModelError(f"{self._where} reads the answer as other tokens after another prompt; begin it with a space")
+                raise ModelError(
+                    f"{self._where} reads the answer as other tokens after another prompt; let the template end without white"
+                    " space"
+                )
         return np.array([row for row, _ in rows])
 
     def generate(self, prompt: Prompt, most: int) -> str:
@@ -93,6 +98,16 @@ class AnswerServer(LanguageModel):
     def identity(self) -> str:
         """Return the address and the name of the model."""
         return f"{self.client.address} {self._model}"
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+        return self.client.usage
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens it takes to find out the mode, and how an answer is read; 0 where the mode is known."""
+        return (0, 0) if self._mode is not None else (_REQUESTS * about_tokens(len("".join(_PROBE))), _REQUESTS)
 
     @property
     def mode(self) -> Literal["echo", "grammar"]:
@@ -195,7 +210,9 @@ class AnswerServer(LanguageModel):
         except (KeyError, TypeError, ValueError):
             raise ModelError(f"{self._where} does not say what its tokens are") from None
         if not ids or "".join(pieces) != text:
-            raise ModelError(f"{self._where} reads {text[:40]!r} as other tokens; begin the answer with a space")
+            raise ModelError(
+                f"{self._where} reads {text[:40]!r} as the tokens of {''.join(pieces)[:40]!r}; use vLLM or a local model"
+            )
         return ids, pieces
 
 

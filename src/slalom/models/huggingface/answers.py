@@ -1,6 +1,6 @@
 """Causal language models of Hugging Face that answer questions: prompts and answers as tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError, one_line
+from slalom.errors import InputError, ModelError
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.fingerprint import identity_of
@@ -28,19 +28,20 @@ class LocalLanguageModel(LanguageModel):
     Args:
         model: A model with a language-modelling head, on its device; its mode (training or not) is left as it is.
         tokenizer: Its tokenizer.
+        chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
 
     Raises:
         InputError: It is no language model, or there is no tokenizer.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, chat_options: Mapping[str, Any] | None = None) -> None:
         if not callable(getattr(model, "generate", None)) or not callable(getattr(model, "parameters", None)):
             raise InputError(
                 f"model must be a causal language model of Hugging Face, its folder or a server; got {type(model).__name__}"
             )
         if not callable(tokenizer):
             raise InputError(f"a language model needs its tokenizer; got {type(tokenizer).__name__}; pass tokenizer=")
-        self.causal = CausalLM(model, tokenizer)
+        self.causal = CausalLM(model, tokenizer, chat_options)
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         path = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
         self.name = Path(path).name or type(model).__name__
@@ -87,7 +88,7 @@ class LocalLanguageModel(LanguageModel):
     def identity(self) -> str:
         """Return a fingerprint of the weights, and of the chat template and the tokens of a short text."""
         tokenizer = self.causal.tokenizer
-        read = getattr(tokenizer, "chat_template", None), list(tokenizer(_PROBE)["input_ids"])
+        read = getattr(tokenizer, "chat_template", None), self.causal.chat_options, list(tokenizer(_PROBE)["input_ids"])
         return f"{identity_of(self.causal.model)} {read!r}"
 
     def _prompt(self, prompt: Prompt) -> list[int]:
@@ -98,14 +99,7 @@ class LocalLanguageModel(LanguageModel):
             if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:  # added by tokenizers that end every text with it
                 ids.pop()
         else:
-            try:
-                text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-            except Exception as error:  # templates may refuse an order of roles
-                raise InputError(
-                    f"the chat template of {self.name} refuses these messages: {type(error).__name__}: {one_line(error)};"
-                    " pass template=, a string"
-                ) from error
-            ids = list(self._encoded(text, add_special_tokens=False)["input_ids"])
+            ids = list(self._encoded(self.causal.chat(prompt), add_special_tokens=False)["input_ids"])
         if not ids:
             raise InputError(f"the prompt of {self.name} has no token; add words to the template")
         return ids

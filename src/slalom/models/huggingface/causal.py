@@ -11,7 +11,7 @@ Positions are passed on, so that the gap is none for the model. Sliding windows 
 the window.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, ModelError, one_line
 from slalom.models.huggingface.module import evaluating, memory_errors, tokens_that_fit
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
 
@@ -111,15 +111,40 @@ class CausalLM:
     Args:
         model: A model with a language-modelling head, on its device.
         tokenizer: Its tokenizer.
+        chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
 
     Attributes:
         lends: Whether every pass gets a cache, an empty one where there is no past. Without one transformers (5.22) looks for
             several texts in one row, and waits for the GPU to tell.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, chat_options: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(chat_options, (Mapping, type(None))):
+            raise InputError(f"chat_options must be a mapping; got {type(chat_options).__name__}")
+        self.model, self.tokenizer, self.chat_options = model, tokenizer, dict(chat_options or {})
         self.base, self.lends = unwrapped(model), False
+
+    def chat(self, messages: list[dict[str, str]]) -> str:
+        """Return chat messages as the tokenizer formats them, up to the answer; the assistant's words at the end are continued.
+
+        Args:
+            messages: The messages.
+
+        Raises:
+            InputError: The tokenizer has no chat template, or it refuses the messages.
+        """
+        if getattr(self.tokenizer, "chat_template", None) is None:
+            raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
+        continued, last = messages[-1]["role"] == "assistant", messages[-1]["content"]
+        options = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
+        try:
+            string = str(self.tokenizer.apply_chat_template(messages, tokenize=False, **options, **self.chat_options))
+        except Exception as error:  # templates are programs
+            raise InputError(
+                f"the tokenizer's chat template refuses these messages: {one_line(error)}; give a string as the template"
+            ) from error
+        blank = last[len(last.rstrip()) :]  # many templates strip it
+        return string + blank if continued and not string.endswith(blank) else string
 
     @property
     def device(self) -> torch.device:

@@ -26,6 +26,8 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
     """
     about = summary.about
     facts = [("Model", about["model"]), ("Texts", f"{about['explained']:,}"), ("Effects on the score of", about["target"])]
+    if about["poor"]:
+        facts.append(("Poorly explained, " + ("included" if about["include_poor"] else "left out"), f"{about['poor']:,}"))
     if about["accuracy"] is not None:
         facts.append(("Accuracy", f"{100 * about['accuracy']:.1f} %"))
     if about["slice"] is not None:

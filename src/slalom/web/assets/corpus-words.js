@@ -82,9 +82,10 @@ class CorpusWords {
   pick(item) { this.hooks.choose(item.name === this.chosen ? null : item.name); }
 
   drawChart() {
-    const { target } = this.data.about;
+    const { target, poor } = this.data.about;
     const rows = this.items.slice(0, CHARTED);
-    this.ui.help.textContent = rows.length ? `Mean effect on the score of “${brief(target, 40)}” over the texts that have it, with 95% intervals; pale: not told from zero. Order: by the end of the interval that is next to zero. Choose one for its texts.` : "Nothing is in enough texts.";
+    const left = poor ? ` ${plural(poor, "text")} poorly explained (held-out R² near the text below 0): left out.` : "";
+    this.ui.help.textContent = rows.length ? `Mean effect on the score of “${brief(target, 40)}” over the texts that have it, with 95% intervals; pale: not told from zero. Order: by the end of the interval that is next to zero. Choose one for its texts.${left}` : `Nothing is in enough texts.${left}`;
     this.width = this.ui.chart.clientWidth;
     if (!rows.length) this.ui.chart.replaceChildren();
     else picture(this.ui.chart, rows.map((item) => ({ name: item.name, effect: item, chosen: item.name === this.chosen, pick: () => this.pick(item) })), { label: "Strongest" });
