@@ -1,7 +1,6 @@
 """How long a fit takes, beside the reference package's own fitting of the same data in the same process.
 
 Run: python benchmarks/fit_time.py [--device cuda]     (needs the benchmark extra for the reference; without it ours alone)
-     python benchmarks/fit_time.py --together 64         (so many fits of pairs at once beside one by one; CPU time)
 
 Only the fitting is timed. The reference package fits as part of explaining a model, so it is given a look-up table that
 answers its queries at once, and its routines are called with the data already in memory:
@@ -15,7 +14,7 @@ import argparse
 import statistics
 import time
 
-from slalom.core import Alternating, Joint, Sgd, fit, fit_many
+from slalom.core import Alternating, Joint, Sgd, fit
 
 from planted import noisy
 from reference import Reference
@@ -46,37 +45,11 @@ def reference(counts, scores):
     }
 
 
-def together(number, repeats):
-    """Print the time of a fit of pairs by Sgd, one by one and all at once, and whether the results are equal."""
-    print(f"{number} fits of Sgd, CPU ms per fit\n{'data':<24}{'one by one':>12}{'at once':>10}{'ratio':>8}{'equal':>8}")
-    for m in (200, 1000):
-        data = [(*noisy("slalom", "pairs", n, m, 0.1, seed=seed), None) for seed, n in enumerate(range(100, 100 + number))]
-        runs = {
-            "one": lambda d=data: [fit(counts, scores, Sgd()) for counts, scores, _ in d],
-            "many": lambda d=data: fit_many(d, Sgd()),
-        }
-        seconds, fits = {}, {}
-        for name, run in runs.items():
-            times = []
-            for _ in range(repeats):
-                start = time.process_time()
-                fits[name] = run()
-                times.append(time.process_time() - start)
-            seconds[name] = 1e3 * min(times) / number
-        equal = sum((a.model.values == b.model.values).all() for a, b in zip(fits["one"], fits["many"], strict=True))
-        one, many = seconds["one"], seconds["many"]
-        print(f"{f'100 units up, {m} rows':<24}{one:>12.2f}{many:>10.2f}{one / many:>8.1f}{equal:>8}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", help="where Joint runs: cpu, cuda, auto")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--together", type=int, default=0, metavar="N", help="time N fits of Sgd at once instead")
     arguments = parser.parse_args()
-    if arguments.together:
-        together(arguments.together, arguments.repeats)
-        return
     print(f"{'data':<34}{'fitter':<20}{'median s':>10}{'loss':>12}{'R2':>9}")
     for n, m, repeats in ((200, 1000, arguments.repeats), (500, 5000, 1)):
         for shape in ("sizes", "half", "deletions", "pairs"):

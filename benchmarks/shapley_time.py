@@ -1,4 +1,4 @@
-"""How long the exact Shapley values and interactions take: `python benchmarks/shapley_time.py`."""
+"""How long the exact Shapley values take: `python benchmarks/shapley_time.py`."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.shapley import interactions, shapley
+from slalom.core.shapley import shapley
 from slalom.core.slalom import Slalom
 
 
@@ -35,16 +35,11 @@ def main() -> None:
         "s ~ N(0, 1), background, 10 classes": (1.0, True, 10),
         "s ~ N(0, 1000^2)": (1000.0, False, None),
     }
-    todo: tuple[tuple[Callable[[Slalom], Floats], tuple[int, ...]], ...] = (
-        (shapley, (10, 100, 500, 2000, 5000)),
-        (interactions, (10, 100, 300)),
-    )
-    for function, sizes in todo:
-        print(f"{function.__name__ + ', median ms':<38}" + "".join(f"{f'n = {n}':>10}" for n in sizes))
-        for name, kind in kinds.items():
-            cells = [milliseconds(function, model_of(n, *kind), runs=9 if n <= 500 else 3) for n in sizes]
-            print(f"{name:<38}" + "".join(f"{cell:>10.2f}" for cell in cells))
-        print()
+    sizes = (10, 100, 500, 2000, 5000)
+    print(f"{'median ms':<38}" + "".join(f"{f'n = {n}':>10}" for n in sizes))
+    for name, kind in kinds.items():
+        cells = [milliseconds(shapley, model_of(n, *kind), runs=9 if n <= 500 else 3) for n in sizes]
+        print(f"{name:<38}" + "".join(f"{cell:>10.2f}" for cell in cells))
 
 
 if __name__ == "__main__":

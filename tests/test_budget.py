@@ -19,7 +19,7 @@ from slalom.methods import BlackBoxMethod, Method, MethodResult
 from slalom.models import engine
 from slalom.render.page.content import content
 from slalom.result import Explanation, HeldOut, Quality
-from slalom.text import Adaptive, Deletions, Scales
+from slalom.text import Deletions, Scales
 from slalom.theory.oracle import Oracle
 from tests.factories import adder, random_explanation
 
@@ -234,7 +234,7 @@ def test_no_query_is_asked_twice_and_all_are_counted(method):
     assert "round 1" not in e.stopped
 
 
-@pytest.mark.parametrize("sampler", [Scales(), Deletions(), Deletions(most=5, repeats=True), Adaptive()], ids=repr)
+@pytest.mark.parametrize("sampler", [Scales(), Deletions(), Deletions(most=5, repeats=True)], ids=repr)
 def test_the_surrogate_is_that_of_a_fit_on_all_rows(sampler):
     """The plan of the last round, replayed by hand from the texts that the model was asked about."""
     seen = []

@@ -5,11 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slalom import Explainer, SurrogateMethod
-from slalom.core import Joint
+from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.pipeline.refining import _order, _sizes
-from slalom.text import Adaptive, TwoScales
+from slalom.text import TwoScales
 from slalom.theory.oracle import Oracle
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
@@ -42,7 +41,6 @@ class Three:
         {"method": "ridge"},
         {"queries": 330, "seed": 5, "check": 40},
         {"queries": "auto", "max_queries": 400},
-        {"method": SurrogateMethod("adaptive", Adaptive(TwoScales()), Joint()), "queries": 150},
         {"method": "leave-one-out"},
         {"queries": 60, "check": 0},
     ],

@@ -125,7 +125,6 @@ def test_shapes_are_those_of_the_values(model, formula):
     assert np.shape(model.empty_score) == model.values.shape[1:]
     for scores in (model.linear(), model.gradient(), model.removal(), model.shapley()):
         assert scores.shape == model.values.shape
-    assert model.interactions().shape == (N, *model.values.shape)
     shares = model.weights(np.ones((2, N)))
     assert shares.shape == (2, N)
     assert (shares >= 0).all()
@@ -170,21 +169,6 @@ def test_semivalues_are_those_of_all_coalitions(model, formula, counts):
     np.testing.assert_allclose(semivalue(model, Beta(1, 1), counts), shares, atol=1e-9)
     np.testing.assert_allclose(banzhaf(model, counts), halves, atol=1e-9)
     np.testing.assert_allclose(model.shapley(counts).sum(axis=0), formula(counts) - model.empty_score, atol=1e-9)
-
-
-@every_model
-def test_interactions_are_those_of_all_coalitions(model, formula):
-    found = model.interactions()
-    np.testing.assert_allclose(found, np.swapaxes(found, 0, 1), atol=1e-12)
-    if model.link is not None:  # they are those of the evidence; test_shapley.py compares them
-        return
-    expected = np.zeros_like(found)
-    for i, j in combinations(range(N), 2):
-        for there in subsets([k for k in range(N) if k not in (i, j)]):
-            f = [formula(part(np.ones(N), there | joined)) for joined in ({i, j}, {i}, {j}, set())]
-            expected[i, j] += (f[0] - f[1] - f[2] + f[3]) / ((N - 1) * comb(N - 2, len(there)))
-        expected[j, i] = expected[i, j]
-    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @every_model
@@ -259,7 +243,7 @@ def test_wrong_arguments_are_refused(model, formula):
     for wrong in (np.ones((1, N + 1)), np.ones(N), -np.ones((1, N)), np.full((1, N), np.nan)):
         with pytest.raises(InputError, match="counts"):
             model.predict(wrong)
-    for score in (model.gradient, model.removal, model.shapley, model.interactions):
+    for score in (model.gradient, model.removal, model.shapley):
         with pytest.raises(InputError, match="counts"):
             score(np.ones(N + 1))
     with pytest.raises(InputError, match="measure must be"):

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from slalom.core.checks import Floats
 from slalom.core.measures import Beta, Measure, Point
-from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
+from slalom.core.shapley import banzhaf, leave_one_out, semivalue, shapley
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
@@ -67,20 +67,6 @@ def enumerated(model: Slalom, measure: Measure, counts: Floats | None = None) ->
     return np.array([weight[masks[c].sum(axis=1)] @ (s[c + 2**i] - s[c]) for i, c in enumerate(without)])
 
 
-def enumerated_interactions(model: Slalom, counts: Floats | None = None) -> Floats:
-    n = model.n_units
-    masks, s = every_coalition(model, counts)
-    weight = chance(Beta(1, 1), n - 2)
-    result = np.zeros((n, n, *model.values.shape[1:]))
-    for i in range(n):
-        for j in range(n):
-            if i != j:
-                c = np.flatnonzero((~masks[:, i]) & (~masks[:, j]))
-                delta = s[c + 2**i + 2**j] - s[c + 2**i] - s[c + 2**j] + s[c]
-                result[i, j] = weight[masks[c].sum(axis=1)] @ delta
-    return result
-
-
 def error(got: Floats, expected: Floats) -> float:
     assert got.shape == expected.shape
     assert np.isfinite(got).all()
@@ -111,7 +97,6 @@ def test_several_classes_are_one_game_each(background: bool) -> None:
     model = random_model(7, 3.0, background, n_classes=3)
     for measure in MEASURES:
         assert error(semivalue(model, measure), enumerated(model, measure)) <= TOLERANCE
-    assert error(interactions(model), enumerated_interactions(model)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("measure", [Beta(1e-3, 1), Beta(1, 1e-9), Beta(1e-6, 1e-6), Beta(7, 0.1), Point(1 - 1e-10)])
@@ -181,8 +166,6 @@ def test_one_unit() -> None:
     for measure in MEASURES:
         assert semivalue(alone, measure) == pytest.approx([3.0], abs=1e-14)
         assert semivalue(backed, measure) == pytest.approx([1.0], abs=1e-14)
-    for model in (alone, backed):
-        assert interactions(model).tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize("background", [None, (0.5, -3000.0), (0.5, 0.0), (0.5, 3000.0)])
@@ -191,7 +174,6 @@ def test_importances_thousands_apart(background: tuple[float, float] | None) -> 
     model = Slalom([1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, 8.0], s, background=background)
     for measure in MEASURES:
         assert error(semivalue(model, measure), enumerated(model, measure)) <= TOLERANCE, measure
-    assert error(interactions(model), enumerated_interactions(model)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("scale", [1e5, 1e12, 1e250])
@@ -199,7 +181,6 @@ def test_importances_infinitely_apart(scale: float) -> None:
     """The heaviest unit present speaks alone: five units, order statistics."""
     model = Slalom([1.0, 2.0, -3.0, 4.0, 5.0], scale * np.array([2.0, -2.0, 0.0, 1.0, -1.0]))
     assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
-    assert error(interactions(model), enumerated_interactions(model)) <= TOLERANCE
 
 
 def test_a_heavy_background_makes_a_linear_model() -> None:
@@ -226,25 +207,6 @@ def test_thousands_of_nodes_are_walked_in_many_blocks(n: int) -> None:
         assert abs(shapley(model).sum() - total) <= TOLERANCE
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("spread", [0.5, 3.0, 15.0])
-@pytest.mark.parametrize("n", range(2, 11))
-def test_interactions_are_those_of_the_definition(n: int, spread: float, background: bool) -> None:
-    model = random_model(n, spread, background)
-    got = interactions(model)
-    assert error(got, enumerated_interactions(model)) <= TOLERANCE
-    assert np.array_equal(got, got.T)
-    assert not got.diagonal().any()
-
-
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("n", [2, 9, 150])
-def test_rows_of_interactions_sum_to_last_less_first(n: int, background: bool) -> None:
-    model = random_model(n, 2.0, background)
-    alone = model.evidence(np.eye(n)) - empty_value(model)
-    assert error(interactions(model).sum(axis=1), leave_one_out(model) - alone) <= TOLERANCE
-
-
 @pytest.mark.parametrize("gap", [40.0, 800.0])
 def test_leave_one_out_of_a_unit_that_outweighs_the_rest(gap: float) -> None:
     assert leave_one_out(Slalom([5.0, 1.0, 3.0], [gap, 0.0, 0.0])) == pytest.approx([3.0, 0.0, 0.0], abs=1e-14)
@@ -253,7 +215,7 @@ def test_leave_one_out_of_a_unit_that_outweighs_the_rest(gap: float) -> None:
 
 
 Function = Callable[[Slalom, Floats | None], Floats]
-EVERY: tuple[Function, ...] = (shapley, banzhaf, leave_one_out, interactions)
+EVERY: tuple[Function, ...] = (shapley, banzhaf, leave_one_out)
 
 
 @pytest.mark.parametrize("function", EVERY)
@@ -266,14 +228,10 @@ def test_a_player_is_a_unit_with_all_its_copies(function: Function, background: 
     s = model.importances[present] + np.log(counts[present])
     heavier = Slalom(model.values[present], s, background=model.background, gamma=float(s.sum()))
     expected = np.zeros_like(got)
-    expected[np.ix_(*[present] * got.ndim)] = function(heavier, None)
+    expected[present] = function(heavier, None)
     assert error(got, expected) <= 1e-13
-    if function is interactions:
-        brute = enumerated_interactions(model, counts)
-    else:
-        measure = Beta(1, 1) if function is shapley else Point(0.5 if function is banzhaf else 1)
-        brute = enumerated(model, measure, counts)
-    assert error(got, brute) <= TOLERANCE
+    measure = Beta(1, 1) if function is shapley else Point(0.5 if function is banzhaf else 1)
+    assert error(got, enumerated(model, measure, counts)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("function", EVERY)
@@ -334,11 +292,6 @@ def test_with_a_link_many_units_share_the_score_out(n: int, spread: float, backg
     assert abs(shapley(model).sum() - (whole - base)) <= 1e-12
 
 
-def test_interactions_are_those_of_the_evidence_whatever_the_link() -> None:
-    plain, linked = (random_model(5, 1.0, True, link=link) for link in (None, (0.0, 1.0)))
-    assert np.array_equal(interactions(plain), interactions(linked))
-
-
 @st.composite
 def models(draw: st.DrawFn) -> Slalom:
     n = draw(st.integers(1, 12))
@@ -355,7 +308,6 @@ def test_the_order_of_the_units_does_not_matter(model: Slalom, seed: int, measur
     order = np.random.default_rng(seed).permutation(model.n_units)
     moved = Slalom(model.values[order], model.importances[order], background=model.background)
     assert error(semivalue(moved, measure), semivalue(model, measure)[order]) <= 1e-12
-    assert error(interactions(moved), interactions(model)[np.ix_(order, order)]) <= 1e-12
 
 
 @settings(deadline=None, max_examples=40)
@@ -363,7 +315,6 @@ def test_the_order_of_the_units_does_not_matter(model: Slalom, seed: int, measur
 def test_a_constant_added_to_all_importances_cancels(model: Slalom, gamma: float, measure: Measure) -> None:
     moved = Slalom(model.values, model.importances, background=model.background, gamma=gamma)
     assert error(semivalue(moved, measure), semivalue(model, measure)) <= TOLERANCE
-    assert error(interactions(moved), interactions(model)) <= TOLERANCE
 
 
 @settings(deadline=None, max_examples=40)

@@ -86,24 +86,6 @@ def test_semivalues_are_those_of_enumeration(classes, measure, counts):
 
 
 @pytest.mark.parametrize("classes", [None, 3])
-def test_interactions_are_those_of_enumeration(classes):
-    shifts = sample(classes, np.random.default_rng(3))
-    expected = np.zeros((N, N, *shifts.offsets.shape[2:]))
-    q, mass = Beta(1, 1).rule(N)
-    for i in range(N):
-        for j in range(N):
-            others = [k for k in range(N) if k not in (i, j)]
-            for there in product([0, 1], repeat=len(others) if i != j else 0):
-                chance = (mass * q ** sum(there) * (1 - q) ** (len(others) - sum(there))).sum()
-                row = np.zeros(N)
-                row[others] = there if i != j else 0
-                for a, b, sign in ((1, 1, 1), (1, 0, -1), (0, 1, -1), (0, 0, 1)) if i != j else ():
-                    row[[i, j]] = a, b
-                    expected[i, j] += sign * chance * formula(shifts, row)
-    np.testing.assert_allclose(shifts.interactions(np.ones(N)), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("classes", [None, 3])
 def test_shapley_values_of_a_long_text_sum_to_its_score(classes):
     rng = np.random.default_rng(4)
     n, shape = 300, () if classes is None else (classes,)

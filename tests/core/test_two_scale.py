@@ -58,7 +58,6 @@ def test_the_correction_is_what_its_docstring_says():
 def test_a_unit_without_a_share_is_possible():
     surrogate = TwoScale(Slalom([1.0, 2.0], [0.0, 0.0], (0.0, 0.0)), 0.5, [0.1, 0.2], [0.0, 0.0], 3)
     np.testing.assert_allclose(surrogate.shapley(), surrogate.far.shapley(), atol=1e-14)
-    np.testing.assert_allclose(surrogate.interactions(), surrogate.far.interactions(), atol=1e-14)
     assert surrogate.semivalue(Beta(2, 1), [0, 0]).tolist() == [0.0, 0.0]
 
 
@@ -94,13 +93,12 @@ def test_many_classes_are_taken_in_parts_that_fit_into_memory(monkeypatch):
     n, classes = 6, 7
     far = Slalom(rng.normal(size=(n, classes)), rng.normal(size=n), (np.zeros(classes), 0.0))
     surrogate = TwoScale(far, rng.normal(size=classes), rng.normal(size=(n, classes)), rng.dirichlet(np.ones(n)), 4)
-    whole, both = surrogate.shapley(), surrogate.interactions()
+    whole = surrogate.shapley()
     largest, terms = [], two_scale.Near._terms
     monkeypatch.setattr(two_scale, "_TERMS", 1000)
     monkeypatch.setattr(two_scale.Near, "_terms", lambda *args: (found := terms(*args), largest.append(found.pull.size))[0])
     np.testing.assert_allclose(surrogate.shapley(), whole, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(surrogate.interactions(), both, rtol=0, atol=1e-13)
-    assert len(largest) > 2
+    assert len(largest) > 1
     assert max(largest) <= 1000
 
 

@@ -17,7 +17,7 @@ from slalom.models.base import Model
 from slalom.models.callable import StringReading
 from slalom.models.head import Head
 from slalom.result import Explanation, quality
-from slalom.text import Adaptive, Answered, Scales, units
+from slalom.text import units
 
 METHODS = ("joint", "local", "eff", "fidel", "ridge")
 N = 20
@@ -277,22 +277,6 @@ def test_nothing_known_gives_a_constant():
     scores = np.zeros(len(plan.keep))
     result = explained("joint", plan, scores, Observed(scores, None, scores - np.inf, scores + np.inf))
     assert np.ptp(result.predict(plan.keep, text_of())) < 1e-9
-
-
-def test_adaptive_design_leaves_unknown_scores_out():
-    rng = np.random.default_rng(0)
-    plan = Scales().draw(np.arange(N), 60, rng, True)
-    scores = planted(1)(plan.keep.astype(float))
-    lost = np.arange(60) % 5 == 2
-    certainty = Observed(scores, None, np.where(lost, -np.inf, scores), np.where(lost, np.inf, scores)).certainty
-    assert certainty.tolist() == (~lost).astype(float).tolist()
-    grown = [
-        Adaptive().extend(plan, np.arange(N), 90, np.random.default_rng(1), True, Answered(
-            np.where(lost, filler, scores), lambda rows: np.ones(len(rows), dtype=bool), certainty))
-        for filler in (0.0, 99.0)
-    ]  # fmt: skip
-    assert len(grown[0].keep) == 90
-    np.testing.assert_array_equal(grown[0].keep, grown[1].keep)
 
 
 # --- through the pipeline

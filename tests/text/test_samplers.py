@@ -5,10 +5,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from slalom.core import Slalom
 from slalom.errors import InputError
-from slalom.text import Adaptive, Answered, Deletions, Pairs, Scales, TwoScales
-from slalom.text.adaptive import _greedy, _jacobian
+from slalom.text import Deletions, Pairs, Scales, TwoScales
 
 SAMPLERS = [Pairs(), Deletions(), Deletions(most=3), Deletions(most=5, repeats=True), Scales(), Scales(levels=5)]
 SIZES = [1, 2, 3, 7, 40, 300]
@@ -101,14 +99,16 @@ def test_bad_numbers_are_refused(make):
 
 
 def extend(sampler, plan, budget, taken=(), seed=1, empty=True):
-    """Extend a plan whose answers are the number of units of each row; `taken` rows are held out."""
+    """Extend a plan; `taken` rows are held out."""
     known = {row.tobytes() for row in [*plan.keep, *taken]}
-    answered = Answered(plan.keep.sum(axis=1).astype(float), lambda keep: np.array([r.tobytes() not in known for r in keep]))
-    return sampler.extend(plan, np.arange(plan.keep.shape[1]), budget, np.random.default_rng(seed), empty, answered)
+    rng = np.random.default_rng(seed)
+    return sampler.extend(
+        plan, np.arange(plan.keep.shape[1]), budget, rng, empty, lambda keep: np.array([r.tobytes() not in known for r in keep])
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("sampler", [*SAMPLERS, Adaptive(), Adaptive(Deletions(), criterion="largest")], ids=repr)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_a_plan_keeps_its_rows_when_it_grows(sampler, n):
     plan = draw(sampler, n, 60)
     rng = np.random.default_rng(7)
@@ -129,7 +129,7 @@ def test_a_plan_keeps_its_rows_when_it_grows(sampler, n):
     assert extend(sampler, plan, 40).keep.shape == plan.keep.shape, "nothing to add"
 
 
-@pytest.mark.parametrize("sampler", [Pairs(), Deletions(), Scales(), Scales(levels=5), Adaptive()], ids=repr)
+@pytest.mark.parametrize("sampler", [Pairs(), Deletions(), Scales(), Scales(levels=5)], ids=repr)
 def test_a_plan_grows_to_the_budget_where_there_are_enough_rows(sampler):
     plan = draw(sampler, 60, 100)
     assert len(extend(sampler, plan, 777).keep) == 777
@@ -157,82 +157,6 @@ def test_repeated_deletions_gain_weight_when_they_are_drawn_again():
     assert larger.weights.sum() == 1000
     assert (larger.weights[: len(plan.keep)] >= plan.weights).all()
     assert larger.weights[0] > plan.weights[0]
-
-
-# --- sequential designs
-
-
-def test_rounds_of_a_sequential_design():
-    assert Scales().rounds(500) == (500,)
-    assert Adaptive(share=0.25).rounds(400) == (100, 400)
-    assert Adaptive(share=0.01).rounds(20) == (2, 20)
-
-
-@pytest.mark.parametrize("options", [{"share": 0.0}, {"share": 1.0}, {"pool": 0}, {"criterion": "best"}])
-def test_a_sequential_design_refuses_what_it_cannot_do(options):
-    with pytest.raises(InputError):
-        Adaptive(**options)
-
-
-def test_greedy_choices_are_those_of_the_posterior():
-    """Each choice, and what it leaves, against posteriors that are computed anew."""
-    rng = np.random.default_rng(0)
-    rows, noise = rng.normal(size=(40, 6)), 0.3
-    precision = np.diag(rng.uniform(1.0, 3.0, 6))
-    for criterion in ("largest", "mean"):
-        chosen = _greedy(rows, np.linalg.inv(precision), noise, 5, criterion)
-        assert len(set(chosen.tolist())) == 5
-        so_far = precision.copy()
-        for best in chosen:
-            covariance = np.linalg.inv(so_far)
-            if criterion == "largest":
-                worth = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-            else:  # the mean variance of all rows that is left after each, negative
-                left = [np.linalg.inv(so_far + np.outer(x, x) / noise) for x in rows]
-                worth = np.array([-np.einsum("ij,jk,ik->", rows, after, rows) for after in left])
-            worth[chosen[: list(chosen).index(best)]] = -np.inf
-            assert worth[best] == pytest.approx(worth.max(), rel=1e-9)
-            so_far += np.outer(rows[best], rows[best]) / noise
-
-
-def test_the_jacobian_is_the_derivative():
-    model = Slalom([1.0, -2.0, 0.5], [0.3, -0.4, 0.1], background=(0.2, 0.1), link=(0.1, 1.5))
-    counts, step = np.array([[1.0, 0, 1], [1, 1, 1], [0, 2, 1]]), 1e-6
-    found = _jacobian(model, counts)
-    scales = model.values.std(), min(max(model.importances.std(), 0.1), 3.0)
-    for i in range(3):
-        bump = step * np.eye(3)[i]
-        for column, scale, (values, importances) in ((1 + i, scales[0], (bump, 0.0)), (4 + i, scales[1], (0.0, bump))):
-            moved = [
-                Slalom(
-                    model.values + sign * values,
-                    model.importances + sign * importances,
-                    background=model.background,
-                    link=model.link,
-                    gamma=model.gamma + sign * np.sum(importances),
-                )
-                for sign in (1, -1)
-            ]
-            slope = (moved[0](counts) - moved[1](counts)) / (2 * step)
-            assert found[:, column] == pytest.approx(scale * slope, abs=1e-6)
-
-
-@pytest.mark.parametrize("criterion", ["mean", "largest"])
-@pytest.mark.parametrize(
-    "scores",
-    [
-        np.zeros(60), np.full(60, 1e300), 1e-300 * np.arange(60), 1e150 * (-1.0) ** np.arange(60), np.arange(60.0),
-        np.eye(60)[:, :3], np.zeros((60, 3)), np.where(np.arange(60) == 7, 1e100, 1.0),
-    ],
-    ids=["zero", "huge", "tiny", "large", "line", "classes", "no classes", "outlier"],
-)  # fmt: skip
-def test_a_sequential_design_never_fails(scores, criterion):
-    sampler = Adaptive(criterion=criterion)
-    plan = draw(sampler, 12, 60)
-    known = {row.tobytes() for row in plan.keep}
-    answered = Answered(scores[: len(plan.keep)], lambda keep: np.array([row.tobytes() not in known for row in keep]))
-    larger = sampler.extend(plan, np.arange(12), 120, np.random.default_rng(0), True, answered)
-    assert len(np.unique(larger.keep, axis=0)) == len(larger.keep) == 120
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from slalom.core.additive import Additive
 from slalom.core.base import Background, Link, Surrogate
-from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit, fit_many, release_memory
+from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit, release_memory
 from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.measures import Beta, Measure, Point
 from slalom.core.recovery import Recovery, recover
-from slalom.core.shapley import banzhaf, interactions, leave_one_out, semivalue, shapley
+from slalom.core.shapley import banzhaf, leave_one_out, semivalue, shapley
 from slalom.core.shifts import Shifts
 from slalom.core.slalom import Slalom
 from slalom.core.two_scale import TwoScale
@@ -33,8 +33,6 @@ __all__ = [
     "banzhaf",
     "fit",
     "fit_lengths",
-    "fit_many",
-    "interactions",
     "leave_one_out",
     "recover",
     "release_memory",

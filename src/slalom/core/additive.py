@@ -99,11 +99,6 @@ class Additive(Surrogate):
     def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
         return self.removal(counts)
 
-    def interactions(self, counts: ArrayLike | None = None) -> Floats:
-        """Return zeros."""
-        count_vector(counts, self.n_units)
-        return np.zeros((self.n_units, *self.effects.shape))
-
     def merged(self, groups: ArrayLike) -> "Additive":
         """Add up the effects of each group."""
         g = checked_groups(groups, self.n_units)

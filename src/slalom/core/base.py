@@ -206,14 +206,6 @@ class Surrogate(ABC):
         return self.semivalue(Beta(1.0, 1.0), counts)
 
     @abstractmethod
-    def interactions(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the pairwise Shapley interactions before any link, (n_units, n_units) or (n_units, n_units, n_classes).
-
-        Args:
-            counts: The input (n_units,). Default: every unit once.
-        """
-
-    @abstractmethod
     def merged(self, groups: ArrayLike) -> Self:
         """Return the surrogate whose units are groups of these; F is unchanged wherever the units of a group go together.
 

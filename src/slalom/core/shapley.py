@@ -41,7 +41,7 @@ from scipy.special import logsumexp
 from slalom.core.base import Surrogate
 from slalom.core.checks import Floats, centred, count_vector
 from slalom.core.linked import Players, linked_semivalue
-from slalom.core.measures import Beta, Measure, Point
+from slalom.core.measures import Measure, Point
 
 _STEP = 0.25  # h of the trapezoid rule: exp(-pi^2 / h) is 7e-18
 _START = -3.0  # where it starts: the integrand falls like t^2, and t W = exp(-23) there
@@ -140,29 +140,6 @@ def semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None = Non
     return model.semivalue(measure, counts)
 
 
-def interactions(model: Surrogate, counts: ArrayLike | None = None) -> Floats:
-    """Return the pairwise Shapley interactions of the evidence S, before any link.
-
-        I_ij = int_0^1 dq E[S(C + i + j) - S(C + i) - S(C + j) + S(C)],    the others in C with probability q
-
-    The matrix is symmetric and its diagonal zero by convention; row i sums to leave_one_out_i - (S({i}) - S(empty)). Time and
-    memory grow like n^2.
-
-    Args:
-        model: Any surrogate.
-        counts: As in `shapley`.
-
-    Returns:
-        (n_units, n_units) or (n_units, n_units, n_classes).
-
-    Example:
-        >>> from slalom.core import Slalom
-        >>> interactions(Slalom([2.0, -1.0], [0.0, 0.0])).round(12).tolist()
-        [[0.0, -0.5], [-0.5, 0.0]]
-    """
-    return model.interactions(counts)
-
-
 def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | None) -> Floats:
     """Return the semivalues of a Slalom, for a measure that is not all at q = 1."""
     game = _game(model, counts)
@@ -195,36 +172,6 @@ def slalom_semivalue(model: Surrogate, measure: Measure, counts: ArrayLike | Non
     if game.background == -np.inf:
         phi += measure.none_present(game.n - 1) * (game.u + game.centre)
     return game.spread(phi)
-
-
-def slalom_interactions(model: Surrogate, counts: ArrayLike | None) -> Floats:
-    """Return the interactions of the evidence of a Slalom.
-
-        I_ij = int_0^1 dq int_0^inf dt exp(-t w_0) P [b_i b_j B - a_i b_j - b_i a_j]  +  e
-
-    with b = y / p, a = w u x / p^2; e is 0 with a background, and -m / (n - 1) without one, where u = v - m.
-    """
-    game = _game(model, counts)
-    half = np.zeros((game.u.shape[1], game.n, game.n))
-    for b in _blocks(game, *Beta(1.0, 1.0).rule(game.n)) if game.n > 1 else ():
-        gone, near = slice(b.first), slice(b.first, b.last)
-        ratio = b.y[:, :, None] * b.inverse
-        for total, u in zip(half, game.u.T, strict=True):
-            force = (b.rate * u[near])[:, :, None] * b.inverse
-            pull = 0.5 * b.q * force.sum(axis=1, keepdims=True) * ratio - force * b.inverse
-            pull *= b.weight[:, None, :]
-            part = np.tensordot(ratio, pull, axes=([0, 2], [0, 2]))
-            total[near, near] += part
-            total[gone, near] += part[:1]
-            total[near, gone] += part[:, :1]
-            total[gone, gone] += part[:1, :1]
-    both = (half + half.transpose(0, 2, 1)).transpose(1, 2, 0)
-    if game.background == -np.inf and game.n > 1:
-        both -= game.centre / (game.n - 1)
-    both[np.arange(game.n), np.arange(game.n)] = 0.0
-    result = np.zeros((game.n_units, game.n_units, game.u.shape[1]))
-    result[np.ix_(game.order, game.order)] = both
-    return result[:, :, 0] if game.flat else result
 
 
 class _Game(NamedTuple):

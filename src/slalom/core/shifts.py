@@ -144,30 +144,6 @@ class Shifts:
                 result[knot.units[knot.sizes == size]] += weight @ (knot.score(0) - knot.score(size))
         return result
 
-    def interactions(self, c: Floats) -> Floats:
-        """Return the pairwise Shapley interactions at an input (n_units,).
-
-        Args:
-            c: The input, of whole numbers.
-        """
-        n = self.n_units
-        result = np.zeros((n, n, *self.offsets.shape[2:]))
-        for knot in self._knots(c):
-            if knot.n < 2:
-                continue
-            ways = [(knot.n - 1) * comb(knot.n - 2, k) for k in range(min(knot.reach, knot.n - 2) + 1)]
-            chances = np.zeros(knot.reach + 1)
-            chances[: len(ways)] = [1.0 / number for number in ways]
-            for first in knot.number:
-                for second in knot.number:
-                    if first == second and knot.number[first] < 2:
-                        continue
-                    both = knot.score(0) - knot.score(first) - knot.score(second) + knot.score(first + second)
-                    rows, columns = (knot.units[knot.sizes == size] for size in (first, second))
-                    result[rows[:, None], columns] += chances @ knot.others(first, second) @ both
-        result[np.arange(n), np.arange(n)] = 0.0
-        return result
-
     def _knots(self, c: Floats) -> "list[_Knot]":
         """Return the knots as games of the units that are in an input (n_units,)."""
         if (c != np.rint(c)).any():

@@ -33,7 +33,7 @@ from slalom.core.checks import (
 )
 from slalom.core.measures import Measure
 from slalom.core.scores import slalom_gradient, slalom_linear, slalom_merge, slalom_removal
-from slalom.core.shapley import slalom_interactions, slalom_semivalue
+from slalom.core.shapley import slalom_semivalue
 from slalom.errors import InputError
 
 # Up to this spread of the importances, exp(s - max s) times a count neither overflows nor loses a unit to underflow.
@@ -232,14 +232,6 @@ class Slalom(Surrogate):
 
     def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
         return slalom_semivalue(self, measure, counts)
-
-    def interactions(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the pairwise Shapley interactions of the evidence S; time and memory grow like n^2.
-
-        Args:
-            counts: The input (n_units,). Default: every unit once.
-        """
-        return slalom_interactions(self, counts)
 
     def merged(self, groups: ArrayLike) -> "Slalom":
         """Return the model whose units are groups of these, with background, link and gamma as they are.

@@ -38,7 +38,7 @@ from slalom.core.checks import (
     whole_array,
     whole_number,
 )
-from slalom.core.measures import Beta, Measure
+from slalom.core.measures import Measure
 from slalom.core.shifts import Shifts
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
@@ -107,24 +107,6 @@ class Near:
             result[players] = phi.real.reshape(len(players), *self.changes.shape[1:])
         return result
 
-    def interactions(self, c: Floats) -> Floats:
-        """Return the pairwise Shapley interactions at an input (n_units,)."""
-        if len(parts := self._by_classes(c)) > 1:
-            return np.concatenate([part.interactions(c) for part in parts], axis=-1)
-        n, players = len(c), np.flatnonzero(c)
-        result = np.zeros((n, n, *self.changes.shape[1:]))
-        if len(players) > 1:
-            terms = self._terms(Beta(1.0, 1.0), c, players)
-            for k in range(terms.left.shape[-1]):
-                weighted = (terms.weight[..., None] * terms.push).reshape(-1, len(players))
-                push, nodes = terms.push.reshape(-1, len(players)), (-1, len(players))
-                level = terms.left[..., k].reshape(-1, 1)
-                mixed = terms.pull[..., k].reshape(nodes) * push - terms.pull_alone[..., k].reshape(nodes)
-                part = (weighted * level).T @ push + weighted.T @ mixed + (weighted.T @ mixed).T
-                part.flat[:: len(players) + 1] = 0.0
-                result.reshape(n, n, -1)[players[:, None], players, k] = part.real
-        return result
-
     def _by_classes(self, c: Floats) -> "list[Near]":
         """Return corrections of some classes each, whose terms fit into memory; the correction itself where they do so."""
         if self.changes.ndim == 1:
@@ -137,7 +119,7 @@ class Near:
         return [Near(level[part], self.changes[:, part], self.shares, self.power) for part in chosen]
 
     def _terms(self, measure: Measure, c: Floats, players: NDArray[np.intp]) -> "_Terms":
-        """Return what semivalues and interactions are made of, at nodes q of the measure and z of the circle.
+        """Return what semivalues are made of, at nodes q of the measure and z of the circle.
 
         With e_i = exp(z t_i c_i), a_i = d_i c_i and f_i = 1 - q + q e_i the expectation over the other units of
         exp(z T) (A - sum a) is P (A - sum_j q a_j e_j / f_j), P the product of all f.
@@ -323,16 +305,6 @@ class TwoScale(Surrogate):
             factor = np.where(i == j, own, other) * c[j] * (c[i] if scaled else 1.0)
             np.add.at(result, i, (factor * effects.T).T)
         return result
-
-    def interactions(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the pairwise Shapley interactions of the Slalom before its link, of the correction, pairs and shifts."""
-        c = count_vector(counts, self.n_units)
-        result = self.far.interactions(c) + self.near.interactions(c)
-        for (i, j), effect in zip(self.pairs.tolist(), self.effects, strict=True):
-            if i != j:
-                result[i, j] += c[i] * c[j] * effect
-                result[j, i] += c[i] * c[j] * effect
-        return result if self.shifts is None else result + self.shifts.interactions(c)
 
     def merged(self, groups: ArrayLike) -> "TwoScale":
         """Merge the Slalom, and add up changes, shares and atoms of each group, and what pairs of the same two groups do.

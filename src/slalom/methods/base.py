@@ -11,7 +11,7 @@ it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -19,11 +19,11 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Additive, Fit, Lengths, Surrogate
+from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
-from slalom.text import Answered, QueryPlan, Units, Whole, extended
+from slalom.text import IsNew, QueryPlan, Units, Whole, extended
 from slalom.threads import many_blas_threads
 
 
@@ -66,7 +66,6 @@ class MethodContext:
         ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
         pairs: Whether to look for pairs of units that act together.
         observed: The scores of the plan with their variances and bounds, where the model does not give exact ones.
-        fitted: The fit of these scores, where `Method.prepare` has made it with those of other texts.
     """
 
     model: Model
@@ -81,7 +80,6 @@ class MethodContext:
     ask: Callable[[ArrayLike], Floats]
     pairs: bool = True
     observed: Observed | None = None
-    fitted: Fit | None = None
 
     @property
     def exact(self) -> bool:
@@ -217,7 +215,7 @@ class Method(ABC):
         """
 
     def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
     ) -> QueryPlan:
         """Return a plan with more queries, for a budget that grows. Default: further rows of `plan`.
 
@@ -227,33 +225,12 @@ class Method(ABC):
             budget: Largest number of rows, those of the plan included.
             rng: Random generator; another one than that of the rows so far.
             empty: As in `plan`.
-            answered: The scores of the plan, and which rows are new queries.
+            is_new: Which rows (k, n) are new queries.
 
         Returns:
             The rows of the plan first and in their order, then the new ones.
         """
-        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, answered.is_new)
-
-    def rounds(self, budget: int) -> tuple[int, ...]:
-        """Return how many rows the plan has after each round of queries. Default: all are asked at once.
-
-        Args:
-            budget: Largest number of rows, the last of the numbers.
-        """
-        return (budget,)
-
-    def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
-        """Do what takes less time for several texts at once; `explain` is then called for each. Default: nothing.
-
-        The explanation of a text must not depend on the others.
-
-        Args:
-            contexts: The texts, with the same options.
-
-        Returns:
-            The contexts for `explain`, in the same order.
-        """
-        return contexts
+        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, is_new)
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:

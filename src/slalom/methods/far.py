@@ -47,15 +47,10 @@ class FarFitter:
     fitter: Fitter
     lengths: int
 
-    def fitted(self, scores: Floats, rows: "FarRows", first: Fit | None = None) -> tuple[Fit, Lengths | None]:
-        """Fit the surrogate and, in alternation, the effect of the input length to its residuals.
-
-        The first fit may be there already.
-        """
-        if first is not None and not self.lengths:
-            return first, None
+    def fitted(self, scores: Floats, rows: "FarRows") -> tuple[Fit, Lengths | None]:
+        """Fit the surrogate and, in alternation, the effect of the input length to its residuals."""
         counts, fitter, weights = rows.counts, self.fitter.seeded(rows.seed), rows.weights
-        fitted, length = fit(counts, scores, fitter, weights=weights) if first is None else first, None
+        fitted, length = fit(counts, scores, fitter, weights=weights), None
         sizes, longest = rows.units.lengths(rows.keep), int(rows.units.sizes.sum())
         for left in reversed(range(self.lengths)):
             length = fit_lengths(sizes, scores - fitted.model(counts), longest, rows.certainty)

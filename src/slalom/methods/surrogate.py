@@ -9,14 +9,13 @@ Scores that are noisy or known only between bounds are fitted in a few rounds (`
 by how well their scores are known, given the misfit and the predictions of the round before.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale, fit_many
+from slalom.core import Alternating, Fit, Fitter, Joint, Lengths, Linear, Sgd, Slalom, TwoScale
 from slalom.core.checks import Floats
 from slalom.core.fitting.near import NearFit, fit_near
 from slalom.core.fitting.pairs import FoundPairs
@@ -25,7 +24,7 @@ from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.methods.far import FarFitter, FarRows
 from slalom.methods.uncertain import Certainty, UncertainRows
 from slalom.models import Observed
-from slalom.text import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+from slalom.text import Deletions, IsNew, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
@@ -79,26 +78,10 @@ class SurrogateMethod(Method):
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 
     def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, answered: Answered
+        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
     ) -> QueryPlan:
         """Return the plan with further queries of the sampler."""
-        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
-
-    def rounds(self, budget: int) -> tuple[int, ...]:
-        """Return the rounds of the sampler."""
-        return self.sampler.rounds(budget)
-
-    def prepare(self, contexts: Sequence[MethodContext]) -> Sequence[MethodContext]:
-        """Fit the surrogates of exact scores at once, where the fitter is faster that way."""
-        if not self.fitter.together:
-            return contexts
-        data = []
-        for context in contexts:
-            if context.exact:
-                far = context.plan.weights > 0
-                data.append((context.units.counts(context.plan.keep[far]), context.scores[far], context.plan.weights[far]))
-        fits = iter(fit_many(data, self.fitter.seeded(contexts[0].seed)))
-        return [replace(context, fitted=next(fits)) if context.exact else context for context in contexts]
+        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, is_new)
 
     def explain(self, context: MethodContext) -> MethodResult:
         """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
@@ -146,7 +129,7 @@ class SurrogateMethod(Method):
         weights = None if certainty is None else certainty.far[far]
         rows = FarRows(units.shared if self.shared else units, plan.keep[far], plan.weights[far], context.seed, weights)
         fitter = FarFitter(self.fitter, self.lengths)
-        fitted, length = fitter.fitted(scores[far], rows, context.fitted)
+        fitted, length = fitter.fitted(scores[far], rows)
         if rows.units is not units:
             rows, fitted, length = fitter.told_apart(scores[far], rows, fitted, length)
         found = None

@@ -107,17 +107,6 @@ class Observed(NamedTuple):
             return np.ones(len(self.scores), dtype=bool)
         return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
 
-    @property
-    def certainty(self) -> Floats | None:
-        """Weights (m,) of the scores by how well they are known, from 0 to 1; None where all are exact."""
-        if self.exact:
-            return None
-        known = self.known
-        if self.variance is None or not known.any():
-            return known.astype(np.float64)
-        typical = max(float(np.median(self.variance[known])), 1e-300)
-        return np.asarray(known * typical / (typical + self.variance))
-
     def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
         """Return some of the scores, and how well they are known."""
         return Observed(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]

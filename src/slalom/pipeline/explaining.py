@@ -1,9 +1,6 @@
 """The last two stages: the method explains a text from the answers so far, and the held-out answers test it."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from time import perf_counter
 from typing import Literal
 
 import numpy as np
@@ -18,7 +15,7 @@ from slalom.models import Answers, Engine, Observed, Queries
 from slalom.pipeline.further import FurtherQueries
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task
-from slalom.pipeline.run import Run, Scored
+from slalom.pipeline.run import Run
 from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
 from slalom.threads import many_blas_threads, one_blas_thread
 
@@ -28,34 +25,10 @@ _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-le
 
 
 @one_blas_thread()
-def prepare(engine: Engine, runs: Sequence[Run], options: Options) -> None:
-    """Let the method do at once what takes less time for several texts.
-
-    A text that fails here is left as it is: the error is raised when it is explained, as its own.
-    """
-    began, ready = perf_counter(), list[Run]()
-    for run in runs:
-        if run.result is None and not run.task.steps:
-            with suppress(Exception):
-                run.scored = _scored(engine, run, options)
-                ready.append(run)
-    if len(ready) < 2:
-        return
-    with suppress(Exception):
-        contexts = options.method.prepare([run.scored.context for run in ready if run.scored is not None])
-        for run, context in zip(ready, contexts, strict=True):
-            run.scored = None if run.scored is None else run.scored._replace(context=context)
-    seconds = (perf_counter() - began) / len(ready)
-    for run in ready:
-        run.spend(seconds)
-
-
-@one_blas_thread()
 def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
     began = run.clock()
-    target, observed, context = _scored(engine, run, options) if run.scored is None else run.scored
-    run.scored = None
+    target, observed, context = _scored(engine, run, options)
     task, answer, decision, further = run.task, run.answers, run.decided, run.further
     model, m, scores = engine.model, task.whole, observed.scores
     with named_failures(options.method):
@@ -111,7 +84,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     )
 
 
-def _scored(engine: Engine, run: Run, options: Options) -> Scored:
+def _scored(engine: Engine, run: Run, options: Options) -> tuple[int | Literal["all"], Observed, MethodContext]:
     """Return the scores of all rows of a text, and the text as the method sees it."""
     model, task, m = engine.model, run.task, run.task.whole
     target = run.target(options.target, model.head)
@@ -127,7 +100,7 @@ def _scored(engine: Engine, run: Run, options: Options) -> Scored:
         model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
         int(options.seed), run.further, options.pairs, observed.rows(slice(m)),
     )  # fmt: skip
-    return Scored(target, observed, context)
+    return target, observed, context
 
 
 def _ask_rows(engine: Engine, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:

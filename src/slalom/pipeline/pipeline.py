@@ -14,18 +14,17 @@ from slalom.errors import SlalomError
 from slalom.methods.base import named_failures
 from slalom.models import Engine, Estimate, Model, Queries, Reading
 from slalom.models.costs import money
-from slalom.pipeline.explaining import explain, prepare
+from slalom.pipeline.explaining import explain
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
 from slalom.pipeline.run import Run, failure
 from slalom.pipeline.side_by_side import SharedClock, side_by_side
 from slalom.result import Explanation, Failure
 from slalom.result.pairs import combinations, measured_pairs, most_checks, pairs_to_check
-from slalom.text import Answered, UnitFunction, Units, query_keys
+from slalom.text import UnitFunction, Units, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
-_TOGETHER = 64  # texts that a method may prepare at once
 _THREADS = 3  # that explain texts: with more, they wait for the interpreter's lock
 
 
@@ -111,32 +110,21 @@ class Pipeline:
         for run, rows, answer in zip(runs, new, answers, strict=True):
             run.receive(answer, seconds * len(rows))
 
-    def extend(self, run: Run, budget: int, options: Options) -> bool:
-        """Let the method add queries to its plan; return whether there are any."""
-        task, target = run.task, run.target(options.target, self.model.head)
+    def extend(self, run: Run, budget: int, options: Options) -> None:
+        """Let the method add queries to its plan."""
+        task = run.task
         taken = set(query_keys(task.keep, task.units.names))
 
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
 
-        observed = self.model.observe(run.answers.outputs[: task.whole], target)
         rng = np.random.default_rng([options.seed, 2, run.rounds])
         with named_failures(options.method), one_blas_thread():
-            extended = options.method.extend(
-                task.plan, task.units, budget, rng, task.reading.empty, Answered(observed.scores, is_new, observed.certainty)
-            )
-        run.task = task.extended(extended)
-        return len(extended.keep) > task.whole
+            run.task = task.extended(options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, is_new))
 
     def advance(self, run: Run, options: Options) -> None:
-        """Extend the plan of a text or explain it; the last round sets its result."""
+        """Explain a text from the answers so far; the last round sets its result."""
         try:
-            if run.task.steps:
-                steps = run.task.steps
-                run.task = run.task._replace(steps=steps[1:])
-                if self.extend(run, steps[0], options):
-                    return
-                run.task = run.task._replace(steps=())  # no other query is left
             before, run.explanation = run.explanation, explain(self.engine, run, options)
             run.result = self._finished(run, before, run.explanation, options)
         except Exception as error:
@@ -204,12 +192,9 @@ class Pipeline:
         runs = deque(Run(task) for task in tasks)
         while going := [run for run in runs if run.result is None]:
             self._ask_round(going, options, f"asking, round {going[0].rounds + 1}" if options.goal else "asking")
-            for start in range(0, len(going), _TOGETHER):
-                lot = going[start : start + _TOGETHER]
-                prepare(self.engine, lot, options)
-                for _ in self._advanced(lot, options):
-                    while runs and runs[0].result is not None:
-                        yield runs.popleft()
+            for _ in self._advanced(going, options):
+                while runs and runs[0].result is not None:
+                    yield runs.popleft()
         yield from runs
 
     def _advanced(self, runs: Sequence[Run], options: Options) -> Iterator[Run]:
@@ -220,7 +205,7 @@ class Pipeline:
             if run.result is not None:
                 return True
             task = run.task
-            return options.goal is None and not task.steps and options.method.separable(len(task.units), task.whole)
+            return options.goal is None and options.method.separable(len(task.units), task.whole)
 
         def advance(run: Run) -> None:
             if run.result is None:

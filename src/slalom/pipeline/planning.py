@@ -41,7 +41,6 @@ class Task(NamedTuple):
         keep: All queries (m + 1 + near + far, n): the plan, the whole text, then the held-out rows near it and far from it.
         near: Number of held-out rows near the text.
         budget: Query budget of the method.
-        steps: Sizes that the plan still has to grow to before the method explains.
     """
 
     number: int
@@ -51,7 +50,6 @@ class Task(NamedTuple):
     keep: NDArray[np.bool_]
     near: int
     budget: int
-    steps: tuple[int, ...] = ()
 
     @property
     def whole(self) -> int:
@@ -139,9 +137,8 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
             stacklevel=6,
         )
     budget = options.budget(n)
-    steps = options.method.rounds(budget) if options.goal is None else (budget,)
     with named_failures(options.method), one_blas_thread():
-        plan = options.method.plan(text_units, steps[0], np.random.default_rng(options.seed), reading.empty)
+        plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
     check = options.held_out(budget)
     plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
     keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
@@ -150,4 +147,4 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
             f"this text needs {count(number_of, 'query')} with those that test the explanation, and max_queries is"
             f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}"
         )
-    return Task(number, reading, text_units, plan, keep, len(near), budget, steps[1:])
+    return Task(number, reading, text_units, plan, keep, len(near), budget)

@@ -3,27 +3,18 @@
 import logging
 from collections.abc import Callable
 from time import perf_counter
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.errors import SlalomError, one_line
-from slalom.methods import MethodContext
-from slalom.models import Answers, Decision, Head, Observed, Target
+from slalom.models import Answers, Decision, Head, Target
 from slalom.pipeline.further import FurtherQueries
 from slalom.pipeline.planning import Task
 from slalom.result import Explanation, Failure
 
 _LOG = logging.getLogger("slalom")
-
-
-class Scored(NamedTuple):
-    """A text with the scores of all its rows, before the method explains it."""
-
-    target: int | Literal["all"]
-    observed: Observed
-    context: MethodContext
 
 
 @final
@@ -35,7 +26,6 @@ class Run:
 
     Attributes:
         rounds: Number of rounds that are answered.
-        scored: The scores of this round, where several texts were prepared at once.
         clock: Returns the seconds that count for this text while it is explained.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
@@ -44,7 +34,6 @@ class Run:
     def __init__(self, task: Task | Failure) -> None:
         self.result: Explanation | Failure | None = None
         self.decision: Decision | None = None
-        self.scored: Scored | None = None
         self.explanation: Explanation | None = None
         self.further = FurtherQueries()
         self.rounds, self._seconds = 0, 0.0

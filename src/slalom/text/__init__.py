@@ -1,10 +1,9 @@
 """Units of a text, and which parts of a text to query."""
 
-from slalom.text.adaptive import Adaptive
 from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Answered, Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
+from slalom.text.samplers import Deletions, IsNew, Pairs, QueryPlan, Sampler, Scales, TwoScales, Whole, extended
 from slalom.text.segment import paragraphs, sentences, simple_words, words
 from slalom.text.units import CHOSEN, GIVEN, KINDS, Unit, UnitFunction, Units, chosen_spans, function_name, units
 
@@ -12,9 +11,8 @@ __all__ = [
     "CHOSEN",
     "GIVEN",
     "KINDS",
-    "Adaptive",
-    "Answered",
     "Deletions",
+    "IsNew",
     "Pairs",
     "Piece",
     "QueryPlan",

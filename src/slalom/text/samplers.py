@@ -9,7 +9,7 @@
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
 
-A plan can grow: `extend` adds rows to it once those it has are answered. `slalom.text.Adaptive` chooses them by the answers.
+A plan can grow: `extend` adds rows to it.
 """
 
 from abc import ABC, abstractmethod
@@ -40,18 +40,7 @@ class QueryPlan(NamedTuple):
     weights: NDArray[np.float64]
 
 
-class Answered(NamedTuple):
-    """What is known of a plan when it is extended.
-
-    Attributes:
-        scores: Scores of its rows, (m,) or (m, n_classes).
-        is_new: Function from rows (k, n) to which of them (k,) are new queries, neither asked nor held out.
-        certainty: Weights (m,) of the scores by how well they are known, from 0 to 1; None: exactly.
-    """
-
-    scores: NDArray[np.float64]
-    is_new: Callable[[Keep], NDArray[np.bool_]]
-    certainty: NDArray[np.float64] | None = None
+IsNew = Callable[[Keep], NDArray[np.bool_]]  # which rows (k, n) are new queries (k,), neither asked nor held out
 
 
 class Sampler(ABC):
@@ -81,31 +70,23 @@ class Sampler(ABC):
         budget: int,
         rng: np.random.Generator,
         empty: bool,
-        answered: Answered,
+        is_new: IsNew,
     ) -> QueryPlan:
         """Return a plan with more rows. Default: further rows of `draw`, in its proportions (`extended`).
 
         Args:
-            plan: The plan so far, m rows; all of them are answered.
+            plan: The plan so far.
             types: As in `draw`.
             budget: Largest number of rows, those of the plan included.
             rng: Random generator; another one than that of the rows so far.
             empty: As in `draw`.
-            answered: The scores of the plan, and which rows are new queries.
+            is_new: Which rows are new queries.
 
         Returns:
             The rows of the plan first and in their order, then the new ones; fewer than the budget where none are left. All
             weights may differ from those of the plan.
         """
-        return extended(plan, lambda number: self.draw(types, number, rng, empty), budget, answered.is_new)
-
-    def rounds(self, budget: int) -> tuple[int, ...]:
-        """Return how many rows the plan has after each round of queries. Default: all are asked at once.
-
-        Args:
-            budget: Largest number of rows, the last of the numbers.
-        """
-        return (budget,)
+        return extended(plan, lambda number: self.draw(types, number, rng, empty), budget, is_new)
 
 
 @final
@@ -182,11 +163,11 @@ class Deletions(Sampler):
         budget: int,
         rng: np.random.Generator,
         empty: bool,
-        answered: Answered,
+        is_new: IsNew,
     ) -> QueryPlan:
         """Return more deletions; with `repeats`, a row that is drawn again gains weight."""
         if not self.repeats:
-            return super().extend(plan, types, budget, rng, empty, answered)
+            return super().extend(plan, types, budget, rng, empty, is_new)
         more = budget - int(plan.weights.sum())
         if more <= 0:
             return plan
@@ -194,7 +175,7 @@ class Deletions(Sampler):
         place = {row.tobytes(): i for i, row in enumerate(plan.keep)}
         at = np.array([place.get(row.tobytes(), -1) for row in drawn.keep], dtype=np.int64)
         weights = plan.weights + np.bincount(at[at >= 0], drawn.weights[at >= 0], minlength=len(plan.keep))
-        new = (at < 0) & answered.is_new(drawn.keep)
+        new = (at < 0) & is_new(drawn.keep)
         return QueryPlan(np.concatenate([plan.keep, drawn.keep[new]]), np.concatenate([weights, drawn.weights[new]]))
 
 

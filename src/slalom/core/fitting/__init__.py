@@ -4,7 +4,6 @@
 devices below them.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -19,7 +18,7 @@ from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 from slalom.threads import many_blas_threads
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "fit_many", "release_memory"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 
@@ -52,37 +51,6 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
         (True, True)
     """
     return _solved(Problem.of(counts, scores, weights), Joint() if fitter is None else fitter)
-
-
-def fit_many(data: Iterable[tuple[Counts, ArrayLike, ArrayLike | None]], fitter: Fitter | None = None) -> list[Fit]:
-    """Fit surrogates to the scores of several sets of inputs; faster than `fit` for each where the fitter is `Sgd`.
-
-    Args:
-        data: Counts, scores and weights of each set, as in `fit`.
-        fitter: The algorithm. Default: `Joint()`.
-
-    Returns:
-        One fit for each set: the same as that of `fit`, whatever the other sets are.
-
-    Raises:
-        InputError: As in `fit`, for any of the sets.
-
-    Example:
-        >>> from slalom.core import Slalom
-        >>> truth, pairs = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0]), [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 0, 0]]
-        >>> [round(result.r2, 3) for result in fit_many([(pairs, truth(pairs), None), (pairs, [1, 0, 0, 1], None)], Sgd())]
-        [1.0, 1.0]
-    """
-    fitter = Joint() if fitter is None else fitter
-    problems = [Problem.of(*part) for part in data]
-    powers = [problem.power for problem in problems]
-    scaled = [problem.scaled(power) for problem, power in zip(problems, powers, strict=True)]
-    with _quiet():
-        fits = fitter.solve_many(scaled)
-    return [
-        _solved(problem, fitter) if found is None else _completed(ready, found, power, fitter)
-        for problem, ready, found, power in zip(problems, scaled, fits, powers, strict=True)
-    ]
 
 
 def _solved(problem: Problem, fitter: Fitter) -> Fit:

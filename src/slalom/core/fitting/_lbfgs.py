@@ -2,7 +2,7 @@
 
     H_new^-1 = (1 - r s y') H^-1 (1 - r y s') + r s s',    r = 1 / s'y,    s = a move,    y = how the gradient changed by it
 
-`Sgd` uses it with a multiple of the identity as the first H^-1, `Joint` with the inverse Gauss-Newton Hessian.
+`Joint` uses it with the inverse Gauss-Newton Hessian as the first H^-1.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """The data side of stochastic gradient descent: standardised scores, rows of counts in batches, the loss and its gradient."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.problem import Problem
 
 _Rows: TypeAlias = NDArray[np.intp]
-L = TypeVar("L")  # a loss, or one per problem
 
 _FEW = 1 / 8  # rows with at most this share of the units present are stored as lists of units
 _PAIR = 2  # so are single units and pairs, however few units there are
@@ -150,48 +149,24 @@ class StandardisedData(NamedTuple):
         return float(square) / len(self.weights)
 
     def slope(self, parameters: Floats) -> tuple[float, Floats]:
-        """Return the loss and its derivative, shaped as the parameters."""
-        weights, factor = None if self.even else self.weights, 2.0 / self.scores.shape[1]
-        return slope(self.counts, self.scores, weights, factor, self._mean_square, parameters)
-
-
-def slope(
-    counts: SparseRows | DenseRows,
-    scores: Floats,
-    weights: Floats | None,
-    factor: float | Floats,
-    mean_square: Callable[[Floats], L],
-    parameters: Floats,
-) -> tuple[L, Floats]:
-    """Return the loss and its derivative, shaped as the parameters (n_classes + 1, n).
-
-    The arrays are small, so the number of calls dominates the time.
-
-    Args:
-        counts: Rows of counts (m, n).
-        scores: Standardised scores (n_classes, m).
-        weights: Weights (m,) of the rows; None: all are 1.
-        factor: Two over the number of rows; where there are rows of several problems, one number for each unit (n,).
-        mean_square: The function from residuals (n_classes, m) to the loss.
-        parameters: v and s.
-    """
-    tables, values = _tables(parameters), parameters[:-1]
-    sums = counts.forth(tables)
-    bottom, weight, pull = sums[-1], tables[-1], np.empty_like(sums)
-    top, fitted = pull[:-1], sums[:-1]
-    fitted /= bottom
-    np.subtract(fitted, scores, top)
-    loss = mean_square(top)
-    top /= bottom
-    if weights is not None:
-        top *= weights
-    _summed(top, fitted, pull[-1:])
-    gradient = counts.back(pull, parameters.shape[1])
-    weight *= factor
-    gradient *= weight
-    last = gradient[-1:]
-    np.subtract(_summed(gradient[:-1], values, tables[:1]), last, last)  # the tables are no longer needed
-    return loss, gradient
+        """Return the loss and its derivative, shaped as the parameters (n_classes + 1, n)."""
+        tables, values = _tables(parameters), parameters[:-1]  # small arrays: the number of calls dominates the time
+        sums = self.counts.forth(tables)
+        bottom, weight, pull = sums[-1], tables[-1], np.empty_like(sums)
+        top, fitted = pull[:-1], sums[:-1]
+        fitted /= bottom
+        np.subtract(fitted, self.scores, top)
+        loss = self._mean_square(top)
+        top /= bottom
+        if not self.even:
+            top *= self.weights
+        _summed(top, fitted, pull[-1:])
+        gradient = self.counts.back(pull, parameters.shape[1])
+        weight *= 2.0 / self.scores.shape[1]
+        gradient *= weight
+        last = gradient[-1:]
+        np.subtract(_summed(gradient[:-1], values, tables[:1]), last, last)  # the tables are no longer needed
+        return loss, gradient
 
 
 def _summed(left: Floats, right: Floats, out: Floats) -> Floats:

@@ -10,8 +10,7 @@ its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallbac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -381,7 +380,6 @@ class Fitter(ABC):
     """A fitting algorithm: options in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
-    together: ClassVar[bool] = False  # whether `solve_many` is faster than `solve` for each problem
     separable: ClassVar[bool] = False  # whether threads may fit at the same time; its loops then call `interrupt.check`
 
     def seeded(self, seed: int) -> "Fitter":
@@ -423,19 +421,3 @@ class Fitter(ABC):
         Raises:
             ArithmeticError: The fit leaves the range of floats.
         """
-
-    def solve_many(self, problems: Sequence[Problem]) -> "list[Fit | None]":
-        """Return the fits of several problems, each as `solve` gives it, whatever the others are. Default: one by one.
-
-        Args:
-            problems: Counts, scores and weights of each.
-
-        Returns:
-            One fit per problem; None where `solve` raises an error.
-        """
-        fits: list[Fit | None] = []
-        for problem in problems:
-            fits.append(None)
-            with suppress(ArithmeticError, np.linalg.LinAlgError, InputError):
-                fits[-1] = self.solve(problem)
-        return fits

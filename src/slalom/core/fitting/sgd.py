@@ -25,15 +25,13 @@ valleys (many units in every row). Parameters that the data leave open stay wher
 There is no background and no link (see `alternating`).
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._lockstep import CLOSE, Descent, finish
 from slalom.core.fitting._minibatches import StandardisedData
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.slalom import Slalom
@@ -49,6 +47,21 @@ _LEFT_START = 0.9  # the loss below which minibatches have left the start, a sad
 _DIVERGED = 2.0  # the loss above which minibatches have diverged
 _MEMORIES = (0.9, 0.95)  # decay of the two moments of Adam
 _RATES = {"adam": 0.15, "sgd": 1.0}
+_CLOSE = 0.003  # a loss below this share of the variance may still fall to zero
+_HIGH = 0.2  # a loss above this share of the variance may be that of a saddle
+_LAST = (4, 0.02)  # L-BFGS: steps, and relative fall of the loss; it ends after that many steps without it
+_LONGER = 4  # factor of these steps where the loss is high or nearly zero, and for small problems
+_LEAST_OF_SMALL = 0.0001  # relative fall of the loss of small problems, which minibatches would bring as far
+_MEMORY = 5  # pairs that L-BFGS keeps
+
+
+class _Descent(NamedTuple):
+    """Where a descent is: v and s (n_classes + 1, n), their loss, the steps so far, and whether they converged."""
+
+    parameters: Floats
+    loss: float
+    steps: int
+    converged: bool
 
 
 @final
@@ -85,7 +98,6 @@ class Sgd(Fitter):
     patience: int = 40
     halvings: int = 10
     seed: int = 0
-    together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -110,32 +122,12 @@ class Sgd(Fitter):
             InputError: If a row has no unit present.
         """
         data = StandardisedData.of(problem)
-        (end,) = self._descend([data])
-        return _fit(problem, data, end)
-
-    def solve_many(self, problems: Sequence[Problem]) -> list[Fit | None]:
-        """Return the fits of `solve`, bit by bit; those of short rows are finished together."""
-        data = [None if problem.empty_rows else StandardisedData.of(problem) for problem in problems]
-        ends = iter(self._descend([part for part in data if part is not None]))
-        fits: list[Fit | None] = []
-        for problem, part in zip(problems, data, strict=True):
-            fits.append(None)
-            with suppress(ArithmeticError):
-                fits[-1] = None if part is None else _fit(problem, part, next(ends))
-        return fits
-
-    def _descend(self, data: Sequence[StandardisedData]) -> list[Descent]:
-        """Return the best parameters for each problem."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = [self._minibatches(part) for part in data]
-            left = [i for i, (_, finished) in enumerate(found) if not finished]
-            ends = [end for end, _ in found]
-            finished = finish([data[i] for i in left], [ends[i] for i in left], self.tolerance, self.max_steps)
-            for i, end in zip(left, finished, strict=True):
-                ends[i] = end
-        return ends
+            end, finished = self._minibatches(data)
+            finished = finished or end.steps >= self.max_steps
+            return _fit(problem, data, end if finished else self._all_rows(data, end))
 
-    def _minibatches(self, data: StandardisedData) -> tuple[Descent, bool]:
+    def _minibatches(self, data: StandardisedData) -> tuple[_Descent, bool]:
         """Return the best parameters of minibatches, and whether these are the end; else L-BFGS continues from there."""
         now = np.zeros((len(data.scores) + 1, data.n_units))
         best, lowest, before = now.copy(), data.loss(now), np.inf
@@ -147,7 +139,7 @@ class Sgd(Fitter):
         rng, steps, mark, halved, total = np.random.default_rng(self.seed), 0, 0, 0, np.zeros_like(now)
         while lowest > self.tolerance and halved < self.halvings:
             if steps >= self.max_steps:
-                return Descent(best, lowest, steps, False), True
+                return _Descent(best, lowest, steps, False), True
             for batch in data.batches(rng, self.batch_size):
                 now -= direction(batch.slope(now)[1], rate)
                 total += now
@@ -156,29 +148,55 @@ class Sgd(Fitter):
             if loss < lowest:
                 best, lowest = now.copy(), loss
             if short and not loss < enough and (lowest < _LEFT_START or not loss < _DIVERGED):
-                return Descent(best, lowest, steps, False), False
+                return _Descent(best, lowest, steps, False), False
             if loss < (1.0 - _GAIN) * level:
                 level, mark, total = loss, steps, np.zeros_like(now)
-            elif steps - mark >= (valley if lowest < CLOSE else patience) or not np.isfinite(loss):
+            elif steps - mark >= (valley if lowest < _CLOSE else patience) or not np.isfinite(loss):
                 if calm := loss < 10.0 * lowest:
                     mean = total / (steps - mark)
                     still = loss < _STILL * lowest
                     if (loss := data.loss(mean)) < lowest:
                         best, lowest = mean, loss
-                    if still and lowest > max((1.0 - _MIN_HALVING_GAIN) * before, CLOSE):
+                    if still and lowest > max((1.0 - _MIN_HALVING_GAIN) * before, _CLOSE):
                         break
                 rate, halved, level, before, mark = rate / 2, halved + 1, lowest, lowest, steps
                 now, total = best.copy(), np.zeros_like(now)
                 if not calm:
                     direction = self._direction()
-        return Descent(best, lowest, steps, True), True
+        return _Descent(best, lowest, steps, True), True
+
+    def _all_rows(self, data: StandardisedData, start: _Descent) -> _Descent:
+        """Continue by L-BFGS with all rows until the loss stops falling."""
+        from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
+        floor, losses = max(self.tolerance, _CLOSE) if data.loose else self.tolerance, [start.loss]
+        last, fall = _LAST
+
+        def after_a_step(intermediate_result: Any) -> None:
+            losses.append(loss := float(intermediate_result.fun))
+            soon = not data.small and (data.loose or _CLOSE <= loss < _HIGH)
+            steps, least = (last, fall) if soon else (_LONGER * last, _LEAST_OF_SMALL if data.small else fall)
+            if loss <= floor or (len(losses) > steps and loss > (1.0 - least) * losses[-1 - steps]):
+                raise StopIteration
+
+        def slope(parameters: Floats) -> tuple[float, Floats]:
+            loss, gradient = data.slope(parameters.reshape(start.parameters.shape))
+            return loss, gradient.ravel()
+
+        limit = self.max_steps - start.steps
+        options = {"maxiter": limit, "maxfun": 20 * limit + 20, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
+        end = minimize(slope, start.parameters.ravel(), jac=True, method="L-BFGS-B", callback=after_a_step, options=options)
+        steps, found = start.steps + len(losses) - 1, end.x.reshape(start.parameters.shape)
+        converged = steps < self.max_steps or float(end.fun) <= floor
+        better = bool(end.fun <= start.loss)
+        return _Descent(found, float(end.fun), steps, converged) if better else start._replace(converged=converged)
 
     def _direction(self) -> Callable[[Floats, float], Floats]:
         """Return the function from gradients and a learning rate to steps, with empty averages."""
         return _adam() if self.optimizer == "adam" else np.multiply
 
 
-def _fit(problem: Problem, data: StandardisedData, end: Descent) -> Fit:
+def _fit(problem: Problem, data: StandardisedData, end: _Descent) -> Fit:
     """Return the fit of standardised parameters; ArithmeticError where it is worse than the mean score."""
     values = end.parameters[:-1].T * data.scale + data.mean
     model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], end.parameters[-1])
