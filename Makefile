@@ -60,6 +60,7 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/small_budgets.py
 	.venv/bin/python benchmarks/intervals.py
 	.venv/bin/python benchmarks/hostile.py
+	.venv/bin/python benchmarks/hostile_files.py --cases 20000
 	.venv/bin/python benchmarks/shapley_time.py
 	.venv/bin/python benchmarks/attention.py
 
