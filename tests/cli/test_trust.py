@@ -79,7 +79,7 @@ def test_the_code_of_a_folder_runs_only_where_the_user_allows_it(run, tmp_path, 
     open_to_it = [
         ["explain", "a good film", "--model", "own", "--queries", 10],
         ["explain", "a good film", *prompt, "--queries", 10],
-        ["compare", "--data", "texts.txt", "--model", "own", "--methods", "ridge", "--queries", 10],
+        ["compare", "--file", "texts.txt", "--model", "own", "--methods", "ridge", "--queries", 10],
         ["context", "--lm", "lm", "--context", "texts.txt", "--question", "Why?", "--answer", "a", "--queries", 10],
     ]
     never = [
@@ -122,7 +122,7 @@ def test_functions_and_estimators_of_ones_own_modules_are_explained(run, tmp_pat
     Path("texts.txt").write_text("Stop! Now\n")
     compared = [
         "compare",
-        "--data",
+        "--file",
         "texts.txt",
         "--model",
         "mine:shouts",
@@ -183,7 +183,7 @@ def test_a_pickled_model_is_loaded_only_where_the_user_allows_it(run, tmp_path, 
     Path("texts.txt").write_text("a good film\n")
     refused = [
         ["explain", "a"],
-        ["compare", "--data", "texts.txt"],
+        ["compare", "--file", "texts.txt"],
         ["serve", "--port", 0],
         ["corpus", "run", "texts.txt", "out"],
     ]

@@ -71,7 +71,9 @@ class Pipeline:
                     if options.errors == "raise":
                         raise
                     continue
-                checks[task.reading.text] = most_checks(task.distinct, len(task.units)) if options.checks_pairs else 0
+                checks[task.reading.text] = (
+                    most_checks(task.distinct, len(task.units), task.budget) if options.checks_pairs else 0
+                )
                 yield Queries(task.reading, task.units.atoms(task.keep))
 
         more = options.goal is not None or not options.method.plans_all
@@ -155,11 +157,13 @@ class Pipeline:
 
         Nothing is asked where that would exceed max_queries or max_cost.
         """
-        e, began = run.result, perf_counter()
-        if not (isinstance(e, Explanation) and options.checks_pairs):
-            return
-        task = run.task
-        pairs = [pair for pair in pairs_to_check(e) if task.reading.empty or len(e) > 2]
+        if isinstance(run.result, Explanation) and options.checks_pairs:
+            with run.clock.running():
+                self._check_pairs(run, run.result, options)
+
+    def _check_pairs(self, run: Run, e: Explanation, options: Options) -> None:
+        task, began = run.task, run.clock()
+        pairs = [pair for pair in pairs_to_check(e, task.budget) if task.reading.empty or len(e) > 2]
         rows, known = combinations(pairs, len(e)), {row.tobytes(): number for number, row in enumerate(task.keep)}
         new = {row.tobytes(): row for row in rows if row.tobytes() not in known}
         outputs, lengths = run.answers.outputs, dict[bytes, int]()
@@ -183,8 +187,9 @@ class Pipeline:
             e,
             pairs=measured_pairs(e, pairs, observed.scores, observed.variance, observed.known),
             queries=e.queries + len(lengths),
+            pair_queries=len(lengths),
             tokens=e.tokens + sum(lengths.values()),
-            seconds=run.spend(perf_counter() - began),
+            seconds=run.spend(run.clock() - began),
         )
 
     def _explained(self, tasks: Sequence[Task | Failure], options: Options) -> Iterator[Run]:

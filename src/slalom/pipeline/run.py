@@ -1,8 +1,6 @@
 """A text on its way from its plan to its explanation: what is asked, answered and explained so far."""
 
 import logging
-from collections.abc import Callable
-from time import perf_counter
 from typing import Literal, final
 
 import numpy as np
@@ -12,6 +10,7 @@ from slalom.errors import SlalomError, one_line
 from slalom.models import Answers, Decision, Head, Target
 from slalom.pipeline.further import FurtherQueries
 from slalom.pipeline.planning import Task
+from slalom.pipeline.side_by_side import SharedClock
 from slalom.result import Explanation, Failure
 
 _LOG = logging.getLogger("slalom")
@@ -26,7 +25,7 @@ class Run:
 
     Attributes:
         rounds: Number of rounds that are answered.
-        clock: Returns the seconds that count for this text while it is explained.
+        clock: Counts the seconds of this text while it is explained, perhaps beside others.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
     """
@@ -37,7 +36,7 @@ class Run:
         self.explanation: Explanation | None = None
         self.further = FurtherQueries()
         self.rounds, self._seconds = 0, 0.0
-        self.clock: Callable[[], float] = perf_counter
+        self.clock = SharedClock()
         self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
         self._answers: Answers | None = None
         if isinstance(task, Failure):

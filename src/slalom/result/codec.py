@@ -210,6 +210,7 @@ FIELDS = (
     Row("gradient_se", read=_optional(_errors), shape=_SCORES, column="gradient_se"),
     Row("shapley_se", read=_optional(_errors), shape=_SCORES, column="shapley_se"),
     Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs, fits=_pairs_fit),
+    Row("pair_queries", read=_whole),
     Row("spread", _optional(_spread), _optional(_record(Spread, removed=_array, errors=_errors)), fits=_spread_fits),
     Row("score", read=_array, shape=("classes",)),
     Row("scale"),

@@ -74,6 +74,7 @@ class Explanation(Document):
         pairs: Pairs of units that act together, strongest first, with the model's own answers: F(all) - F(without i) -
             F(without j) + F(without both). The model is asked about the four strongest of `interactions`, with at most 12
             queries beside the budget; those below a tenth of the strongest effect are not listed. Only `joint` looks for them.
+        pair_queries: How many of `queries` were about them.
         lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
             change of the prediction. None where there is none.
         label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
@@ -118,6 +119,7 @@ class Explanation(Document):
     gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     shapley_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
     pairs: tuple[Pair, ...] = field(default=(), metadata=_OF_THESE_UNITS)
+    pair_queries: int = 0
     spread: Spread | None = field(default=None, metadata=_OF_THESE_UNITS)
     lengths: Lengths | None = None
     label: str | None = None

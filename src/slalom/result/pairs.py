@@ -15,7 +15,7 @@ from slalom.core import Additive
 from slalom.core.checks import Floats, plain
 
 _COMBINED = 60  # units whose pairs are looked at
-_CHECKED = 4  # pairs that the model is asked about
+_CHECKED, _PER_PAIR = 4, 25  # pairs that the model is asked about: at most, and queries of the budget for each of them
 _LEAST = 0.1  # smallest effect that is listed, as a share of the effect with the full colour
 
 
@@ -50,15 +50,19 @@ def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
     return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
 
 
-def pairs_to_check(e: Any) -> list[tuple[int, int]]:
+def pairs_to_check(e: Any, budget: int) -> list[tuple[int, int]]:
     """Return the pairs of an Explanation that are worth asking the model about, the strongest first."""
     least = 0.5 * _LEAST * e.full_effect()
-    return [pair.units for pair in interactions(e, _CHECKED, None) if abs(float(pair.effect)) >= least]  # type: ignore[arg-type]
+    return [pair.units for pair in interactions(e, _number_of_pairs(budget), None) if abs(float(pair.effect)) >= least]  # type: ignore[arg-type]
 
 
-def most_checks(asked: int, n: int) -> int:
+def most_checks(asked: int, n: int, budget: int) -> int:
     """Return how many queries `combinations` may need, where so many parts of n units have been asked."""
-    return min(3 * _CHECKED, max((1 << min(n, 62)) - asked, 0))
+    return min(3 * _number_of_pairs(budget), max((1 << min(n, 62)) - asked, 0))
+
+
+def _number_of_pairs(budget: int) -> int:
+    return min(_CHECKED, budget // _PER_PAIR)
 
 
 def combinations(pairs: Iterable[tuple[int, int]], n: int) -> NDArray[np.bool_]:

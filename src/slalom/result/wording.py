@@ -28,9 +28,16 @@ def summary(e: Any) -> str:
 
 
 def queries_text(e: Any) -> str:
-    """Return the number of queries of an Explanation, apart from those that test it."""
-    tests = sum(quality.queries for quality, _ in e.fidelity.known)
-    return f"{count(e.queries - tests, 'query')}, {tests} to test" if 0 < tests < e.queries else count(e.queries, "query")
+    """Return the number of queries of an Explanation, apart from those that test it and those about its pairs."""
+    tests, pairs = sum(quality.queries for quality, _ in e.fidelity.known), e.pair_queries
+    if not tests < e.queries - pairs:
+        return count(e.queries, "query")
+    parts = [
+        count(e.queries - tests - pairs, "query"),
+        f"{tests} to test" if tests else "",
+        f"{pairs} on pairs" if pairs else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def fidelity_text(e: Any) -> str:

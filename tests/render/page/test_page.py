@@ -197,7 +197,7 @@ def test_an_interval_without_end_is_null():
 
 
 def test_pairs_and_spread_are_in_the_page_where_they_exist():
-    e = with_pairs(random_explanation(), [((1, 2), 0.5, 0.1), ((3, 0), -1.0, 0.2)])
+    e = with_pairs(random_explanation(), [((3, 0), -1.0, 0.2), ((1, 2), 0.5, 0.1)])
     e = replace(e, spread=Spread(np.array([0.0, 3.0]), np.array([0.1, 0.4])))
     shown = Reader(page([e])).data()[1]
     assert shown["pairs"] == [
