@@ -62,7 +62,11 @@ def prediction_variance(
     typical = np.multiply.outer(gone.sum(axis=1), (removal**2).mean(axis=0))
     relative = np.divide(change**2, typical, out=np.ones_like(typical), where=typical > 0.0)
     variance = spread(gone @ sizes) ** 2 * np.maximum(1.0, 0.5 + 0.5 * relative)
-    return np.asarray(variance if removal_se is None else np.maximum(variance, gone @ removal_se**2))
+    if removal_se is None:
+        return np.asarray(variance)
+    known = np.isfinite(removal_se)
+    single = gone @ np.where(known, removal_se, 0.0) ** 2
+    return np.maximum(variance, np.where(gone @ ~known, np.inf, single))
 
 
 def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np.bool_]) -> Spread | None:
