@@ -87,3 +87,11 @@ def test_the_documentation_lists_every_extra_with_its_packages():
         for package in () if row is None or extra == "all" else packages:
             name = re.match(r"[\w-]+(\[(\w+)\])?", package)
             assert (name[2] or name[0]) in row[1], f"{extra}: {package}"
+
+
+def test_every_test_that_holds_a_promise_of_security_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, test in named:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert f"\ndef {test}(" in source if test else "\ndef test_" in source, f"{file}::{test}"

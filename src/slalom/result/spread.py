@@ -66,7 +66,7 @@ def prediction_variance(
         return np.asarray(variance)
     known = np.isfinite(removal_se)
     single = gone @ np.where(known, removal_se, 0.0) ** 2
-    return np.maximum(variance, np.where(gone @ ~known, np.inf, single))
+    return np.asarray(np.maximum(variance, np.where(gone @ ~known, np.inf, single)))
 
 
 def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np.bool_]) -> Spread | None:
