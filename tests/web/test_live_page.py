@@ -17,7 +17,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import slalom
 from slalom.render.page import VIEWER
-from slalom.result import NORMAL_95
 from tests.factories import MARKUP
 from tests.waiting import DEADLINE, until
 from tests.web.opened import Opened
@@ -387,7 +386,7 @@ def test_a_click_shows_the_guess_at_once_and_then_the_models_answer(live, models
     for words in (["dull"], ["dull", "best"]):
         live.unit(words[-1]).click()
         keep = np.array([unit not in words for unit in explained.units])
-        guess, half = float(explained.predict(keep)), NORMAL_95 * float(explained.spread(_size(explained, keep)))
+        guess, half = float(explained.predict(keep)), float(np.diff(explained.predict_interval(keep))[0]) / 2
         assert number(live.one("#now").text) == pytest.approx(guess, abs=6e-4)  # before the model was asked
         live.answered()
         answer = float(models["sentiment"].ask(explained, keep))
@@ -405,10 +404,6 @@ def test_a_click_shows_the_guess_at_once_and_then_the_models_answer(live, models
     assert "of 2:" in live.text("#my-tally")  # the same removal counts once
     live.one("#restore").click()
     assert not live.all("#model-now")
-
-
-def _size(e, keep):
-    return int(e.sizes[~keep].sum())
 
 
 def test_a_phrase_is_removed_together(live, explained):
