@@ -1,6 +1,7 @@
 """A corpus may come from someone else: its manifest does not decide where texts and keys go, nor which files are opened."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from slalom import corpus
 from slalom.cli.corpus_model import confirmed_options
+from slalom.corpus.folder import folder_of
 from slalom.errors import InputError
 from slalom.models import EMBEDDED
 from tests.cli.test_commands import run  # noqa: F401
@@ -148,3 +150,28 @@ def test_a_run_keeps_the_place_of_its_model(run, tmp_path):  # noqa: F811
     assert (code, error) == (0, f"loading the classifier {str(tmp_path / 'mine')!r}\n")
     assert corpus.open("out").manifest["command"]["model"] == str(tmp_path / "mine")
     assert run("corpus", "retry-failed", "out")[0] == 0
+
+
+def test_a_manifest_does_not_choose_who_is_asked_for_the_texts(run, made):  # noqa: F811
+    path = Path(made, "manifest.json")
+    manifest = json.loads(path.read_text())
+    for address in ("s3://bucket/x.jsonl?endpoint_override=127.0.0.1:9&scheme=http", "hf:someone/else"):
+        manifest["source"]["address"] = address
+        path.write_text(json.dumps(manifest))
+        code, _, error = run("corpus", "retry-failed", made)
+        assert (code, len(error.splitlines())) == (1, 1)
+        assert f"the texts came from {address!r}, which is no file here; confirm it" in error
+
+
+def test_what_is_refused_or_no_lock_leaves_a_folder_as_it_was(run, made):  # noqa: F811
+    assert run("corpus", "run", "texts.jsonl", "new", "--queries", 1)[0] == 1
+    assert not Path("new").exists()
+    lock = Path(made, ".slalom-corpus.lock")
+    for content in ('{"host": "a", "process": Infinity, "time": "x"}', "[" * 200_000):
+        lock.write_text(content)
+        code, _, error = run("corpus", "retry-failed", made)
+        assert (code, "is not a lock of slalom" in error, lock.read_text()) == (1, True, content)
+    lock.unlink()
+    os.mkfifo(Path(made, "pipe"))
+    with pytest.raises(InputError, match="must be a file"):
+        folder_of(made).read("pipe")  # which would wait for a writer

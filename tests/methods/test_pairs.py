@@ -130,3 +130,29 @@ def test_a_pair_that_the_weights_have_taken_over_is_found_with_its_effect(seed):
     assert e.surrogate.effects[0] == pytest.approx(2.0, abs=0.2)
     for place in ("near", "far"):
         assert getattr(e.fidelity, place).mse <= getattr(without.fidelity, place).mse
+
+
+def test_a_model_that_fails_at_pairs_loses_no_explanation():
+    e = slalom.Explainer(model, output="log_odds", unit="word", queries=100)(TEXT)
+    asked, limit = [], e.queries - e.pair_queries
+
+    def tired(texts):
+        asked.extend(texts)
+        if len(asked) > limit + 2:  # two strings find out what it returns
+            raise RuntimeError("out of memory")
+        return model(texts)
+
+    kept = slalom.Explainer(tired, output="log_odds", unit="word", queries=100)(TEXT)
+    assert kept.pairs == ()
+    np.testing.assert_array_equal(kept.removal, e.removal)
+    assert "Pairs could not be checked" in kept.notes[-1]
+    assert "out of memory" in kept.notes[-1]
+    limited = slalom.Explainer(model, output="log_odds", unit="word", queries=100, prices={"input": 1.0}, max_cost=1.0)
+    assert limited.estimate(TEXT).pairs == limited(TEXT).pair_queries == 0
+
+
+def test_very_few_queries_give_no_intervals():
+    explainer = slalom.Explainer(model, output="log_odds", unit="word")
+    assert explainer(TEXT, queries=10).interval() is None  # fewer than units
+    assert explainer(TEXT, queries=30).interval() is not None
+    assert explainer("not good", queries=30).interval() is not None  # few, but all there are

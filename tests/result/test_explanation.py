@@ -89,9 +89,9 @@ def test_files_that_are_no_explanations_are_refused(tmp_path):
         file.write_text(content)
         with pytest.raises(InputError, match=message):
             slalom.load(file)
-    future = one().to_dict() | {"version": 2}
+    future = one().to_dict() | {"version": 3}
     file.write_text(json.dumps(future))
-    with pytest.raises(InputError, match="format version 2, this slalom reads 1"):
+    with pytest.raises(InputError, match="format version 3, this slalom reads 2"):
         slalom.load(file)
     broken = one().to_dict()
     del broken["spans"]

@@ -161,7 +161,7 @@ def test_a_long_review_is_saturated_and_a_sentence_is_not():
 
 
 def test_effects_that_may_be_as_wrong_as_zeros_are_called_rough():
-    rough = 'The effects of single words are rough here and may be wrong: explain with more queries, or unit="sentence".'
+    rough = "The effects of single words are rough here and may be wrong: use more queries, or sentences as units."
     e = explanation("good bad so", [2.0, -1.0, 0.01])
     mean_square = float((e.removal**2).mean())
     for share, said in ((0.9, False), (1.1, True)):

@@ -141,6 +141,8 @@ def run(
     row with its error.
     """
     import slalom.corpus  # noqa: PLC0415
+    from slalom.methods import method as find_method  # noqa: PLC0415
+    from slalom.pipeline.options import Options  # noqa: PLC0415
 
     options = {
         "model": _absolute(model), "lm": _absolute(lm), "api": api, "base_url": base_url, "template": template,
@@ -150,6 +152,9 @@ def run(
         "cache": None if cache is None else str(cache.absolute()),
     }  # fmt: skip
     check_options(model, lm, spellings, chat, api, base_url, template, labels, mode)
+    Options(
+        find_method(method), unit, queries, None, None, seed, long, tolerance=tolerance, max_queries=max_queries
+    )  # what is refused leaves nothing behind
     _say_model(options)
     try:
         made = slalom.corpus.run(
@@ -195,6 +200,9 @@ def retry_failed(
     base_url: BaseUrl = None,
     template: TemplateOption = None,
     cache: Cache = None,
+    source: Annotated[
+        str | None, typer.Option(help="Where the texts are.", show_default="the file on this machine that the run has read")
+    ] = None,
 ) -> None:
     """Try the texts of a run again that have failed or ended their process.
 
@@ -210,7 +218,7 @@ def retry_failed(
     _say_model(options)
     try:
         tried = slalom.corpus.retry_failed(
-            out, partial(explainer_of, options), workers=workers, ray=ray, cores_per_worker=cores_per_worker,
+            out, partial(explainer_of, options), source=source, workers=workers, ray=ray, cores_per_worker=cores_per_worker,
             gpus_per_worker=gpus_per_worker, timeout=timeout, max_failures=max_failures,
         )  # fmt: skip
     except KeyboardInterrupt as stop:

@@ -7,7 +7,8 @@ import typer
 
 # The groups of options in `--help`, the same in all commands; an option may name its own group instead.
 GROUPS = {
-    "Input": "sources file column id_column keep split limit corpus gold slices texts question answer part span test label",
+    "Input": "source sources file column id_column keep split limit corpus gold slices texts question answer part span test"
+    " label",
     "Model": "device model output trust_pickle trust_remote_code",
     "Language model": "api base_url chat concurrency labels lm max_answer_tokens mode spellings template",
     "Explanation": "flip long method methods metrics seed target unit",
@@ -64,8 +65,8 @@ Queries = Annotated[
     typer.Option(
         parser=budget,
         metavar="<int|auto>",
-        help="Budget of model queries per text, and 20 to 100 more to test; `auto`: rounds until the error on"
-        " held-out queries no longer falls.",
+        help="Budget of model queries per text, and 20 to 100 more to test, up to 12 on pairs; `auto`: rounds until the error"
+        " on held-out queries no longer falls.",
         show_default="five per unit, between 200 and 1000",
     ),
 ]

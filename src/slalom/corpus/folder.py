@@ -109,8 +109,11 @@ class LocalFolder(Folder):
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None where there is none."""
+        path = self.root / name
         try:
-            return (self.root / name).read_bytes()
+            if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
+                raise InputError(f"{str(path)!r} must be a file; remove it, or name another folder")
+            return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 

@@ -133,7 +133,7 @@ def _note(folder: Folder, content: bytes) -> dict[str, Any] | None:
     try:
         note = dict(json.loads(content))
         return note | {"host": str(note["host"]), "process": int(note["process"]), "time": str(note["time"])}
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise InputError(f"{folder.path(LOCK)!r} is not a lock of slalom; remove it, or name another folder") from error
 
 

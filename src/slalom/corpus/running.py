@@ -188,7 +188,7 @@ def retry_failed(
     Args:
         out: The folder of a run.
         explainer: As in `run`, with the same model and options.
-        source: As in `run`. Default: the path that the manifest names.
+        source: As in `run`. Default: the file on this machine that the manifest names.
         workers: As in `run`.
         ray: As in `run`.
         cores_per_worker: As in `run`.
@@ -208,6 +208,8 @@ def retry_failed(
     address = manifest["source"]["address"] if source is None else source
     if source is None and manifest["source"]["kind"] == "iterable":
         raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
+    if source is None and not Path(str(address)).exists():  # a manifest of someone else must not choose who is asked
+        raise InputError(f"the texts came from {str(address)!r}, which is no file here; confirm it by source= (--source)")
     columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
     rows = source_of(address, columns.text, manifest["source"].get("split"))
     settings = {name: manifest[name] for name in _COMPARED[4:]}

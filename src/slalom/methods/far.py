@@ -120,7 +120,7 @@ class FarFitter:
     def _settled(self, starts: list[FoundPairs], scores: Floats, rows: "FarRows") -> tuple[FoundPairs, Fit, Lengths | None]:
         """Fit the surrogate and the effects of pairs in alternation, from the best of some starts.
 
-        A step that leaves more of the scores unexplained is halved. Pairs that are not told from zero are dropped.
+        A step that leaves more of the scores unexplained is halved. Pairs that are not distinguishable from zero are dropped.
         """
         best = min((self._beside(start, scores, rows) for start in starts if len(start.units)), key=_misfit)
         worse = 1.0 + 2.0 / len(scores)  # a nat of the likelihood

@@ -21,6 +21,7 @@ from slalom.threads import many_blas_threads, one_blas_thread
 
 _HUGE = 1e150  # the square of a score must fit into a float
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
+_LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard errors: 95% intervals then held 0.4 to 0.7
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
 
 
@@ -33,6 +34,10 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     model, m, scores = engine.model, task.whole, observed.scores
     with named_failures(options.method):
         result = options.method.explain(context)
+    if task.whole < min(len(task.units), _LEAST_ROWS):
+        result = result._replace(
+            values_se=None, importances_se=None, removal_se=None, linear_se=None, gradient_se=None, shapley_se=None
+        )
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import SlalomError
+from slalom.errors import SlalomError, one_line
 from slalom.methods.base import named_failures
 from slalom.models import Engine, Estimate, Model, Queries, Reading
 from slalom.models.costs import money
@@ -71,9 +71,8 @@ class Pipeline:
                     if options.errors == "raise":
                         raise
                     continue
-                checks[task.reading.text] = (
-                    most_checks(task.distinct, len(task.units), task.budget) if options.checks_pairs else 0
-                )
+                if options.checks_pairs and self.engine.spending.max_cost is None:
+                    checks[task.reading.text] = most_checks(task.distinct, len(task.units), task.budget)
                 yield Queries(task.reading, task.units.atoms(task.keep))
 
         more = options.goal is not None or not options.method.plans_all
@@ -155,9 +154,9 @@ class Pipeline:
     def check_pairs(self, run: Run, options: Options) -> None:
         """Ask the model about pairs of units that are predicted to act together, and put its answers into the result.
 
-        Nothing is asked where that would exceed max_queries or max_cost.
+        Nothing is asked where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
         """
-        if isinstance(run.result, Explanation) and options.checks_pairs:
+        if isinstance(run.result, Explanation) and options.checks_pairs and self.engine.spending.max_cost is None:
             with run.clock.running():
                 self._check_pairs(run, run.result, options)
 
@@ -169,14 +168,12 @@ class Pipeline:
         outputs, lengths = run.answers.outputs, dict[bytes, int]()
         if new:
             queries = Queries(task.reading, task.units.atoms(np.array(list(new.values()))))
-            if e.queries + len(new) > (options.max_queries or np.inf) or not self._affordable(queries):
+            if e.queries + len(new) > (options.max_queries or np.inf):
                 return
             try:
                 (answer,) = self.engine([queries])
-            except Exception as error:
-                if options.errors == "raise":
-                    raise
-                run.fail(error)
+            except SlalomError as error:  # the explanation itself is finished
+                run.result = replace(e, notes=(*e.notes, f"Pairs could not be checked: {one_line(error)}"))
                 return
             known |= {key: len(outputs) + number for number, key in enumerate(new)}
             outputs = np.concatenate([outputs, answer.outputs])
@@ -257,13 +254,11 @@ class Pipeline:
     def _pays(self, run: Run) -> bool:
         """Return whether the new rows of a text can be paid, after those of other texts in the same round."""
         queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
-        if self.engine.spending.max_cost is None:
-            return True
-        allowed = self._affordable(queries)
-        self._committed += (self.engine.estimate([queries]).cost or 0.0) if allowed else 0.0
-        return allowed
-
-    def _affordable(self, queries: Queries) -> bool:
-        """Return whether queries can be paid, after those that are committed."""
         spending = self.engine.spending
-        return spending.max_cost is None or spending.allows(self._committed + (self.engine.estimate([queries]).cost or 0.0))
+        if spending.max_cost is None:
+            return True
+        cost = self.engine.estimate([queries]).cost or 0.0
+        if not spending.allows(self._committed + cost):
+            return False
+        self._committed += cost
+        return True

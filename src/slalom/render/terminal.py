@@ -85,12 +85,24 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     screen.print(table.drawn())
     for note in _legend(e, table, named, about):
         screen.print(Text(note, "dim"), soft_wrap=wide)
+    if e.pairs:
+        screen.print(Text(_together(e)), soft_wrap=wide)
     screen.print(Text(quality(e)), soft_wrap=wide)
     if e.stopped:
         screen.print(Text(f"stopped: {e.stopped}", "dim"), soft_wrap=wide)
     for remark in e.remarks:
         if not (saturated and remark == no_single_unit(e)):
             screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+
+
+def _together(e: Explanation) -> str:
+    """Return the pairs of units that act together, in one line."""
+    column = e.column()
+    pairs = (
+        f"{' + '.join(_short(e.units[i], 20) for i in units)} {effect if column is None else effect[column]:+.2f}"  # type: ignore[index]
+        for units, effect, _ in e.pairs
+    )
+    return f"together, beyond their single removals (the model's own answers): {', '.join(pairs)}"
 
 
 def _answer(e: Explanation) -> list[Text]:

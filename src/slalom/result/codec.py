@@ -23,7 +23,7 @@ from slalom.result.plain import duration
 from slalom.result.spread import Spread
 
 FORMAT = "slalom explanation"
-VERSION = 1
+VERSION = 2
 _LARGEST = 1e150  # number in a file: its square must fit into a float
 _LARGEST_LOG = 1e9  # logarithm of a weight: beyond it differences are rounded away
 _SHARES = 1.0 + 1e-6  # of all units
@@ -177,8 +177,9 @@ def _read_pairs(saved: Sequence[Mapping[str, Any]]) -> tuple[Pair, ...]:
 
 def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
     n, *classes = parts["surrogate"].values.shape
-    shapes = {np.shape(number) for pair in pairs for number in (pair.effect, pair.se) if number is not None}
-    return shapes <= {(*classes,), ()} and all(i != j and max(i, j) < n for (i, j), _, _ in pairs)
+    shapes = {np.shape(pair.effect) for pair in pairs} <= {(*classes,)}
+    errors = {np.shape(pair.se) for pair in pairs if pair.se is not None} <= {(*classes,), ()}
+    return shapes and errors and all(i != j and max(i, j) < n for (i, j), _, _ in pairs)
 
 
 def _spread(spread: Spread) -> dict[str, Any]:

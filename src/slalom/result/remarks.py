@@ -10,6 +10,7 @@ from typing import Any
 from slalom.errors import count
 from slalom.result.fidelity import NEGLIGIBLE
 from slalom.result.scale import strongest_change
+from slalom.text import KINDS
 
 _LOW_R2 = 0.5  # near the text; with the rule for errors it found 25 of 25 reviews whose removals were worse than zeros, of 160
 
@@ -42,7 +43,7 @@ def remarks(e: Any) -> Iterator[str]:
         yield f"This explanation predicts worse than a constant {useless}: do not rely on it there."
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if "near the text" not in useless and _rough(e):
-        more = 'explain with more queries, or unit="sentence"' if e.unit != "sentence" else "explain with more queries"
+        more = "use more queries, or sentences as units" if e.unit in KINDS[:3] else "use more queries"
         yield f"The effects of single {e.unit if e.unit != 'type' else 'token'}s are rough here and may be wrong: {more}."
     if steady:
         yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."

@@ -87,7 +87,7 @@ def test_represents_a_linear_model(kind, noise):
     found = fit(counts, y)
     fresh = design(kind, 25, 300, rng)
     assert found.r2 >= 0.9999
-    assert (noise == 0.0) or "Words add up here" in found.diagnosis
+    assert (noise == 0.0) or "do not tell importances apart" in found.diagnosis
     assert 1 - np.mean((found.model(fresh) - fresh @ slopes - 1.0) ** 2) / np.var(fresh @ slopes) >= 0.9999
 
 

@@ -56,8 +56,8 @@ _EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as e
 _JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
 _CONSTANT = f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score instead."
 _LINEAR = (
-    "Words add up here: one number per word says it all. Read the effects of the units (the gradient and removal scores);"
-    " value and importance have no meaning of their own."
+    "The queries do not tell importances apart: read one number per unit, its effect (removal or gradient); value and"
+    " importance have no meaning of their own here."
 )
 
 
