@@ -71,7 +71,7 @@ class Pipeline:
                     if options.errors == "raise":
                         raise
                     continue
-                if options.checks_pairs and self.engine.spending.max_cost is None:
+                if self._asks_pairs(options):
                     checks[task.reading.text] = most_checks(task.distinct, len(task.units), task.budget)
                 yield Queries(task.reading, task.units.atoms(task.keep))
 
@@ -156,13 +156,18 @@ class Pipeline:
 
         Nothing is asked where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
         """
-        if isinstance(run.result, Explanation) and options.checks_pairs and self.engine.spending.max_cost is None:
+        if isinstance(run.result, Explanation) and self._asks_pairs(options):
             with run.clock.running():
                 self._check_pairs(run, run.result, options)
+
+    def _asks_pairs(self, options: Options) -> bool:
+        return options.checks_pairs and self.engine.spending.max_cost is None
 
     def _check_pairs(self, run: Run, e: Explanation, options: Options) -> None:
         task, began = run.task, run.clock()
         pairs = [pair for pair in pairs_to_check(e, task.budget) if task.reading.empty or len(e) > 2]
+        if not pairs:
+            return
         rows, known = combinations(pairs, len(e)), {row.tobytes(): number for number, row in enumerate(task.keep)}
         new = {row.tobytes(): row for row in rows if row.tobytes() not in known}
         outputs, lengths = run.answers.outputs, dict[bytes, int]()
@@ -178,8 +183,8 @@ class Pipeline:
             known |= {key: len(outputs) + number for number, key in enumerate(new)}
             outputs = np.concatenate([outputs, answer.outputs])
             lengths = {key: tokens for key, tokens in answer.lengths.items() if key not in run.answers.lengths}
-        places = np.array([task.whole, *(known[row.tobytes()] for row in rows)])
-        observed = self.model.observe(outputs, run.target(options.target, self.model.head)).rows(places)
+        places = [task.whole, *(known[row.tobytes()] for row in rows)]
+        observed = self.model.observe(outputs[places], run.target(options.target, self.model.head))
         run.result = replace(
             e,
             pairs=measured_pairs(e, pairs, observed.scores, observed.variance, observed.known),
@@ -253,10 +258,10 @@ class Pipeline:
 
     def _pays(self, run: Run) -> bool:
         """Return whether the new rows of a text can be paid, after those of other texts in the same round."""
-        queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
         spending = self.engine.spending
         if spending.max_cost is None:
             return True
+        queries = Queries(run.task.reading, run.task.units.atoms(run.new_rows))
         cost = self.engine.estimate([queries]).cost or 0.0
         if not spending.allows(self._committed + cost):
             return False

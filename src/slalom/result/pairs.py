@@ -37,7 +37,9 @@ class Pair(NamedTuple):
 def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
     """Return the k strongest predicted interactions of an Explanation next to the whole text."""
     column, n = e.column(target), len(e)
-    chosen = np.sort(np.argsort(-np.abs(e.scores("shapley", target)), kind="stable")[:_COMBINED])
+    chosen = np.arange(n)
+    if n > _COMBINED:
+        chosen = np.sort(np.argsort(-np.abs(e.scores("shapley", target)), kind="stable")[:_COMBINED])
     first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
     if not len(first) or (n == 2 and e.background is None and not isinstance(e.surrogate, Additive)):
         return ()
