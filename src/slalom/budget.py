@@ -61,7 +61,6 @@ class Goal:
     max_queries: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
         tolerance = self.tolerance
         if tolerance is not None and not (_is_number(tolerance) and 0 < tolerance < np.inf):
             raise InputError(f"tolerance must be a number above 0, in units of the score, such as 0.1; got {tolerance!r}")
@@ -78,22 +77,11 @@ class Goal:
         return min(max(_FIRST, n), self.most)
 
     def after(self, budget: int, asked: int) -> int:
-        """Return the budget of the next round; at most `budget` where there is none.
-
-        Args:
-            budget: That of the last round.
-            asked: Queries that the method has chosen itself, in all rounds; other ones may follow.
-        """
+        """Return the budget of the next round; at most `budget` where there is none."""
         return min(_GROWTH * budget, self.most - asked)
 
     def reached(self, before: Explanation | None, after: Explanation, rounds: int) -> str:
-        """Return why the last round was enough, in words; empty where another one is worth it.
-
-        Args:
-            before: The explanation of the round before the last; None after the first one.
-            after: That of the last round.
-            rounds: Number of rounds so far.
-        """
+        """Return why the last round was enough, in words; empty where another one is worth it."""
         if before is not None and after.queries == before.queries:
             return "no other query is left"
         if self.tolerance is not None and (distance := self._distance(after)) is not None and distance <= self.tolerance:

@@ -119,21 +119,6 @@ class ContextExplainer:
         """Explain an answer, or a part of it.
 
         The language model is asked once about the same sources: further parts of an answer need no further queries.
-
-        Args:
-            question: The question. A chat whose last turn is of the user has its question there.
-            answer: The answer. Default: the most probable one, written by the model from all sources.
-            part: The number of a sentence of the answer, beginning with 1, or its name "sentence 1". Default: all of it.
-            span: First character of a part of the answer, and the character after its last one: the tokens that overlap it.
-            **options: Options that replace those of the constructor, as in `Explainer`.
-
-        Returns:
-            An explanation whose units are the sources, and whose score is the log probability of the part in nats. Its field
-            `answer` has the question and the answer.
-
-        Raises:
-            InputError: An argument is not what it must be.
-            ModelError: The language model fails.
         """
         if part is not None and span is not None:
             raise InputError("give part= or span=, not both")
@@ -346,18 +331,7 @@ def language_model_of(
     chat_options: Mapping[str, Any] | None = None,
     trust_remote_code: bool = False,
 ) -> LanguageModel:
-    """Return the `LanguageModel` of a user object.
-
-    Args:
-        model: A `LanguageModel`, a causal language model of Hugging Face, or its folder or name on the hub.
-        tokenizer: Its tokenizer; a folder has its own.
-        device: Device for a model given by its folder.
-        chat_options: Further arguments for the tokenizer's `apply_chat_template`.
-        trust_remote_code: Whether that folder may run Python modules of its own.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """Return the `LanguageModel` of a user object."""
     if trust_remote_code and not isinstance(model, (str, Path)):
         raise InputError("trust_remote_code= is for a model given by its folder; leave it out")
     if isinstance(model, LanguageModel):
@@ -387,14 +361,6 @@ def _saved(
 def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     """Return a context in parts.
 
-    Args:
-        context: A text, a list of documents, or a list of chat messages.
-        unit: "sentence", "paragraph", "document", "turn", or a function as `Explainer` takes it. Default: by the kind of the
-            context.
-
-    Raises:
-        InputError: There is no source, or the unit does not fit.
-
     Example:
         >>> sources_of("It rains. It pours.").kind, sources_of(["It rains. It pours."]).kind
         ('sentence', 'document')
@@ -422,9 +388,6 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
 
 def last_question(context: Any) -> str:
     """Return the last turn of a chat, where it is of the user: the question. Empty for other contexts.
-
-    Args:
-        context: As in `sources_of`.
 
     Example:
         >>> last_question([{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who is there?"}])

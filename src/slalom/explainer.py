@@ -188,22 +188,6 @@ class Explainer:
     ) -> Explanation | Explanations:
         """Explain one text, or several at once, which share batches.
 
-        Args:
-            text: A string, or a list, array, Series, column or generator of strings.
-            errors: What happens to a text that cannot be explained: "raise" raises its error; "keep" continues, and the
-                result names it in ``failures``. For several texts.
-            **options: method, unit, queries, tolerance, max_queries, check, target, seed, long and pairs, as in the
-                constructor. One that is not given is that of the Explainer; None means the default. A number of queries ends a
-                tolerance of the Explainer, a tolerance its number of queries.
-
-        Returns:
-            An Explanation for a string, Explanations for several texts.
-
-        Raises:
-            InputError: If a text is not a string or has no unit, or an option is out of range.
-            ModelError: If the model fails or its answers are unusable.
-            TypeError: If there is no such option.
-
         Example:
             >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds", queries=50)
             >>> [e.strongest(1) for e in explainer(["a good film", "good"], unit="word", queries=None)]

@@ -25,11 +25,7 @@ _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # how formulas begin in
 
 
 def write_text(path: str | Path, content: str, *, append: bool = False) -> None:
-    """Write a file in UTF-8, or append to it.
-
-    Raises:
-        InputError: If the file cannot be written.
-    """
+    """Write a file in UTF-8, or append to it."""
     try:
         with Path(path).open("a" if append else "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(content)
@@ -122,11 +118,7 @@ def max_unpacked() -> float:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a file in UTF-8, plain or compressed with gzip, with its newlines unchanged.
-
-    Raises:
-        InputError: If the file cannot be read, is not UTF-8, or unpacks to more than `max_unpacked`.
-    """
+    """Return the content of a file in UTF-8, plain or compressed with gzip, with its newlines unchanged."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -140,11 +132,7 @@ def read_text(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a CSV, TSV or JSON file; its suffix tells which it is.
-
-    Raises:
-        InputError: If the file cannot be read or a row is malformed.
-    """
+    """Yield the rows of a CSV, TSV or JSON file; its suffix tells which it is."""
     kind = _kind(path)
     content = read_text(path)
     if kind not in _TABLES:
@@ -185,7 +173,6 @@ class Table:
         self.open_quote: int | None = None
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows; cells without a name are in a list at ""."""
         csv.field_size_limit(int(min(max_unpacked(), 2**31 - 1)))  # the default limit is 128 kB per cell
         reader = csv.reader(self._read(), delimiter=self._delimiter)
         header: list[str] | None = None
@@ -207,13 +194,6 @@ class Table:
 
 def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of JSON lines, of a JSON list, or of a document that is one object.
-
-    Args:
-        content: The text to parse.
-        source: Its name in error messages.
-
-    Raises:
-        InputError: If a line, or an item of the list, is not a JSON object.
 
     Example:
         >>> list(json_rows('{"text": "good"}\\n{"text": "bad"}', "stdin"))
@@ -265,15 +245,6 @@ def _json_list(content: str, source: str) -> Iterator[Mapping[str, Any]]:
 def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str, option: str = "--column") -> list[str]:
     """Return the texts in one column of rows.
 
-    Args:
-        rows: The rows, as `read_rows` yields them.
-        column: Name of the column.
-        source: Name of the file in error messages.
-        option: Command-line option that names another column, for the advice in error messages.
-
-    Raises:
-        InputError: If a row has no such column or no text in it, or there is no row.
-
     Example:
         >>> texts_of([{"text": "good"}, {"text": "bad"}], "text", "reviews.csv")
         ['good', 'bad']
@@ -298,11 +269,7 @@ def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str, option
 
 
 def lines_of(content: str, source: str) -> list[str]:
-    """Return the texts of content with one text per line; blank lines are skipped.
-
-    Raises:
-        InputError: If all lines are blank.
-    """
+    """Return the texts of content with one text per line; blank lines are skipped."""
     texts = [line for line in re.split(r"\r\n|\r|\n", content) if line.strip()]
     if not texts:
         raise InputError(f"{source} must have at least one line with a text; it is empty")

@@ -12,21 +12,12 @@ _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 
 def renew_after_fork(owner: object) -> None:
-    """Give an object new locks in forked processes, where another thread held them.
-
-    Args:
-        owner: Has locks among its attributes. Its method `after_fork`, where it has one, is called with whether one was held:
-            what the thread was changing is not finished then.
-    """
+    """Give an object new locks in forked processes, where another thread held them."""
     _OWNERS.add(owner)
 
 
 def wait_before_fork(lock: Any) -> None:
-    """Let forks wait for a lock, of code that works with locks of its own for a short time.
-
-    Args:
-        lock: An RLock.
-    """
+    """Let forks wait for a lock, of code that works with locks of its own for a short time."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 

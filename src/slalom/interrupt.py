@@ -23,9 +23,6 @@ class Interrupted(SlalomError):
 def interrupted_if(test: Callable[[], bool]) -> Iterator[None]:
     """Interrupt computations of this thread at their next `check` where a test is true.
 
-    Args:
-        test: Returns whether nobody waits for the result.
-
     Example:
         >>> with interrupted_if(lambda: True):
         ...     check()

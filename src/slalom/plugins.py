@@ -20,13 +20,7 @@ T = TypeVar("T", bound=_Named)
 
 
 def load_plugins(group: str, kind: type[T], built_in: Mapping[str, T]) -> dict[str, T]:
-    """Return all plugins of a group by name; one that cannot be used is left out with a warning.
-
-    Args:
-        group: The entry-point group.
-        kind: The class that plugins must be instances of.
-        built_in: Objects of slalom itself, by name.
-    """
+    """Return all plugins of a group by name; one that cannot be used is left out with a warning."""
     plugins: dict[str, T] = {}
     for point in entry_points(group=group):
         try:
@@ -37,16 +31,7 @@ def load_plugins(group: str, kind: type[T], built_in: Mapping[str, T]) -> dict[s
 
 
 def load_plugin(point: EntryPoint, kind: type[T], taken_names: Iterable[str]) -> T:
-    """Return the object of an entry point.
-
-    Args:
-        point: The entry point.
-        kind: The class that it must be an instance of.
-        taken_names: Names that a plugin must not have.
-
-    Raises:
-        InputError: It cannot be loaded, is something else, lacks an attribute, or its name is taken.
-    """
+    """Return the object of an entry point."""
     title, noun = f"the plugin {point.name!r} ({point.value})", kind.__name__.lower()
     try:
         plugin = point.load()

@@ -27,12 +27,7 @@ def lines_if_redirected() -> Iterator[None]:
 
 
 def progress_bar(shown: bool | None = None, **options: Any) -> Any:
-    """Return a progress bar.
-
-    Args:
-        shown: Whether to show it. Default: in a terminal, and in lines within `lines_if_redirected`.
-        **options: Those of tqdm.
-    """
+    """Return a progress bar."""
     if shown is None and _lines and not sys.stderr.isatty():
         return _Lines(**options)
     return _bar_class()(disable=None if shown is None else not shown, **options)

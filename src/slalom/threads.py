@@ -75,9 +75,6 @@ def one_blas_thread() -> Iterator[None]:
 def many_blas_threads(large: bool = True) -> Iterator[None]:
     """Leave the blocks of `one_blas_thread` that this thread is in, for large matrices or for a model that is not ours.
 
-    Args:
-        large: Whether matrices are large; otherwise nothing changes.
-
     Example:
         >>> with one_blas_thread(), many_blas_threads():
         ...     print(blocks_here())

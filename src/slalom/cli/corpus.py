@@ -241,11 +241,7 @@ def _absolute(model: str | None) -> str | None:
 
 
 def explainer_of(options: dict[str, Any]) -> Any:
-    """Return the Explainer of the options of `slalom corpus run`; every worker calls it.
-
-    Args:
-        options: The options by name, as the manifest keeps them.
-    """
+    """Return the Explainer of the options of `slalom corpus run`; every worker calls it."""
     from slalom import Explainer  # noqa: PLC0415
 
     asked = classifier(options["model"], device=options["device"], **{name: options[name] for name in NAMES})

@@ -21,19 +21,7 @@ _OTHERS = ("queries", "tolerance", "max_queries", "seed")
 def confirmed_options(
     out: str, model: str | None, lm: str | None, api: str | None, base_url: str | None, template: str | None
 ) -> dict[str, Any] | None:
-    """Return the options of `slalom corpus run` that a manifest keeps; None where the run was begun in Python.
-
-    Args:
-        out: Folder of the corpus.
-        model: What the command line says; so are the others.
-        lm: As `model`.
-        api: As `model`.
-        base_url: As `model`.
-        template: As `model`.
-
-    Raises:
-        InputError: The manifest names something that the command line must name.
-    """
+    """Return the options of `slalom corpus run` that a manifest keeps; None where the run was begun in Python."""
     import slalom.corpus  # noqa: PLC0415
 
     manifest = slalom.corpus.open(out).manifest.get("command") or {}

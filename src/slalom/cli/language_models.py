@@ -69,11 +69,7 @@ def classifier(
     mode: Literal["auto", "completions", "chat", "sample", "stated"],
     concurrency: int,
 ) -> Any:
-    """Return the model that the options name: what `--model` says, or a language model.
-
-    Raises:
-        BadParameter: Options do not fit together.
-    """
+    """Return the model that the options name: what `--model` says, or a language model."""
     check_options(model, lm, spellings, chat, api, base_url, template, labels, mode)
     if lm is None and api is None:
         return model
@@ -109,11 +105,7 @@ def check_options(
     labels: str | None,
     mode: str,
 ) -> None:
-    """Check that options of `classifier` fit together, before anything is loaded.
-
-    Raises:
-        BadParameter: They do not.
-    """
+    """Check that options of `classifier` fit together, before anything is loaded."""
     named = [name for name, value in (("--model", model), ("--lm", lm), ("--api", api)) if value is not None]
     if len(named) > 1:
         raise typer.BadParameter(f"give one of --model, --lm and --api; got {' and '.join(named)}")
@@ -160,9 +152,6 @@ def _prompted(
 def template_of(option: str) -> Any:
     """Return a template: a string, chat messages, or the content of a file.
 
-    Args:
-        option: What the user wrote.
-
     Example:
         >>> template_of("Review: {text}\\\\nSentiment:")
         'Review: {text}\\nSentiment:'
@@ -180,9 +169,6 @@ def template_of(option: str) -> Any:
 
 def labels_of(option: str) -> list[str] | dict[str, str]:
     """Return labels, or a mapping from labels to answers.
-
-    Args:
-        option: What the user wrote.
 
     Example:
         >>> labels_of("bad, good"), labels_of("spam=A,ham=B")

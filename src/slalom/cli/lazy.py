@@ -16,10 +16,6 @@ def lazy_group(package: str, summaries: Mapping[str, str]) -> type[TyperGroup]:
     The command `name` is the function `name` of the module `name`, or a `typer.Typer` with commands of its own. It is imported
     when the command runs, when its own help is shown or when its options are completed; the help of the group and the
     completion of its commands need the summaries alone.
-
-    Args:
-        package: Name of the package that holds the modules.
-        summaries: First paragraph of the help of every command, by its name, in the order of the help.
     """
 
     class LazyGroup(TyperGroup):

@@ -52,9 +52,6 @@ def complain(message: str) -> None:
 def as_options(message: str) -> str:
     """Return a message with options of the command in place of arguments in Python.
 
-    Args:
-        message: What the library says.
-
     Example:
         >>> as_options('unit="sentence" or method="ridge" is faster; pass cache=')
         '--unit sentence or --method ridge is faster; pass --cache'

@@ -50,12 +50,7 @@ def model_and_options(
     trust_pickle: bool,
     **language_model: Any,
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the model that the options name, and the options of the Explainer about it.
-
-    Raises:
-        BadParameter: Options do not fit together.
-        InputError: There is no such code, or it must be trusted first.
-    """
+    """Return the model that the options name, and the options of the Explainer about it."""
     code = None if model is None else _user_object(model, trust_pickle)
     if code is None:
         if output is not None:

@@ -72,56 +72,45 @@ class Additive(Surrogate):
 
     @property
     def empty_score(self) -> float | Floats:
-        """The base."""
         return self.base
 
     def predict(self, counts: Counts) -> Floats:
-        """Return b + sum_i c_i e_i."""
         return np.asarray(self.base + count_matrix(counts, self.n_units) @ self.effects)
 
     def weights(self, counts: Counts) -> Floats:
-        """Return zeros: there is no attention."""
         return np.zeros_like(count_matrix(counts, self.n_units))
 
     def linear(self) -> Floats:
-        """Return the effects."""
         return self.effects
 
     def gradient(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the effects."""
         count_vector(counts, self.n_units)
         return self.effects
 
     def removal(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the effects times the counts."""
         return (count_vector(counts, self.n_units) * self.effects.T).T
 
     def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
         return self.removal(counts)
 
     def merged(self, groups: ArrayLike) -> "Additive":
-        """Add up the effects of each group."""
         g = checked_groups(groups, self.n_units)
         effects = np.zeros((int(g.max()) + 1, *self.effects.shape[1:]))
         np.add.at(effects, g, self.effects)
         return Additive(effects, self.base)
 
     def repeated(self, units: NDArray[np.int64]) -> "Additive":
-        """Take the effects of these units."""
         return Additive(self.effects[units], self.base)
 
     def rescaled(self, power: int, limit: float = np.inf) -> "Additive | None":
-        """Scale effects and base."""
         effects, base = (np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (self.effects, self.base))
         return Additive(effects, base) if np.isfinite(effects).all() and np.isfinite(base).all() else None
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Additive":
-        """Return effects of zero, and the level as the base."""
         return Additive(np.zeros((n_units, *np.shape(level))), level)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters under the names of a Slalom's, the effects as values, and the base."""
         zeros = [0.0] * self.n_units
         return {
             "kind": self.kind,
@@ -135,5 +124,4 @@ class Additive(Surrogate):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Additive":
-        """Read values and base."""
         return Additive(saved["values"], saved["base"])

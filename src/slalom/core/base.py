@@ -44,11 +44,7 @@ class Link(NamedTuple):
     reach: float | Floats
 
     def __call__(self, evidence: Floats) -> Floats:
-        """Return the log odds of the evidence S.
-
-        Args:
-            evidence: S, (m,) or (m, n_classes).
-        """
+        """Return the log odds of the evidence S."""
         return np.asarray(self.middle + self.reach * np.tanh(self._inner(evidence)))
 
     def slope(self, evidence: Floats) -> Floats:
@@ -82,7 +78,6 @@ class Surrogate(ABC):
     link: Link | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle or a copy with read-only arrays."""
         vars(self).update(state)
         freeze(self)
 
@@ -121,11 +116,7 @@ class Surrogate(ABC):
         """
 
     def __call__(self, counts: Counts) -> Floats:
-        """Return `predict(counts)`.
-
-        Args:
-            counts: As in `predict`.
-        """
+        """Return `predict(counts)`."""
         return self.predict(counts)
 
     def probabilities(self, counts: Counts) -> Floats:

@@ -134,12 +134,7 @@ def plain(part: Any) -> Any:
 
 
 def centred(scores: Floats, apart: bool = False) -> Floats:
-    """Subtract the mean over the classes (the last axis).
-
-    Args:
-        scores: (..., n_classes).
-        apart: Whether rows may differ in size by more than the precision of floats, so that each has its own rounding.
-    """
+    """Subtract the mean over the classes (the last axis)."""
     power = exponent(scores)
     scaled = times_power(scores, -power)
     mean = scaled.mean(axis=-1, keepdims=True)

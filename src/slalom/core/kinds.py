@@ -15,13 +15,6 @@ KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive,
 def from_dict(saved: Mapping[str, Any]) -> Surrogate:
     """Return the surrogate of a dictionary made by `Surrogate.to_dict`, with exactly its numbers.
 
-    Args:
-        saved: The dictionary; further keys are ignored. Where it has no "kind", as in files of slalom 0.1, it is an Additive
-            if it has a base, else a Slalom.
-
-    Raises:
-        InputError: The kind is unknown.
-
     Example:
         >>> from_dict(Additive([2.0, -1.0], base=0.5).to_dict()).base
         0.5

@@ -40,23 +40,14 @@ class Lengths:
     slope_se: float | None = None
 
     def __post_init__(self) -> None:
-        """Make the offsets read-only."""
         object.__setattr__(self, "offsets", read_only(np.asarray(self.offsets)))
 
     def __setstate__(self, state: dict[str, Floats]) -> None:
-        """Restore a pickle or a copy with read-only offsets."""
         vars(self).update(state)
         freeze(self)
 
     def __call__(self, lengths: NDArray[np.int64]) -> Floats:
-        """Return the offsets of inputs.
-
-        Args:
-            lengths: Number of atoms in each input (m,).
-
-        Returns:
-            (m,) or (m, n_classes).
-        """
+        """Return the offsets of inputs."""
         return self.offsets[lengths]
 
     @property

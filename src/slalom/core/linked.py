@@ -90,15 +90,7 @@ def _highest_evidence(players: Players) -> float:
 
 
 def _ratio_game(values: Floats, players: Players, z: complex, measure: Measure, theta: float) -> Floats:
-    """Return the semivalues (n,), complex, of the game sum_j omega_j values_j / (omega_0 + sum_j omega_j).
-
-    Args:
-        values: Relative to that of the background, or to any constant where there is none (n,).
-        players: The units.
-        z: The pole.
-        measure: Of q.
-        theta: All sums of the omega have an argument of at most pi / 2 - theta.
-    """
+    """Return the semivalues (n,), complex, of the game sum_j omega_j values_j / (omega_0 + sum_j omega_j)."""
     ratio, ratio_0 = 1j * (players.v - z), 1j * (players.empty - z)  # omega / w; the real part of all is that of -i z
     bound = float(np.log(_GONE / z.imag))  # of log(t w): beyond it exp(-t omega) is zero
     log_sizes = np.append(players.s + np.log(np.abs(ratio)), players.background + np.log(abs(ratio_0)))

@@ -66,23 +66,19 @@ class Beta(Measure):
     b: float
 
     def __post_init__(self) -> None:
-        """Check that both parameters are positive."""
         for name, parameter in (("a", self.a), ("b", self.b)):
             if float(real_array(f"{name} of Beta", parameter, (0,))) <= 0:
                 raise InputError(f"{name} of Beta must be positive; got {parameter!r} (Beta(1, 1) is Shapley)")
 
     @property
     def all_present(self) -> bool:
-        """False: a density has no mass at q = 1."""
         return False
 
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the Gauss-Jacobi rule of this density."""
         m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
         return _gauss_jacobi(float(self.a), float(self.b), m)
 
     def none_present(self, others: int) -> float:
-        """Return B(a, b + others) / B(a, b), a product of (b + k) / (a + b + k)."""
         k = np.arange(others)
         return float(np.prod((self.b + k) / (self.a + self.b + k)))
 
@@ -102,21 +98,17 @@ class Point(Measure):
     q: float
 
     def __post_init__(self) -> None:
-        """Check that q is a probability."""
         if not 0 <= float(real_array("q of Point", self.q, (0,))) <= 1:
             raise InputError(f"q of Point must lie in [0, 1]; got {self.q!r} (1/2 is Banzhaf, 1 is leave-one-out)")
 
     @property
     def all_present(self) -> bool:
-        """Whether q is 1."""
         return self.q == 1
 
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
-        """Return the single node q."""
         return np.array([float(self.q)]), np.ones(1)
 
     def none_present(self, others: int) -> float:
-        """Return (1 - q)^others."""
         return float((1.0 - self.q) ** others)
 
 

@@ -70,7 +70,6 @@ class Shifts:
             object.__setattr__(self, name, read_only(part))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle or a copy with read-only arrays."""
         vars(self).update(state)
         freeze(self)
 
@@ -101,11 +100,7 @@ class Shifts:
         return np.asarray(table[knot, low] + (step.T * part.T).T)
 
     def __call__(self, counts: Floats) -> Floats:
-        """Return the offsets of counts (m, n_units): (m,) or (m, n_classes).
-
-        Args:
-            counts: How often each unit is there.
-        """
+        """Return the offsets of counts (m, n_units): (m,) or (m, n_classes)."""
         return np.asarray(self._looked_up((1.0 - counts) @ self._before.T).sum(axis=1))
 
     def gradient(self, c: Floats) -> Floats:
@@ -223,11 +218,7 @@ class _Knot:
         return self.table[np.clip(self.first + more + np.arange(self.reach + 1), 0, len(self.table) - 1)]
 
     def others(self, *without: int) -> Floats:
-        """Return how many sets of the other units have k units and r atoms, (k, r) up to the reach.
-
-        Args:
-            without: The sizes of the units that are left out.
-        """
+        """Return how many sets of the other units have k units and r atoms, (k, r) up to the reach."""
         sets = np.zeros((self.reach + 1, self.reach + 1))
         sets[0, 0] = 1.0
         for size, number in self.number.items():

@@ -116,21 +116,15 @@ class Slalom(Surrogate):
 
     @property
     def additive(self) -> bool:
-        """Whether the units hardly compete for attention, because the background has nearly all of it.
-
-        Each then has an effect of its own, whatever else is present; value and importance matter only by their product.
-        """
         return self.background is not None and float(self.weights(np.ones((1, self.n_units)))[0].sum()) < _COMPETING
 
     @property
     def empty_score(self) -> float | Floats:
-        """F of the background alone; without a background, F of the evidence 0."""
         if self.background is None:
             return self.output(np.zeros(self.values.shape[1:]))
         return np.asarray(self.predict(np.zeros((1, self.n_units)))[0])
 
     def predict(self, counts: Counts) -> Floats:
-        """Return link(S(c))."""
         return self.output(self.evidence(counts))
 
     def output(self, evidence: Floats) -> Floats:
@@ -173,17 +167,6 @@ class Slalom(Surrogate):
         return np.asarray(np.clip(average, values.min(axis=0), values.max(axis=0)))  # rounding may leave the range
 
     def weights(self, counts: Counts) -> Floats:
-        """Return the share of attention of each unit; with a background, rows sum to less than one.
-
-        Args:
-            counts: How often each unit is present, (m, n_units).
-
-        Returns:
-            (m, n_units).
-
-        Raises:
-            InputError: A row is empty and there is no background.
-        """
         return self._attention(counts)[0]
 
     def linear(self) -> Floats:
@@ -252,12 +235,9 @@ class Slalom(Surrogate):
         return Slalom(*slalom_merge(self, groups), self.background, self.link, self.gamma)
 
     def repeated(self, units: NDArray[np.int64]) -> "Slalom":
-        """Take values and importances of these units; gamma becomes 0."""
         return Slalom(self.values[units], self.importances[units], self.background, self.link)
 
     def rescaled(self, power: int, limit: float = np.inf) -> "Slalom | None":
-        """Scale values, background and link; the importances stay."""
-
         def times(numbers: float | Floats) -> Floats:
             return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
 
@@ -273,18 +253,15 @@ class Slalom(Surrogate):
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Slalom":
-        """Give every unit the level as its value, and the background too where the empty input needs it."""
         values = np.broadcast_to(level, (n_units, *np.shape(level)))
         return Slalom(values, np.zeros(n_units), (level, 0.0) if empty else None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all parameters; "base", which only an Additive has, is None."""
         parts = {name: plain(getattr(self, name)) for name in ("values", "importances", "background", "link", "gamma")}
         return {"kind": self.kind, **parts, "base": None}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Slalom":
-        """Read all parameters."""
         return Slalom(saved["values"], saved["importances"], saved["background"], saved["link"], saved["gamma"])
 
     def _attention(self, counts: Counts) -> tuple[Floats, Floats]:

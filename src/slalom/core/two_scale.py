@@ -66,7 +66,6 @@ class Near:
     power: int
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle or a copy with read-only arrays."""
         vars(self).update(state)
         freeze(self)
 
@@ -241,49 +240,40 @@ class TwoScale(Surrogate):
 
     @property
     def background(self) -> Background | None:  # type: ignore[override]
-        """The background of the Slalom."""
         return self.far.background
 
     @property
     def link(self) -> Link | None:  # type: ignore[override]
-        """The link of the Slalom; correction and pairs are added after it."""
         return self.far.link
 
     @property
     def additive(self) -> bool:
-        """Whether value and importance of the Slalom are not determined separately."""
         return self.far.additive
 
     @property
     def empty_score(self) -> float | Floats:
-        """That of the Slalom, and of the shifts: nothing else is left of the empty input."""
         if self.shifts is None:
             return self.far.empty_score
         return _number(self.far.empty_score + self.shifts(np.zeros((1, self.n_units)))[0])
 
     def predict(self, counts: Counts) -> Floats:
-        """Return S(c) + x^p (A - sum d c) + sum g c c + sum h(r)."""
         c = count_matrix(counts, self.n_units)
         first, second = self.pairs.T
         scores = self.far.predict(c) + self.near(c) + (c[:, first] * c[:, second]) @ self.effects
         return np.asarray(scores if self.shifts is None else scores + self.shifts(c))
 
     def weights(self, counts: Counts) -> Floats:
-        """Return the shares of attention in the Slalom."""
         return self.far.weights(counts)
 
     def linear(self) -> Floats:
-        """Return the linearised scores v exp(s) of the Slalom."""
         return self.far.linear()
 
     def gradient(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the derivatives of all parts; those of shifts are from the side of fewer atoms."""
         c = count_vector(counts, self.n_units)
         slopes = self.far.gradient(c) + self.near.gradient(c) + self._by_pair(c, 1.0, own=2.0, scaled=False)
         return np.asarray(slopes if self.shifts is None else slopes + self.shifts.gradient(c))
 
     def removal(self, counts: ArrayLike | None = None) -> Floats:
-        """Return the decrease of all parts without each unit."""
         c = count_vector(counts, self.n_units)
         changes = self.far.removal(c) + self.near.removal(c) + self._by_pair(c, 1.0, own=1.0)
         return np.asarray(changes if self.shifts is None else changes + self.shifts.removal(c))
@@ -307,10 +297,6 @@ class TwoScale(Surrogate):
         return result
 
     def merged(self, groups: ArrayLike) -> "TwoScale":
-        """Merge the Slalom, and add up changes, shares and atoms of each group, and what pairs of the same two groups do.
-
-        A pair within a group becomes one with itself.
-        """
         g = checked_groups(groups, self.n_units)
         near = self.near
         pairs, which = np.unique(np.sort(g[self.pairs], axis=1), axis=0, return_inverse=True)
@@ -323,7 +309,6 @@ class TwoScale(Surrogate):
         return TwoScale(self.far.merged(g), near.level, changes, shares, near.power, pairs, effects, shifts)
 
     def repeated(self, units: NDArray[np.int64]) -> "TwoScale":
-        """Take the parameters of these units; a pair of types becomes one of each of their occurrences."""
         near, chosen = self.near, [np.flatnonzero(units == unit) for unit in range(self.n_units)]
         pairs, effects = list[tuple[int, int]](), list[Any]()
         for (i, j), effect in zip(self.pairs.tolist(), self.effects, strict=True):
@@ -334,7 +319,6 @@ class TwoScale(Surrogate):
         return TwoScale(self.far.repeated(units), near.level, changes, shares, near.power, pairs, effects, shifts)
 
     def rescaled(self, power: int, limit: float = np.inf) -> "TwoScale | None":
-        """Scale the Slalom, the correction, the effects of pairs and the shifts."""
         far, near = self.far.rescaled(power, limit), self.near
         level, changes, effects = (
             np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (near.level, near.changes, self.effects)
@@ -351,12 +335,10 @@ class TwoScale(Surrogate):
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "TwoScale":
-        """Return the constant Slalom with a correction of zero."""
         nothing, shares = np.zeros((n_units, *np.shape(level))), np.full(n_units, 1.0 / n_units)
         return TwoScale(Slalom.constant(n_units, level, empty), nothing[0], nothing, shares, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters of the Slalom, with near, pair_units, pair_effects and, where there are any, shifts."""
         near = {name: plain(getattr(self.near, name)) for name in ("level", "changes", "shares", "power")}
         more = {"near": near, "pair_units": self.pairs.tolist(), "pair_effects": self.effects.tolist()}
         if self.shifts is not None:
@@ -365,7 +347,6 @@ class TwoScale(Surrogate):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "TwoScale":
-        """Read all parameters."""
         near = saved["near"]
         parts = (near["level"], near["changes"], near["shares"], near["power"], saved["pair_units"], saved["pair_effects"])
         far, shifts = Slalom.from_dict(saved), saved.get("shifts")

@@ -96,12 +96,7 @@ class BatchTexts:
         return np.asarray(self.offsets[texts][which[kept]] + inside[kept])
 
     def slices(self, text: Index, start: Index, end: Index) -> tuple[Index, list[str]]:
-        """Return what stands at spans of texts: the number of each among the different strings, and these.
-
-        Args:
-            text: Text of each span (k,).
-            start, end: The span in characters (k,).
-        """
+        """Return what stands at spans of texts: the number of each among the different strings, and these."""
         import pyarrow as pa  # noqa: PLC0415
 
         places = np.append(self._characters, len(self._data))

@@ -146,13 +146,7 @@ class Candidates:
         return [key for key in found if key not in keys and any(part in keys for part in self._parts[key])][:_SUSPECTS]
 
     def _rivals(self, keys: Iterable[int], score: Floats, inside: Inside) -> dict[int, dict[int, Rival]]:
-        """Return for each key its parts, with what they do in its texts and elsewhere.
-
-        Args:
-            keys: The keys.
-            score: Scores of the selected keys.
-            inside: Returns the effects of parts in the texts of wholes, by (whole, part).
-        """
+        """Return for each key its parts, with what they do in its texts and elsewhere."""
         parts = {key: [part for part in self._parts[key] if part in self._lookup] for key in keys}
         found = inside(parts)
         rivals: dict[int, dict[int, Rival]] = {}
@@ -174,12 +168,7 @@ class Candidates:
         return rivals
 
     def shortcuts(self, counts: Counts, inside: Inside) -> list[tuple[int, Shortcut]]:
-        """Return the most suspicious keys.
-
-        Args:
-            counts: What the rows are.
-            inside: Returns the effects of parts in the texts of wholes, by (whole, part).
-        """
+        """Return the most suspicious keys."""
         pooled, chosen = self._pooled, self._selected
         sizes = counts.sizes()
         labels = slices = None

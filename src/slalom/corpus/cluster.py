@@ -58,7 +58,6 @@ class RayActors(Executor):
         self.gpus = gpus if gpus is not None else min(float(ray.cluster_resources().get("GPU", 0.0)), 1.0)
 
     def size(self) -> int:
-        """Return how many actors the machines that are there now have room for, at least one."""
         there = self.ray.cluster_resources()
         room = int(there.get("CPU", 0.0) // self.cores)
         if self.gpus:
@@ -66,22 +65,18 @@ class RayActors(Executor):
         return max(min(room, self.most) if self.most else room, 1)
 
     def start(self, setup: Setup) -> Worker:
-        """Ask for an actor."""
         if self._sent is None:
             self._sent = self.ray.put(setup)
         return _Actor(self.ray, self._sent, self.cores, self.gpus)
 
     def died(self, error: BaseException) -> bool:
-        """Return whether the actor or its machine is gone."""
         gone = self.ray.exceptions
         return isinstance(error, (gone.RayActorError, gone.WorkerCrashedError, gone.NodeDiedError, gone.OutOfMemoryError))
 
     def cause(self, error: BaseException) -> BaseException:
-        """Return the error as it was raised in the actor, without Ray's traceback in its message."""
         return getattr(error, "cause", None) or error
 
     def close(self) -> None:
-        """Leave the cluster; end one that was started for this run."""
         if self._began:
             self.ray.shutdown()
 

@@ -93,23 +93,17 @@ class CorpusComparison(Document):
         return [change for change in self.changes if change.kind == kind]
 
     def __getitem__(self, name: str) -> Change:
-        """Return a word, phrase or piece by its name.
-
-        Raises:
-            KeyError: It is not listed.
-        """
+        """Return a word, phrase or piece by its name."""
         for change in self.changes:
             if change.name == name:
                 return change
         raise KeyError(name)
 
     def __repr__(self) -> str:
-        """Return what it is in one line."""
         (first, second), shared = self.about["models"], count(self.about["shared"], "text")
         return f"CorpusComparison of {first} and {second} on {shared}, {self.about['flipped']} flipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as lists, numbers and strings."""
         flips = [{**flip._asdict(), "words": [word._asdict() for word in flip.words]} for flip in self.flips]
         return {"about": dict(self.about), "changes": [change.to_dict() for change in self.changes], "flips": flips}
 

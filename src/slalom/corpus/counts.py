@@ -185,10 +185,6 @@ def poorly_explained(rows: Any) -> Any:
 def label_of(gold: str | None, labels: Sequence[str]) -> str | None:
     """Return the model's label of a true label, which may be its index; None where it is neither.
 
-    Args:
-        gold: The true label.
-        labels: Labels of the model.
-
     Example:
         >>> label_of("1", ["neg", "pos"]), label_of("neg", ["neg", "pos"]), label_of("odd", ["neg", "pos"])
         ('pos', 'neg', None)

@@ -83,11 +83,7 @@ class Dispatcher:
             raise
 
     def run(self, jobs: Iterator[Job]) -> None:
-        """Compute jobs, as many at a time as there are workers.
-
-        Args:
-            jobs: They are taken as workers become free.
-        """
+        """Compute jobs, as many at a time as there are workers."""
         try:
             fresh: Iterator[Job] | None = jobs
             while True:

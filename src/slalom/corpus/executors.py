@@ -50,11 +50,9 @@ class Executor(ABC):
     """Starts workers."""
 
     def __enter__(self) -> "Executor":
-        """Return the executor."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release everything."""
         self.close()
 
     @abstractmethod
@@ -90,15 +88,12 @@ class InProcess(Executor):
         self.tick, self.begin = tick, begin
 
     def size(self) -> int:
-        """Return 1."""
         return 1
 
     def start(self, setup: Setup) -> Worker:
-        """Return the one worker."""
         return _Here(setup, self.tick, self.begin)
 
     def died(self, error: BaseException) -> bool:
-        """Return whether the model has left the program; in other ways the process would have ended."""
         return isinstance(error, SystemExit)
 
 
@@ -146,11 +141,9 @@ class Processes(Executor):
         self._started, self._gpus = 0, gpus()
 
     def size(self) -> int:
-        """Return how many were asked for."""
         return self.number
 
     def start(self, setup: Setup) -> Worker:
-        """Start a process; several of them share the GPUs in turn."""
         environment = threads(self.cores)
         if self.number > 1 and len(self._gpus) > 1:
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[self._started % len(self._gpus)]
@@ -158,7 +151,6 @@ class Processes(Executor):
         return _Process(pickled(setup), environment)
 
     def died(self, error: BaseException) -> bool:
-        """Return whether the process has ended, or the model has left it, which a pool of processes reports as an error."""
         return isinstance(error, BrokenProcessPool | SystemExit)
 
 
@@ -219,11 +211,7 @@ def gpus() -> list[str]:
 
 
 def pickled(setup: Setup) -> bytes:
-    """Return a setup as bytes for another process.
-
-    Raises:
-        InputError: The explainer cannot be sent to another process.
-    """
+    """Return a setup as bytes for another process."""
     try:
         return pickle.dumps(setup)
     except Exception as error:  # of any kind

@@ -74,12 +74,6 @@ class Files(Source):
         self._before, self._size = 0, sum(size for *_, size in self.files)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the sizes of the files and hashes of their content.
-
-        All bytes count where the files have a gigabyte at most. Larger ones are read in blocks at even distances, the first and
-        the last among them: other sizes, files, orders and versions differ, but a change that leaves the size and all these
-        blocks as they were is not seen.
-        """
         room = max(_HASHED // len(self.files), _LEAST_HASHED)
         files = [[name, size, self._hash(path, size, room)] for name, path, size in self.files]
         whole = blake2b(json.dumps(files).encode(), digest_size=16).hexdigest()
@@ -100,18 +94,15 @@ class Files(Source):
         return digest.hexdigest()
 
     def count(self) -> int | None:
-        """Return the number of rows of Parquet files, and of others that are small."""
         if all(_kind(name) == ".parquet" for name, *_ in self.files):
             return sum(self._parquet_rows(name, path) for name, path, _ in self.files)
         return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
 
     def share(self) -> float | None:
-        """Return which share of the bytes has been read."""
         here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
         return min((self._before + here) / self._size, 1.0) if self._size else None
 
     def encloses(self, folder: str) -> bool:
-        """Return whether a folder lies within this one, and is not hidden."""
         mine: PurePath
         theirs: PurePath
         if "://" in folder:
@@ -121,7 +112,6 @@ class Files(Source):
         return self._folder and theirs.is_relative_to(mine) and _readable(str(theirs.relative_to(mine) / "a.parquet"))
 
     def changed(self) -> str | None:
-        """Return which file is gone, or has another size or time."""
         try:
             now = {file.path: file for file in self.system.get_file_info([path for _, path, _ in self.files])}
         except OSError:
@@ -132,7 +122,6 @@ class Files(Source):
         return None
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
-        """Yield the rows of all files from one number on."""
         self._before = 0
         for name, path, size in self.files:
             try:

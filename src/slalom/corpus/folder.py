@@ -47,23 +47,11 @@ class Folder(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none.
-
-        Args:
-            name: Relative to the folder.
-        """
+        """Return the content of a file; None where there is none."""
 
     @abstractmethod
     def write(self, name: str, content: Any) -> None:
-        """Write a file, whole or not at all.
-
-        Args:
-            name: Relative to the folder.
-            content: Its bytes.
-
-        Raises:
-            InputError: It cannot be written.
-        """
+        """Write a file, whole or not at all."""
 
     @abstractmethod
     def names(self, name: str) -> list[str]:
@@ -104,11 +92,9 @@ class LocalFolder(Folder):
         self.root, self.address = Path(path).expanduser().absolute(), str(path)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the absolute path, which holds in other processes too."""
         return {"root": self.root, "address": self.address}
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none."""
         path = self.root / name
         try:
             if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
@@ -118,7 +104,6 @@ class LocalFolder(Folder):
             return None
 
     def write(self, name: str, content: Any) -> None:
-        """Write a temporary file, synchronise it, rename it, and synchronise the folder."""
         path = self.root / name
         temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}.tmp")
         try:
@@ -136,26 +121,21 @@ class LocalFolder(Folder):
             raise InputError(f"could not write {str(path)!r}: {error.strerror or error}; {advice}") from error
 
     def names(self, name: str) -> list[str]:
-        """Return the names of the files in a folder below this one."""
         try:
             return os.listdir(self.root / name)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
         (self.root / name).unlink(missing_ok=True)
 
     def source(self, name: str) -> Any:
-        """Return the path of a file."""
         return str(self.root / name)
 
     def path(self, name: str) -> str:
-        """Return the path of a file."""
         return str(self.root / name)
 
     def stamp(self, name: str) -> Stamp:
-        """Return size and time of a file; None where there is none."""
         try:
             found = (self.root / name).stat()
         except OSError:
@@ -163,11 +143,7 @@ class LocalFolder(Folder):
         return found.st_size, found.st_mtime_ns
 
     def clean(self, older: float = 3600.0) -> None:
-        """Remove temporary files that killed processes have left.
-
-        Args:
-            older: Least age in seconds: a worker of another machine may still write a younger one.
-        """
+        """Remove temporary files that killed processes have left."""
         for place in (self.root, *(self.root / name for name in (PARTS, DIGESTS, UNDER_WAY))):
             for path in place.glob(".*.tmp") if place.is_dir() else ():
                 try:
@@ -202,16 +178,13 @@ class RemoteFolder(Folder):
         self._kinds = fs.FileType
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the address; another process opens it again."""
         return {"address": self.address}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open the address."""
         self.address = state["address"]
         self._open()
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none."""
         try:
             with self.files.open_input_file(self._at(name)) as file:
                 return bytes(file.read())
@@ -219,7 +192,6 @@ class RemoteFolder(Folder):
             return None
 
     def write(self, name: str, content: Any) -> None:
-        """Upload a file at once."""
         try:
             self.files.create_dir(self._at(name).rpartition("/")[0], recursive=True)
             with self.files.open_output_stream(self._at(name)) as file:
@@ -228,30 +200,25 @@ class RemoteFolder(Folder):
             raise InputError(f"could not write {self.path(name)!r}: {one_line(error)}") from error
 
     def names(self, name: str) -> list[str]:
-        """Return the names of the files in a folder below this one."""
         from pyarrow import fs  # noqa: PLC0415
 
         found = self.files.get_file_info(fs.FileSelector(self._at(name), allow_not_found=True))
         return [info.base_name for info in found if info.type == self._kinds.File]
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
         try:
             self.files.delete_file(self._at(name))
         except FileNotFoundError:
             return
 
     def source(self, name: str) -> Any:
-        """Return an open file."""
         return self.files.open_input_file(self._at(name))
 
     def path(self, name: str) -> str:
-        """Return the address of a file; options of the file system stay behind it, as in s3://bucket/corpus?region=eu."""
         place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
         return f"{place.rstrip('/')}/{name}{mark}{options}"
 
     def stamp(self, name: str) -> Stamp:
-        """Return size and time of a file; None where its file system does not say."""
         (found,) = self.files.get_file_info([self._at(name)])
         return None if found.size is None or found.mtime_ns is None else (found.size, found.mtime_ns)
 
@@ -261,12 +228,6 @@ class RemoteFolder(Folder):
 
 def folder_of(address: str | Path) -> Folder:
     """Return the folder of a path or an address; file:// is a local one.
-
-    Args:
-        address: A path, or an address such as s3://bucket/corpus.
-
-    Raises:
-        InputError: The address has no file system.
 
     Example:
         >>> folder_of("out").path("manifest.json").endswith("/out/manifest.json")

@@ -31,24 +31,13 @@ _PATIENCE = 1.0  # seconds: `is_running` may hold the lock for a moment
 
 @contextmanager
 def locked(folder: Folder) -> Iterator[None]:
-    """Exclude other runs on a folder.
-
-    Args:
-        folder: The folder.
-
-    Raises:
-        InputError: Another run holds it, or the lock file is something else.
-    """
+    """Exclude other runs on a folder."""
     with _flock(folder) if isinstance(folder, LocalFolder) and fcntl is not None else _noted(folder):
         yield
 
 
 def is_running(folder: Folder) -> bool:
-    """Return whether a run holds a folder.
-
-    Args:
-        folder: The folder.
-    """
+    """Return whether a run holds a folder."""
     if not isinstance(folder, LocalFolder) or fcntl is None:
         holder = _holder(folder)
         return holder is not None and not _gone(holder)

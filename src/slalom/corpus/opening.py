@@ -71,7 +71,6 @@ class Corpus:
             return list(file.schema_arrow.names)
 
     def __len__(self) -> int:
-        """Return the number of texts in the parts that are there now."""
         numbers = self.numbers
         if not numbers:
             return 0  # all but the last part have the same size
@@ -108,15 +107,7 @@ class Corpus:
                 yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
 
     def __getitem__(self, number: int) -> Explanation:
-        """Return the whole explanation of a text.
-
-        Args:
-            number: Number of the text in the source, from 0.
-
-        Raises:
-            IndexError: The text is not there (yet).
-            InputError: It could not be explained, or the run did not keep whole explanations.
-        """
+        """Return the whole explanation of a text."""
         try:
             number = index(number)
         except TypeError as error:
@@ -143,7 +134,6 @@ class Corpus:
         return Explanation.from_dict(json.loads(found["explanation"]))
 
     def __repr__(self) -> str:
-        """Return what it is in one line."""
         return f"Corpus {self.folder!r}: {count(len(self), 'text')} in {count(len(self.numbers), 'part')}, {self.model}"
 
 
@@ -162,14 +152,7 @@ def open(path: str | Path) -> Corpus:  # noqa: A001
 
 
 def read_manifest(folder: Folder) -> dict[str, Any]:
-    """Return the manifest of a corpus.
-
-    Args:
-        folder: Where it lies.
-
-    Raises:
-        InputError: There is none, or it is of another version.
-    """
+    """Return the manifest of a corpus."""
     content = folder.read(MANIFEST)
     if content is None:
         raise InputError(f"{folder.address!r} must be a folder that slalom corpus run has written; it has no {MANIFEST}")

@@ -20,16 +20,7 @@ _VERIFIED: dict[str, Stamp] = {}  # parts by address, with size and time for whi
 
 
 def write_part(folder: Folder, number: int, content: Any) -> None:
-    """Write a part and its digest.
-
-    Args:
-        folder: Where the corpus lies.
-        number: Number of the part.
-        content: The bytes of its Parquet file.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Write a part and its digest."""
     before = folder.read(_digest_name(number)) or b""
     folder.write(_digest_name(number), before + _line(number, content))
     folder.write(part_name(number), content)
@@ -39,10 +30,6 @@ def damage(folder: Folder, number: int) -> str | None:
     """Return why a part is not as it was written; None where it is.
 
     Its bytes are read once in each process, and again where its size or time has changed.
-
-    Args:
-        folder: Where the corpus lies.
-        number: Number of the part.
     """
     name = part_name(number)
     address, stamp = folder.path(name), folder.stamp(name)
@@ -64,15 +51,7 @@ def damage(folder: Folder, number: int) -> str | None:
 
 @contextmanager
 def part_file(folder: Folder, number: int) -> Iterator[Any]:
-    """Open a part as a Parquet file of pyarrow, if it is as it was written.
-
-    Args:
-        folder: Where the corpus lies.
-        number: Number of the part.
-
-    Raises:
-        InputError: It is damaged.
-    """
+    """Open a part as a Parquet file of pyarrow, if it is as it was written."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     reason = damage(folder, number)

@@ -90,11 +90,7 @@ class Progress:
         self.folder.write(PROGRESS, json.dumps(saved, indent=1).encode())
 
     def finish(self, texts: int) -> None:
-        """Say that all texts are done.
-
-        Args:
-            texts: Their number.
-        """
+        """Say that all texts are done."""
         self.complete, self.count, self.done = True, texts, texts
 
     def close(self) -> None:
@@ -142,7 +138,6 @@ class Status:
     seconds_left: float | None
 
     def __str__(self) -> str:
-        """Return it in two or three lines."""
         whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         noun = plural(self.done if self.texts is None else self.texts, "text")

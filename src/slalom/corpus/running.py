@@ -55,11 +55,7 @@ class Where(NamedTuple):
     timeout: float | None = None
 
     def check(self) -> "Where":
-        """Return itself, if its numbers can be.
-
-        Raises:
-            InputError: They cannot.
-        """
+        """Return itself, if its numbers can be."""
         whole_number("workers", self.workers, 0)
         if self.cores is not None:
             whole_number("cores_per_worker", self.cores, 1)
@@ -403,12 +399,7 @@ class _Run:
         self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
 
     def _jobs(self, done: set[int], last: int) -> Iterator[Job]:
-        """Yield the parts that are not there, and compare those with the source that it is read for.
-
-        Args:
-            done: The parts that are there.
-            last: The last one of which there is a file.
-        """
+        """Yield the parts that are not there, and compare those with the source that it is read for."""
         corpus = Corpus(self.folder, self.manifest)
         first = 0 if self.source.verified else next(part for part in range(len(done) + 1) if part not in done)
         part = first - 1
@@ -478,11 +469,6 @@ class _Run:
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
     """Return how plain data differ, in words.
-
-    Args:
-        before: As it was.
-        now: As it is.
-        name: What is compared.
 
     Example:
         >>> differences({"options": {"queries": 200, "seed": 0}}, {"options": {"queries": 50, "seed": 0}})

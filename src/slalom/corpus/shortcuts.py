@@ -81,11 +81,6 @@ def reliance(n: Floats, mean: Floats, variance: Floats) -> Floats:
 def label_support(with_target: Floats, without: Floats, rate: float) -> tuple[Floats, Floats]:
     """Return how far labels support a word: the log odds of the target relative to all texts, and their standard error.
 
-    Args:
-        with_target: Texts that have the word and the target's label (k,).
-        without: Texts that have the word and another label (k,).
-        rate: Share of the target among the labels of all texts.
-
     Example:
         >>> support, error = label_support(np.array([8.0]), np.array([0.0]), 0.5)  # log (8 + 1) / (0 + 1)
         >>> support.round(3).tolist(), error.round(3).tolist()
@@ -97,10 +92,6 @@ def label_support(with_target: Floats, without: Floats, rate: float) -> tuple[Fl
 
 def concentration(counts: Floats, shares: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Return c (k,), and the slice where each word is most frequent relative to all texts.
-
-    Args:
-        counts: Texts with the word by slice (k, s).
-        shares: Shares of the slices among all texts (s,), above 0.
 
     Example:
         >>> c, where = concentration(np.array([[400.0, 0.0], [200.0, 200.0]]), np.array([0.5, 0.5]))
@@ -126,16 +117,7 @@ def suspicion(
     labels: tuple[Floats, Floats, float] | None = None,
     slices: tuple[Floats, Floats] | None = None,
 ) -> Suspicion:
-    """Return how suspicious words are.
-
-    Args:
-        n: Texts with each word (k,).
-        mean: Mean effects over these texts (k,).
-        variance: Their variances over texts (k,).
-        texts: Number of all texts.
-        labels: Arguments of `label_support`. Default: no labels are known.
-        slices: Arguments of `concentration`. Default: no slices.
-    """
+    """Return how suspicious words are."""
     least = reliance(n, mean, variance)
     none = np.full(len(n), np.nan)
     unsupported = support = concentrated = none
@@ -231,11 +213,7 @@ class Rival(NamedTuple):
 
 
 def representatives(rivals: Mapping[int, Mapping[int, Rival]]) -> dict[int, bool]:
-    """Return which keys stand for themselves: no part stands for them, and no whole that itself does.
-
-    Args:
-        rivals: For each key its parts. A part that is no key may stand for a whole, but has no answer itself.
-    """
+    """Return which keys stand for themselves: no part stands for them, and no whole that itself does."""
     alone = {key: not any(rival.part_stands() for rival in parts.values()) for key, parts in rivals.items()}
     held = [part for key, parts in rivals.items() if alone[key] for part, rival in parts.items() if rival.whole_stands()]
     return alone | {part: False for part in held if part in alone}

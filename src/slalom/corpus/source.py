@@ -37,12 +37,7 @@ class Source(ABC):
 
     @abstractmethod
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
-        """Yield the rows from one number on.
-
-        Args:
-            first: Number of the first row to yield.
-            columns: Those that are needed; others may be there.
-        """
+        """Yield the rows from one number on."""
 
     def count(self) -> int | None:
         """Return the number of rows; None where only reading tells."""
@@ -53,11 +48,7 @@ class Source(ABC):
         return None
 
     def encloses(self, folder: str) -> bool:
-        """Return whether the source would read the files of a folder, as it lies within the source.
-
-        Args:
-            folder: Absolute path or address.
-        """
+        """Return whether the source would read the files of a folder, as it lies within the source."""
         return False
 
     def changed(self) -> str | None:

@@ -57,19 +57,15 @@ class Dataset(Source):
         self.dataset, self.split, self._read = loaded, split, 0
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the fingerprint that the dataset has itself, and its number of rows."""
         return {"kind": "dataset", "rows": len(self.dataset), "hash": self.dataset._fingerprint, "split": self.split}
 
     def count(self) -> int:
-        """Return the number of rows."""
         return len(self.dataset)
 
     def share(self) -> float:
-        """Return which share of the rows has been read."""
         return self._read / max(len(self.dataset), 1)
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
-        """Yield the rows from one number on; a class label is its name."""
         wanted = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
         names = {name: part.int2str for name, part in wanted.features.items() if type(part).__name__ == "ClassLabel"}
         for start in range(first, len(wanted), _ROWS):
@@ -96,15 +92,12 @@ class Rows(Source):
         self.rows, self.text_column = rows, text_column
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return only its kind: parts that are there are compared with the rows."""
         return {"kind": "iterable"}
 
     def count(self) -> int | None:
-        """Return the length, where it has one."""
         return len(self.rows) if isinstance(self.rows, Sized) else None
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
-        """Yield the rows from one number on."""
         for row in islice(self.rows, first, None):
             yield row if isinstance(row, Mapping) else {self.text_column: row}
 
@@ -131,14 +124,6 @@ class Columns(NamedTuple):
 def source_of(source: Any, text_column: str = "text", split: str | None = None) -> Source:
     """Return the source that a user names.
 
-    Args:
-        source: A path or an address, hf:NAME, or an iterable.
-        text_column: Column of the texts, for an iterable of strings.
-        split: The split of a dataset of Hugging Face.
-
-    Raises:
-        InputError: It cannot be read.
-
     Example:
         >>> list(source_of(["good", "bad"]).records(1, ["text"]))
         [{'text': 'bad'}]
@@ -161,15 +146,6 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
 
     A row without a text, or one that cannot be read, has an error; only where the very first row lacks a column the column must
     have a wrong name.
-
-    Args:
-        source: The source.
-        columns: Its columns.
-        first: Number of the first row.
-        limit: Number of rows in all; None: every one.
-
-    Raises:
-        InputError: The first row lacks a column, or the source is damaged.
 
     Example:
         >>> [row.text for row in rows_of(source_of([{"review": "good"}]), Columns("review"))]

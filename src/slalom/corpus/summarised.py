@@ -156,23 +156,17 @@ class CorpusSummary(Document):
         return [word for word in self.words if word.kind == kind]
 
     def __getitem__(self, name: str) -> WordEffect:
-        """Return a word, phrase or piece by its name.
-
-        Raises:
-            KeyError: It is not listed.
-        """
+        """Return a word, phrase or piece by its name."""
         for word in (*self.words, *(shortcut.word for shortcut in self.shortcuts)):
             if word.name == name:
                 return word
         raise KeyError(name)
 
     def __repr__(self) -> str:
-        """Return what it is in one line."""
         explained = count(self.about["explained"], "text")
         return f"CorpusSummary of {explained}, {self.about['model']}, towards {self.about['target']!r}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as lists, numbers and strings."""
         return {
             "about": dict(self.about),
             "words": [word.to_dict() for word in self.words],

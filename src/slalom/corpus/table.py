@@ -45,11 +45,7 @@ class SourceRow(NamedTuple):
 
 
 def arrow() -> Any:
-    """Return pyarrow.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """Return pyarrow."""
     with require("a corpus", "corpus", "pyarrow"):
         import pyarrow as pa  # noqa: PLC0415
     return pa
@@ -57,9 +53,6 @@ def arrow() -> Any:
 
 def schema(keep: Sequence[str] = ()) -> Any:
     """Return the columns of the table as a pyarrow schema.
-
-    Args:
-        keep: Names of columns of the source that are copied.
 
     Example:
         >>> schema(["gold"]).names[:6]
@@ -86,14 +79,7 @@ def schema(keep: Sequence[str] = ()) -> Any:
 
 
 def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full: bool = False) -> dict[str, Any]:
-    """Return the row of an explanation.
-
-    Args:
-        source: The row of the source.
-        e: The explanation of its text, of one target.
-        text: Whether to keep the text.
-        full: Whether to keep the whole explanation, as JSON.
-    """
+    """Return the row of an explanation."""
     probability = None if e.prediction is None else e.prediction[1]
     near, far, background = e.fidelity.near, e.fidelity.far, e.background
     return {
@@ -129,23 +115,12 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
 
 
 def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: bool = True) -> dict[str, Any]:
-    """Return the row of a text that could not be explained.
-
-    Args:
-        source: The row of the source.
-        error: Why, in one line.
-        status: "failed", or "killed" where it ended its worker.
-        text: Whether to keep the text.
-    """
+    """Return the row of a text that could not be explained."""
     return {**_source_columns(source, text), "status": status, "error": _unicode(error)}
 
 
 def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
     """Return rows as a pyarrow table; a column that a row lacks is null.
-
-    Args:
-        rows: What `explained_row` and `failed_row` return.
-        keep: Names of columns of the source that are copied.
 
     Example:
         >>> table([failed_row(SourceRow(0, "a", "", {}), "no word")]).column("error").to_pylist()
@@ -157,13 +132,7 @@ def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
 
 
 def encoded(part: Any, digest: str, texts_per_group: int = 2000) -> Any:
-    """Return a part as the bytes of a Parquet file, compressed with zstd.
-
-    Args:
-        part: The pyarrow table.
-        digest: Of the rows of the source (`slalom.corpus.sources.digest`).
-        texts_per_group: Rows per row group: what a reader holds in memory at least.
-    """
+    """Return a part as the bytes of a Parquet file, compressed with zstd."""
     pa = arrow()
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -205,11 +174,7 @@ def counts(part: Any) -> dict[str, int]:
 
 
 def part_facts(file: Any) -> dict[str, Any]:
-    """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status.
-
-    Args:
-        file: A Parquet file of pyarrow.
-    """
+    """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status."""
     found: dict[str, Any] = json.loads(file.metadata.metadata[_METADATA])
     return found
 

@@ -83,7 +83,6 @@ class Sums:
         return Sums(self.row[:n], self.start[:n], self.first[:n], other.last[:n], *added)
 
     def __getitem__(self, chosen: Any) -> "Sums":
-        """Return some of the groups."""
         return Sums(*(numbers[chosen] for numbers in vars(self).values()))
 
 
@@ -152,12 +151,7 @@ class Together:
         self._effects, self._alike = effects, self._first == self._second
 
     def groups(self, group: Index, first: Index) -> Sums:
-        """Return the sums over groups of adjacent units.
-
-        Args:
-            group: Group of each unit, from 0 (n,).
-            first: First unit of each group (k,).
-        """
+        """Return the sums over groups of adjacent units."""
         units = self._units
         if len(first) == len(group):
             return units
@@ -179,12 +173,7 @@ class Together:
         return found
 
     def change(self, sums: Sums, twice: Floats | float = 0.0) -> Floats:
-        """Return the decrease of the predicted score without the units of each group.
-
-        Args:
-            sums: The groups.
-            twice: Effects of the pairs within each group, which its sum has twice.
-        """
+        """Return the decrease of the predicted score without the units of each group."""
         row = sums.row
         offset = self._offset[row]
         near = offset - self._fade(sums) * (offset + sums.change)
@@ -284,11 +273,6 @@ def effects_by_length(rows: Any, row: Index, removal: Floats, group: Index, firs
     """Yield the effects of groups of adjacent units, of runs of two groups, of three, ...: (k,), (k - 1,), ...
 
     A run that begins in one text and ends in another has a number that means nothing.
-
-    Args:
-        rows, row, removal: As in `Together`.
-        group: Group of each unit, from 0 (n,).
-        first: First unit of each group (k,).
     """
     together, k = Together(rows, row, removal), len(first)
     if together.additive:

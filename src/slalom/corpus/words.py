@@ -64,11 +64,9 @@ class Occurrences:
     place: Index
 
     def __len__(self) -> int:
-        """Return the number of occurrences."""
         return len(self.key)
 
     def __getitem__(self, chosen: Any) -> "Occurrences":
-        """Return some of them."""
         return Occurrences(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
@@ -96,7 +94,6 @@ class Observations:
     first: Index
 
     def __len__(self) -> int:
-        """Return the number of observations."""
         return len(self.key)
 
 
@@ -264,12 +261,7 @@ class Reader:
         return key
 
     def chunks(self, batches: Iterable[Any], ranked: bool = True) -> Iterator[Chunk]:
-        """Yield record batches in chunks of about as many units each.
-
-        Args:
-            batches: Record batches.
-            ranked: Whether to find the strongest of each text.
-        """
+        """Yield record batches in chunks of about as many units each."""
         waiting: list[Any] = []
         units = 0
         for batch in batches:

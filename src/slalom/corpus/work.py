@@ -159,11 +159,7 @@ class Bench:
         self._outages = _Outages(setup.max_failures)
 
     def describe(self) -> dict[str, Any]:
-        """Return what results depend on, as plain data: the model, the options, the version.
-
-        Raises:
-            InputError: All classes are explained at once, or a function without a name finds the units.
-        """
+        """Return what results depend on, as plain data: the model, the options, the version."""
         model, options = self.explainer.model, self.explainer.options
         if options.target == "all":
             raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
@@ -196,15 +192,7 @@ class Bench:
         }
 
     def __call__(self, job: Job, tick: Callable[[], None] = lambda: None) -> Finished:
-        """Explain the rows of a job; a part is written as a whole.
-
-        Args:
-            job: The rows.
-            tick: Called after each text.
-
-        Raises:
-            ModelError: The model has failed alike on more texts in sequence than it may.
-        """
+        """Explain the rows of a job; a part is written as a whole."""
         setup, engine = self.setup, self.explainer.engine
         note = _Note(job, setup.folder, engine)
         try:
@@ -253,12 +241,7 @@ class Bench:
 
 
 def killed(job: Job, setup: Setup) -> Finished:
-    """Return the result of a job of one text that has ended its workers.
-
-    Args:
-        job: The job.
-        setup: What workers need.
-    """
+    """Return the result of a job of one text that has ended its workers."""
     causes = "a crash, an exit, or out of memory"
     if setup.timeout is not None:
         causes = f"a crash, an exit, out of memory, or no answer of the model within {setup.timeout:g} s"

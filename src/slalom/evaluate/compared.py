@@ -148,7 +148,6 @@ class Compared(Document):
         return view("compared plot")(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return records and summaries as lists, numbers and strings."""
         table = [
             {"method": row[0], "budget": row[1], **{name: self.summary(row, name)._asdict() for name in self.measures}}
             for row in self.rows

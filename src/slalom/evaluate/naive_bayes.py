@@ -79,11 +79,7 @@ class NaiveBayes:
         return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in vocabulary})
 
     def __call__(self, tokens: Sequence[Hashable]) -> Floats:
-        """Return the log ratios (n,) of tokens; 0 for unknown ones.
-
-        Args:
-            tokens: Tokens as `tokenize` returns them (n,).
-        """
+        """Return the log ratios (n,) of tokens; 0 for unknown ones."""
         return np.array([self.ratios.get(token, 0.0) for token in tokens], dtype=np.float64)
 
 

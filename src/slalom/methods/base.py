@@ -266,11 +266,9 @@ class BlackBoxMethod(Method):
     """
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the whole text as the only query."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Return the effects of `attribute`, averaged over units that share parameters."""
         context.one_class(self.name)
         c = context
         surrogate: object = self.attribute(
@@ -305,11 +303,9 @@ class WhiteBoxMethod(Method):
     plans_all: ClassVar[bool] = True
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the whole text as the only query."""
         return Whole().draw(units.type_of_unit, budget, rng, empty)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Return the effects of `attribute`, summed over the atoms of each unit."""
         target = context.one_class(self.name)
         with many_blas_threads():
             returned = self.attribute(context.model, context.reading, target, context.seed)

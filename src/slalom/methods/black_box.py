@@ -36,7 +36,6 @@ class LeaveOneOut(BlackBoxMethod):
     takes_budget: ClassVar[bool] = False
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Query the text, and the text without each unit."""
         n = len(context.units)
         if n == 1 and not context.empty:
             whole = float(context.ask(np.ones((1, 1)))[0])
@@ -62,7 +61,6 @@ class Lime(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Explain a text of placeholder words, one per unit, so that its positions are the units."""
         lime_text = _package("lime.lime_text")
         n = len(context.units)
 
@@ -96,7 +94,6 @@ class KernelShap(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Query the text and the empty text besides the samples."""
         shap = _package("shap")
         n = len(context.units)
         _need_empty(context, "KernelSHAP")
@@ -117,7 +114,6 @@ class PartitionShap(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Build the tree from the real units; token ids are their numbers, 0 where one is masked."""
         shap = _package("shap")
         _need_empty(context, "PartitionSHAP")
         if len(context.units) == 1:
@@ -144,7 +140,6 @@ class CaptumKernelShap(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Query all samples at once."""
         _need_empty(context, "captum's KernelShap")
         if len(context.units) == 1:
             return _single_effect(context)
@@ -162,7 +157,6 @@ class CaptumLime(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: QueryContext) -> Additive:
-        """Query all samples at once; the base makes the prediction for the whole text exact."""
         effects = _captum(context, "Lime")
         whole = context.ask(np.ones((1, len(effects))))[0]
         return Additive(effects, whole - effects.sum())

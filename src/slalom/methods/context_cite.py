@@ -49,12 +49,10 @@ class ContextCite(Method):
     plans_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the strength."""
         if not self.strength >= 0.0:
             raise InputError(f"the strength of a lasso must not be negative; got {self.strength!r}")
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return random halves, all different: a row that is drawn again would tell nothing new."""
         n = len(units)
         most = min(budget, 2**n - int(not empty)) if n < 40 else budget
         rows = dict[bytes, np.ndarray]()
@@ -68,7 +66,6 @@ class ContextCite(Method):
         return QueryPlan(keep, np.ones(len(keep)))
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Fit the lasso; a unit that is in all rows or in none has no effect."""
         target, model = context.one_class(self.name), context.model
         length = model.parts[model.head.labels[target]].n_tokens if isinstance(model, Continuation) else 1
         with require("context-cite", "sklearn", "scikit-learn"):

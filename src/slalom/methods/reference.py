@@ -27,7 +27,6 @@ class Random(WhiteBoxMethod):
     check: int = 100
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Draw one number per atom."""
         return np.random.default_rng([seed, len(reading.text)]).normal(size=len(reading.names))
 
 
@@ -48,7 +47,6 @@ class NaiveBayes(WhiteBoxMethod):
     check: int = 100
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Look up the tokens; InputError where the weights have no column for the target."""
         n_classes = len(next(iter(self.weights.values()), ()))
         if target >= n_classes:
             raise InputError(f"Naive Bayes has weights for {n_classes} classes, not for class {target} of the model")

@@ -54,19 +54,15 @@ class MethodTable(Mapping[str, Method]):
         self._methods = dict(methods)
 
     def __getitem__(self, name: str) -> Method:
-        """Return the method of a name."""
         return self._methods[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self._methods)
 
     def __len__(self) -> int:
-        """Return the number of methods."""
         return len(self._methods)
 
     def __repr__(self) -> str:
-        """Return one line per method."""
         rows = (
             (name, ", ".join(m.needs) or "-", m.extra or "-", "yes" if m.signed else "no", m.summary)
             for name, m in self._methods.items()
@@ -79,9 +75,6 @@ def methods() -> MethodTable:
     """Return all installed methods: ours, those of other packages, and plugins.
 
     A plugin that cannot be loaded, is not a method or has the name of one of ours is left out with a warning.
-
-    Returns:
-        A mapping from names to methods, printed as a table.
 
     Example:
         >>> methods()["lime"].needs, methods()["attention"].signed

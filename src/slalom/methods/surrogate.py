@@ -62,29 +62,23 @@ class SurrogateMethod(Method):
 
     @property
     def finds_pairs(self) -> bool:
-        """Whether the plan has rows near the text and far from it, and the fit pairs."""
         return isinstance(self.sampler, TwoScales)
 
     def separable(self, n: int, rows: int) -> bool:
-        """Return whether the fitter allows several threads, and the fit is not so long that it takes all of them."""
         return self.fitter.separable and not self.fitter.is_long(n, rows)
 
     def seconds(self, n: int, rows: int) -> float:
-        """Return about how long the fit takes."""
         return self.fitter.seconds(n, rows)
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the queries of the sampler."""
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
 
     def extend(
         self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
     ) -> QueryPlan:
-        """Return the plan with further queries of the sampler."""
         return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, is_new)
 
     def explain(self, context: MethodContext) -> MethodResult:
-        """Fit the surrogate and the effect of the input length; with rows of `TwoScales` also pairs, and the correction."""
         if context.observed is not None and not context.exact:
             return self._uncertain(context, context.observed)
         return self._explained(context, context.plan, context.scores)[0]
@@ -114,14 +108,7 @@ class SurrogateMethod(Method):
     def _explained(
         self, context: MethodContext, plan: QueryPlan, scores: Floats, certainty: Certainty | None = None
     ) -> tuple[MethodResult, Fit, NearFit | None]:
-        """Fit all parts of the surrogate; return the result without its R2, the fit of the first part and the correction.
-
-        Args:
-            context: The text.
-            plan: The rows to fit, those of `context` or some of them, with their weights.
-            scores: Their scores.
-            certainty: How well scores are known; None: exactly.
-        """
+        """Fit all parts of the surrogate; return the result without its R2, the fit of the first part and the correction."""
         units = context.units
         far = plan.weights > 0
         if certainty is not None:
@@ -194,12 +181,6 @@ def _with_own(near: Floats, own: Floats | None, fade: Floats, told: Floats) -> F
 
     A prior that the noise makes narrow removes the share 1 - told of a correction, and says that nothing is left to correct.
     But what it removes is the error of the surrogate itself.
-
-    Args:
-        near: Errors by the correction alone, (n,) or (n, n_classes).
-        own: Errors of the surrogate's scores; None: not known.
-        fade: What the correction is multiplied with, (n,).
-        told: Share of the correction that the rows tell, (n,).
     """
     if own is None:
         return near
@@ -221,12 +202,6 @@ def _with_errors(result: MethodResult, fitted: Fit, rows: FarRows, scores: Float
 
     Removal and gradient include those of the effect of the length, which is the same for all units of one size. Over a Shapley
     value it is averaged over all lengths, where it is well determined.
-
-    Args:
-        result: The result of the fit, with the effect of the length.
-        fitted: The fit of one set of parameters for each type of unit.
-        rows: The rows that were fitted.
-        scores: Their scores.
     """
     if fitted.posterior is None:
         return result

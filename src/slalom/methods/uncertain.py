@@ -79,13 +79,7 @@ class UncertainRows:
         self.certainty = Certainty(told * far / (far + variance), close, near)
 
     def update(self, predicted: Floats, fitted: Fit, near: NearFit | None) -> bool:
-        """Take the misfit and the numbers in place of intervals from a fit; return whether these have settled.
-
-        Args:
-            predicted: Its predictions for the rows of the whole plan.
-            fitted: The fit of all sizes.
-            near: The correction near the text.
-        """
+        """Take the misfit and the numbers in place of intervals from a fit; return whether these have settled."""
         scores, design = self._weigh(predicted), self.all.weights
         residual = scores - predicted
         n_parameters = 2 * self.all.keep.shape[1]

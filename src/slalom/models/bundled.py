@@ -54,11 +54,9 @@ class Bundled(Model):
         self._pool: ThreadPoolExecutor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the threads."""
         return {**self.__dict__, "_pool": None}
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        """Tokenize a text; `spans` are not used."""
         with readable(text):
             encoding = self.tokenizer.encode(text)
         end = len(encoding.ids) - 1
@@ -71,7 +69,6 @@ class Bundled(Model):
         return str(self.tokenizer.id_to_token(token_id)) or covered
 
     def unwrap(self, reading: Reading) -> tuple[Model, Reading]:
-        """Return the same classifier in torch, for methods that look inside, and the text as it reads it."""
         if self._inside is None:
             return self, reading
         several = isinstance(reading, TokenReading) and len(reading.windows) > 1
@@ -87,35 +84,28 @@ class Bundled(Model):
         return "numpy " + sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def identity(self) -> str:
-        """Return a digest of the weights and the tokenizer, which do not change."""
         return self._identity
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Start the threads, and give each one BLAS thread."""
         with one_blas_thread(), ThreadPoolExecutor(self.max_in_flight) as self._pool:
             yield
         self._pool = None
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches are computed at the same time."""
         return threads_here()
 
     def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch."""
         return max(self.batch_tokens // max(length, 1), 1)
 
     def shrink(self) -> None:
-        """Halve the batches."""
         self.batch_tokens = max(self.batch_tokens // 2, 1)
 
     def submit(self, inputs: NDArray[np.int32]) -> "Future[Singles]":
-        """Start to compute the logits of ids (k, 1, length), in a session."""
         if self._pool is None:
             raise RuntimeError("a batch must be submitted in a session")
         return self._pool.submit(self.encoder, inputs[:, 0])
 
     def collect(self, handle: "Future[Singles]") -> Floats:
-        """Return the logits."""
         return handle.result().astype(np.float64)

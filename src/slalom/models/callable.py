@@ -53,7 +53,6 @@ class StringReading(Reading):
         self.pieces = [text[a:b] for a, b in pairwise(starts)] if len(spans) else []
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        """Return the strings for presence of pieces (m, n_atoms)."""
         texts = [self.text if row.all() else self._joined(np.flatnonzero(row).tolist()) for row in keep]
         keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
         return [InputGroup(np.arange(len(keep)), 1, lambda: (texts, keys))]
@@ -142,34 +141,27 @@ class Function(Model):
             return False
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
-        """Return the text in the pieces of its units."""
         if spans is None:
             raise InputError("a model that reads strings needs the spans of the units")
         return StringReading(text, spans, self.empty)
 
     def identity(self) -> str | None:
-        """Return the fingerprint, where there is one."""
         return None if self.fingerprint is None else self.fingerprint()
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        """Return what the model decides about whole texts."""
         return self.head.decide(outputs) if self.decide is None else self.decide(texts)
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Change nothing."""
         yield
 
     def batch_rows(self, length: int) -> int:
-        """Return the number of strings per call."""
         return self.batch_size
 
     def shrink(self) -> None:
-        """Halve the batches."""
         self.batch_size = max(self.batch_size // 2, 1)
 
     def submit(self, inputs: list[str]) -> tuple[int, Any]:
-        """Call the function."""
         try:
             return len(inputs), self.function(list(inputs))
         except (SlalomError, MemoryError):
@@ -182,7 +174,6 @@ class Function(Model):
             ) from error
 
     def collect(self, handle: tuple[int, Any]) -> Floats:
-        """Return logits (n, n_classes), or log odds (n, 1)."""
         n, returned = handle
         try:
             answer = np.asarray(returned)
@@ -245,11 +236,9 @@ class CallableAdapter(Adapter):
     takes: tuple[str, ...] = ("output", "labels", "batch_size")
 
     def matches(self, model: object) -> bool:
-        """Return whether it can be called."""
         return callable(model)
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the callable as a `Function`."""
         if options.output is None:
             raise InputError(f"a callable needs output=, what it returns: {', '.join(map(repr, OUTPUTS))}")
         return Function(model, options.output, options.labels, options.batch_size)

@@ -39,34 +39,15 @@ class LanguageModel(ABC):
 
     @abstractmethod
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
-        """Return the character spans (t, 2) of the tokens of an answer.
-
-        Args:
-            answer: The answer.
-            lead: What stands between the prompt and the answer; a token that begins in it begins at 0.
-        """
+        """Return the character spans (t, 2) of the tokens of an answer."""
 
     @abstractmethod
     def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
-        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt.
-
-        Args:
-            prompts: The prompts.
-            answer: The answer.
-            lead: What stands between each of them and the answer.
-
-        Raises:
-            MemoryError: They do not fit into the memory of the device.
-        """
+        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt."""
 
     @abstractmethod
     def generate(self, prompt: Prompt, most: int) -> str:
-        """Return the most probable answer, token by token, without white space at its ends.
-
-        Args:
-            prompt: The prompt.
-            most: Largest number of tokens.
-        """
+        """Return the most probable answer, token by token, without white space at its ends."""
 
     @abstractmethod
     def identity(self) -> str | None:
@@ -144,16 +125,7 @@ class Continuation(Model):
         self._rows = 64
 
     def select(self, start: int, stop: int, name: str) -> str:
-        """Make a part of the answer a label, and return its name.
-
-        Args:
-            start: Its first character.
-            stop: The character after its last one.
-            name: Name of the label.
-
-        Raises:
-            InputError: No token overlaps it.
-        """
+        """Make a part of the answer a label, and return its name."""
         tokens = (self.spans[:, 0] < stop) & (self.spans[:, 1] > start)
         if not 0 <= start < stop <= len(self.answer) or not tokens.any():
             raise InputError(
@@ -165,71 +137,53 @@ class Continuation(Model):
 
     @property
     def n_columns(self) -> int:
-        """Number of tokens of the answer."""
         return len(self.spans)
 
     @property
     def usage(self) -> Usage | None:
-        """What the language model was asked so far."""
         return self.language_model.usage
 
     def tokens_of(self, text: Prompt) -> tuple[int, int]:
-        """Return about how many tokens are read, and, by a server, written, for the answer after one prompt."""
         read = prompt_tokens(text) + about_tokens(len(self.lead + self.said))
         return read, 0 if self.usage is None else len(self.spans)
 
     @property
     def start_tokens(self) -> tuple[int, int]:
-        """About how many tokens finding out what a server can do takes, and how it reads the answer."""
         read, written = self.language_model.start_tokens
         return (read + about_tokens(len(self.said)), written) if read else (0, 0)
 
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        """Return the log probability of a part of the answer: the sum over its tokens."""
         assert target != "all"  # the head has independent labels
         return Observed(outputs[:, self.parts[self.head.labels[target]].tokens].sum(axis=1))
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        """Return no labels: the score is a number."""
         return [Decision(None, None)] * len(texts)
 
     def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
-        """Return the spans of the sources.
-
-        Raises:
-            InputError: It is another text, or the kind is another one.
-        """
         if text != self.sources.text or kind != self.sources.kind:
             raise InputError(f"this model answers about {len(self.sources.spans)} {self.sources.kind}s; ask with their text")
         return self.sources.spans
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> SourceReading:
-        """Return the sources."""
         return SourceReading(self.sources, self.template, self.question)
 
     def identity(self) -> str | None:
-        """Return that of the language model; the question, answer and prompt are in `variant`."""
         return self.language_model.identity()
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Change nothing."""
         yield
 
     def batch_rows(self, length: int) -> int:
-        """Return the number of prompts per call: prompts that share their beginning are computed together."""
         return self._rows
 
     def shrink(self) -> None:
-        """Halve the batches."""
         self._rows = max(self._rows // 2, 1)
 
     def submit(self, inputs: list[Prompt]) -> Floats:
-        """Return the log probabilities (n, n_columns) of the tokens of the answer."""
         return self.language_model.log_probs(inputs, self.said, self.lead)
 
     def collect(self, handle: Floats) -> Floats:
-        """Return log probabilities, none of which is above 0."""
         if handle.size and float(handle.max()) > 1e-3:
             most = float(handle.max())
             raise ModelError(f"{self.name} answered with a log probability of {most:.3g}; it must not be above 0")

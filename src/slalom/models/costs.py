@@ -82,11 +82,7 @@ def prices_of(given: object, model: str) -> Prices | None:
 
 
 def check_max_cost(max_cost: object, prices: Prices | None) -> float | None:
-    """Return a limit as a number.
-
-    Raises:
-        InputError: It is not a number above 0, or there are no prices.
-    """
+    """Return a limit as a number."""
     if max_cost is None:
         return None
     if not _is_price(max_cost) or not max_cost:
@@ -124,7 +120,6 @@ class Estimate(NamedTuple):
     pairs: int = 0
 
     def __str__(self) -> str:
-        """Return all of it on one line."""
         least, about = "at least " if self.at_least else "", "about " if self.about else ""
         cached = f" ({self.cached:,} more {'is' if self.cached == 1 else 'are'} in the cache)" if self.cached else ""
         written = f" to read and {self.output_tokens:,} to write" if self.output_tokens else ""

@@ -203,11 +203,9 @@ class Engine:
         return QueryCost(self._inputs, self._tokens, self._seconds)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the lock."""
         return {name: part for name, part in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=_FairLock())
         renew_after_fork(self)
 
@@ -267,19 +265,7 @@ class Engine:
         return sum(prices.cost(*self._tokens_of(one, batch.length)) for one in batch.inputs)
 
     def __call__(self, queries: Sequence[Queries], description: str = "asking") -> list[Answers]:
-        """Answer queries about several texts, which share batches.
-
-        Args:
-            queries: One item per text.
-            description: Label of the progress bar.
-
-        Returns:
-            One item per text, in the same order.
-
-        Raises:
-            ModelError: The model fails, or one input does not fit into its memory.
-            Interrupted: The call has several turns, and its work was cancelled.
-        """
+        """Answer queries about several texts, which share batches."""
         if self.turn_seconds is None:
             return self._whole(queries, description)
         answers: list[list[Answers]] = [[] for _ in queries]

@@ -48,10 +48,6 @@ def built_together(batches: Iterator[Batch]) -> Iterator[Batch]:
 def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
     """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
 
-    Args:
-        rows: Number of inputs of each length.
-        overhead: What a batch costs besides its inputs, in tokens; 0: every length is by itself.
-
     Example:
         >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
         [[5, 6], [90]]
@@ -69,11 +65,6 @@ def cheapest_ranges(
     """Return ranges of lengths, as places from begin to end, that cost least, and their cost.
 
     A range costs its overhead, and its largest length for each of its inputs.
-
-    Args:
-        lengths: Different lengths, ascending.
-        counts: Number of inputs of each.
-        overhead: What a range costs besides its inputs, in tokens.
     """
     counted = np.concatenate([[0], np.cumsum(counts)])
     least, begin = np.zeros(len(counted)), np.zeros(len(counted), dtype=np.int64)

@@ -238,7 +238,6 @@ class Prompted(TorchModel):
         return ids, spans
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        """Tokenize the prompt of a text; `spans` are not used."""
         prompt = self._prompt(text)
         ids, found = self._tokenised(prompt)
         chosen = [i for i, span in enumerate(found) if _is_text(prompt, *span)]
@@ -274,13 +273,11 @@ class Prompted(TorchModel):
         return paths
 
     def identity(self) -> str:
-        """Return a fingerprint of the model as it is now, the template and the tokens of the labels."""
         about = (self.template.content, self.lm.chat_options, self._begins_with_bos, self.continuations.paths)
         owners = self.continuations.owners.tolist()
         return f"{identity_of(self.model)} {sha256(repr((about, owners)).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def report(self, outputs: Floats) -> Report:
-        """Return the share of probability that falls on the labels: mean over all queries, and for the whole text."""
         shares = label_share(outputs)
         mean, whole = float(shares.mean()), float(shares[0])
         figures = {"label share": mean, "label share of the whole text": whole}
@@ -299,7 +296,6 @@ class Prompted(TorchModel):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch to evaluation and inference mode, and back; beginnings that prompts share are kept until then."""
         with super().session():
             try:
                 yield
@@ -307,13 +303,11 @@ class Prompted(TorchModel):
                 self._beginnings.forget()
 
     def shrink(self) -> None:
-        """Halve the batches, and drop what is kept."""
         self._beginnings.forget()
         self._beginnings.limit //= 2
         super().shrink()
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
-        """Launch the forward passes of ids (k, 1, length), padded on the right, and the copy of the outputs."""
         ids = inputs[:, 0]
         lengths = (ids != PADDING).sum(axis=1)
         try:

@@ -70,9 +70,6 @@ def lead_after(content: str | tuple[tuple[str, str], ...]) -> str:
 
     An answer that begins a turn of a chat has nothing before it; one that continues the assistant's words does.
 
-    Args:
-        content: A prompt, or chat messages.
-
     Example:
         >>> lead_after("It is"), lead_after("It is\\n"), lead_after((("user", "Is it?"),))
         (' ', '', '')
@@ -85,13 +82,6 @@ def lead_after(content: str | tuple[tuple[str, str], ...]) -> str:
 
 def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
     """Return chat messages as pairs of role and content.
-
-    Args:
-        content: A list of mappings with "role" and "content", or of such pairs.
-        what: What they are, for the message.
-
-    Raises:
-        InputError: They are something else.
 
     Example:
         >>> messages([{"role": "user", "content": "Hello"}], "a chat")
@@ -136,7 +126,6 @@ class LabelSet:
     continuations: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        """Check the labels."""
         if len(self.names) < 2 or len(set(self.names)) != len(self.names):
             raise InputError(f"labels must be at least two different strings; got {list(self.names)!r}")
         owner: dict[str, str] = {}

@@ -10,13 +10,6 @@ from slalom.errors import InputError
 def readable(text: str, what: str = "a text") -> Iterator[None]:
     """Say what is wrong where a tokenizer refuses a text: half of a surrogate pair is no character.
 
-    Args:
-        text: The text.
-        what: What must be valid, for the message.
-
-    Raises:
-        InputError: The tokenizer refuses it.
-
     Example:
         >>> with readable("\\ud83d"):
         ...     "\\ud83d".encode()

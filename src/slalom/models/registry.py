@@ -41,19 +41,15 @@ class AdapterTable(Mapping[str, Adapter]):
         self._adapters = {adapter.name: adapter for adapter in adapters}
 
     def __getitem__(self, name: str) -> Adapter:
-        """Return an adapter."""
         return self._adapters[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self._adapters)
 
     def __len__(self) -> int:
-        """Return the number of adapters."""
         return len(self._adapters)
 
     def __repr__(self) -> str:
-        """Return one line per adapter."""
         rows = [(a.name, ", ".join(a.takes) or "-", a.extra or "-", a.summary) for a in self.values()]
         return table(("adapter", "options", "extra", "what it adapts"), rows)
 
@@ -63,9 +59,6 @@ def adapters() -> AdapterTable:
     """Return every adapter that is installed, plugins included.
 
     A plugin that cannot be loaded, is not an adapter or has a name that is taken is left out with a warning.
-
-    Returns:
-        A mapping from names to adapters, in the order in which they are tried. Printed, it is a table.
 
     Example:
         >>> list(adapters())[0], list(adapters())[-1]

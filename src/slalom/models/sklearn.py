@@ -91,11 +91,9 @@ class ScikitLearnAdapter(Adapter):
     extra: str | None = "sklearn"
 
     def matches(self, model: object) -> bool:
-        """Return whether it is an estimator."""
         return instance_of(model, "sklearn", "BaseEstimator")
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the model of the estimator."""
         return scikit_learn(model, options.batch_size)
 
 

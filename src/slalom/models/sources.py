@@ -85,12 +85,7 @@ class SourceTemplate:
         return QUESTION in (self.content if isinstance(self.content, str) else "".join(part for _, part in self.content))
 
     def fill(self, context: str, question: str) -> Prompt:
-        """Return the prompt, or the messages, with a context and a question in their places.
-
-        Args:
-            context: The sources that are kept; braces in them mean nothing.
-            question: The question.
-        """
+        """Return the prompt, or the messages, with a context and a question in their places."""
         if isinstance(self.content, str):
             return _filled(self.content, context, question)
         return [{"role": role, "content": _filled(part, context, question)} for role, part in self.content]
@@ -113,7 +108,6 @@ class SourceReading(Reading):
         self.types, self.cut, self.empty = self.strings.types, 0, True
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        """Return the prompts for presence of sources (m, n)."""
         prompts = self.prompts(keep)
         keys = [blake2b(_encoded(prompt), digest_size=16).digest() for prompt in prompts]
         return [InputGroup(np.arange(len(keep)), 1, lambda: (prompts, keys))]

@@ -61,7 +61,6 @@ class AnswerStore:
         self._base: sqlite3.Connection | None = None
 
     def __enter__(self) -> "AnswerStore":
-        """Open the file."""
         if self.file is not None:
             try:
                 with _WORKING:
@@ -71,20 +70,10 @@ class AnswerStore:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self._close()
 
     def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> bool:
-        """Fill rows of a table with the answers in the file.
-
-        Args:
-            table: One row of outputs per answer; NaN where there is none yet.
-            keys: The keys of the inputs.
-            where: The rows of the table (n_keys,) that belong to them.
-
-        Returns:
-            Whether any answer was found.
-        """
+        """Fill rows of a table with the answers in the file."""
         if self._base is None:
             return False
         slots = dict(zip(keys, where.tolist(), strict=True))

@@ -36,22 +36,7 @@ def new_classifier(
     dropout: float,
     final: bool = True,
 ) -> Any:
-    """Return a classifier with random weights, drawn from torch's generator.
-
-    Args:
-        arch: "bert", "distilbert", "gpt2" or "attention".
-        tokenizer: Its tokenizer; vocabulary and longest input come from it.
-        names: Names of the classes.
-        layers: Number of layers; "attention" has one.
-        hidden: Size of the vectors.
-        heads: Number of attention heads.
-        inner: Size of the feed-forward layer, for "attention" that of a head. Default: 4 * hidden, or hidden / 2.
-        dropout: Dropout rate.
-        final: Whether "attention" has a final layer.
-
-    Raises:
-        InputError: The architecture is unknown, or the sizes do not fit together.
-    """
+    """Return a classifier with random weights, drawn from torch's generator."""
     if arch not in ARCHITECTURES:
         raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
     if arch == "attention":
@@ -92,16 +77,7 @@ def labelling(names: Sequence[str]) -> dict[str, Any]:
 
 
 def word_tokenizer(words: Sequence[str], max_length: int, start: bool = False) -> Any:
-    """Return a tokenizer of whole words between blanks.
-
-    Args:
-        words: The vocabulary; all other words are [UNK].
-        max_length: Tokens of the longest input.
-        start: Whether every text starts with [CLS].
-
-    Raises:
-        InputError: Words are missing, not different, or contain blanks.
-    """
+    """Return a tokenizer of whole words between blanks."""
     names = ["[PAD]", "[UNK]", "[CLS]", *words]
     if not words or len(set(names)) < len(names) or any(str(word).split() != [word] for word in words):
         raise InputError("words must be different, without blanks, and none of [PAD], [UNK], [CLS]; there must be at least one")

@@ -53,7 +53,6 @@ class Options:
     max_queries: int | None = None
 
     def __post_init__(self) -> None:
-        """Check every option."""
         unit = self.unit_or_default
         if not callable(unit) and unit not in (*KINDS, *GIVEN):
             kinds = ", ".join(map(repr, KINDS))

@@ -42,16 +42,7 @@ class Pipeline:
         self._committed = 0.0  # cost of the rows that the next round asks
 
     def run(self, texts: Sequence[Any], options: Options, check_pairs: bool = True) -> Iterator[Explanation | Failure]:
-        """Explain texts in order, as many at a time as fit into memory.
-
-        Args:
-            texts: The texts; anything but a string is an error of that text.
-            options: How to explain them.
-            check_pairs: Whether to ask the model about `Explanation.pairs`.
-
-        Yields:
-            One explanation per text, or a Failure where ``options.errors`` is "keep".
-        """
+        """Explain texts in order, as many at a time as fit into memory."""
         for tasks in self._planned(texts, options):
             for run in self._explained(tasks, options):
                 if check_pairs:

@@ -67,12 +67,7 @@ class Task(NamedTuple):
         return len(self.keep) - self.whole - 1
 
     def first(self, rows: NDArray[np.int64], tests: int) -> "Task":
-        """Return the task with some rows of its plan, and its first held-out rows.
-
-        Args:
-            rows: Numbers of the rows of the plan; the whole text keeps its share of the weight.
-            tests: Number of held-out rows.
-        """
+        """Return the task with some rows of its plan, and its first held-out rows."""
         keep, weights = self.plan.keep[rows], self.plan.weights[rows]
         whole, everything = keep.all(axis=1), self.plan.keep.all(axis=1)
         total = float(self.plan.weights[~everything].sum())

@@ -46,16 +46,6 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
     Rows are asked in a random order, each once. Where several rounds follow, the first one is not tested: its explanation
     does not wait for the held-out rows, which the second asks. The last explanation is that of `Pipeline.run`,
     of the same rows in the same order.
-
-    Args:
-        pipeline: The pipeline of the model.
-        text: The text.
-        options: How to explain it.
-        first: Rows of the plan in the first round.
-        seconds: How long a lot of queries should take, so that a caller is not kept waiting; None: a round is one lot.
-
-    Yields:
-        A step after each lot, and one with the explanation of each round.
     """
     options = replace(options, errors="raise")
     task = plan(pipeline.model, text, options)

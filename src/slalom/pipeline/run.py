@@ -84,12 +84,7 @@ class Run:
         return self._seconds
 
     def reordered(self, task: Task, order: NDArray[np.int64]) -> "Run":
-        """Return a run of the same rows in the order of their numbers, with its answers.
-
-        Args:
-            task: The task with the rows in that order.
-            order: Number of each row of the plan of this run.
-        """
+        """Return a run of the same rows in the order of their numbers, with its answers."""
         run, outputs, m = Run(task), self.answers.outputs, len(order)
         run.decision, run._seconds, run.rounds = self.decision, self._seconds, self.rounds
         run._planned, run._others = m, self._others

@@ -21,11 +21,6 @@ def side_by_side(work: Callable[[T], object], items: Sequence[T], threads: int) 
     An error is raised in the place of its item. After that, or where nobody asks for more, as after Ctrl-C, the work on the
     other items is given up.
 
-    Args:
-        work: What to do with an item.
-        items: The items.
-        threads: How many are worked on at the same time; 1: in this thread. Not many more are begun before they are asked for.
-
     Example:
         >>> found = []
         >>> list(side_by_side(found.append, [1, 2, 3], 2)), sorted(found)

@@ -60,10 +60,6 @@ def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
 
     Values ask for room by their `known_part`. Where these limits hold less than half of the units' attention, all values are
     inside. All importances are.
-
-    Args:
-        e: The explanation.
-        column: The class, where all are explained.
     """
     values, weights = e.scores("value", column), e.weights
     low, high = x = _range(known_part(values, half_width(e, "value", column)), 1.0)
@@ -79,25 +75,13 @@ def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
 
 
 def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
-    """Return half the 95% intervals of a score (n,); None where they are not known.
-
-    Args:
-        e: The explanation.
-        name: Of the score.
-        column: The class, where all are explained.
-    """
+    """Return half the 95% intervals of a score (n,); None where they are not known."""
     errors = e.errors(name, _label(e, column))
     return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
 
 
 def full_effect(e: Explanation, name: str, column: int | None = None) -> float:
-    """Return the size of a score that has the full colour, `Explanation.full_effect`.
-
-    Args:
-        e: The explanation.
-        name: Of the score.
-        column: The class, where all are explained.
-    """
+    """Return the size of a score that has the full colour, `Explanation.full_effect`."""
     return e.full_effect(name, _label(e, column))
 
 
@@ -108,10 +92,6 @@ def _label(e: Explanation, column: int | None) -> str | None:
 
 def known_part(numbers: Floats, half: Floats | None) -> Floats:
     """Return how much of each number is known: x min(1, |x| / h), all of it where the interval x +- h does not contain zero.
-
-    Args:
-        numbers: The numbers (n,).
-        half: Half their 95% intervals (n,); None: all is known.
 
     >>> known_part(np.array([8.0, -20.0, 3.0]), np.array([1.0, 40.0, np.inf])).tolist()
     [8.0, -10.0, 0.0]
@@ -145,10 +125,6 @@ class PairBar(NamedTuple):
 
 def pair_bars(pairs: Sequence[Any], column: int | None = None) -> list[PairBar]:
     """Return pairs of units as bars, the strongest first.
-
-    Args:
-        pairs: Tuples of two indices of units, the effect and its standard error; both numbers may have one entry per class.
-        column: The class.
 
     >>> [bar.units for bar in pair_bars([((0, 1), 0.5, 0.1), ((1, 3), -2.0, 0.2)])]
     [(1, 3), (0, 1)]
@@ -281,13 +257,7 @@ class NamePlace(NamedTuple):
 
 
 def name_places(chart: Chart, size: tuple[float, float], name_sizes: Floats) -> list[NamePlace | None]:
-    """Return where the names of the curves go; None where there is no room.
-
-    Args:
-        chart: The chart.
-        size: Width and height of the axes, in points.
-        name_sizes: Width and height of each name (n_curves, 2), in points.
-    """
+    """Return where the names of the curves go; None where there is no room."""
     drawn = [chart.shares(list(zip(curve.x, curve.y, strict=True))) * size for curve in chart.curves]
     places: list[NamePlace | None] = [None] * len(drawn)
     column = [i for i, in_column in enumerate(chart.in_column()) if in_column]

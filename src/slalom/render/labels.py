@@ -27,16 +27,7 @@ class Place(NamedTuple):
 
 
 def place(anchors: Floats, radii: Floats, wanted: list[int], sizes: Floats, inside: Floats, gap: float) -> list[Place | None]:
-    """Return a place for each wanted point, or None where there is no room.
-
-    Args:
-        anchors: All points (n, 2).
-        radii: Their radii (n,).
-        wanted: Indices of the points to be named, most important first.
-        sizes: Width and height of their labels (len(wanted), 2).
-        inside: The box that labels must not leave (4,).
-        gap: The least distance between two things.
-    """
+    """Return a place for each wanted point, or None where there is no room."""
     boxes, lines = np.zeros((0, 4)), np.zeros((0, 4))
     places: list[Place | None] = []
     for point, size in zip(wanted, sizes, strict=True):

@@ -182,10 +182,6 @@ def hexadecimal(colour: Colour) -> str:
 def strengths(scores: Floats, full: float) -> Floats:
     """Return the colour strengths of scores (n,) in [-1, 1].
 
-    Args:
-        scores: Effects, or other scores (n,).
-        full: The size that has the full colour, such as `Explanation.full_scale`.
-
     >>> strengths(np.array([1.0, -4.0]), 4.0).tolist(), strengths(np.array([0.0, 0.1]), 1.0).tolist()
     ([0.25, -1.0], [0.0, 0.1])
     """

@@ -51,13 +51,6 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     """Print an explanation.
 
     Where no single unit decides, this is said first, and the table is in the order of the Shapley values.
-
-    Args:
-        e: What is shown.
-        screen: Where it is shown.
-        top: How many of the strongest units are listed.
-        number: Which of several texts it is, for the heading.
-        flip: Units without which the decision is another one, or a line that says why there are none. Default: nothing is said.
     """
     if number:
         screen.rule(f"text {number}", align="left")
@@ -121,11 +114,6 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
     """Return the text with its units coloured by their effect of removal (n,), on the scale of the decision.
 
     An effect that is not distinguishable from zero has the weakest colour at most.
-
-    Args:
-        e: The explanation.
-        effect: Effect of each unit (n,).
-        sixteen: Whether the terminal has sixteen colours only.
     """
     line = Text(_harmless(e.text))
     ramps = (_FOR_16, _AGAINST_16) if sixteen else (_FOR, _AGAINST)

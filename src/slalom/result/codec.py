@@ -249,15 +249,7 @@ def encode(explanation: Any) -> dict[str, Any]:
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:
-    """Return the arguments of the Explanation that `encode` wrote.
-
-    Args:
-        saved: The dictionary.
-        fields: Those of the dataclass Explanation; one with a default may be missing.
-
-    Raises:
-        InputError: It is something else, of another version, or lacks a part.
-    """
+    """Return the arguments of the Explanation that `encode` wrote."""
     check_format(saved, FORMAT)
     optional = {f.name for f in fields if f.default is not MISSING or f.default_factory is not MISSING}
     with _named("numbers"):

@@ -90,7 +90,6 @@ class Explanations(Sequence[Explanation], Document):
     @overload
     def __getitem__(self, index: slice) -> "Explanations": ...
     def __getitem__(self, index: int | slice) -> "Explanation | Explanations":
-        """Return an explanation, or those of a slice."""
         if not isinstance(index, slice):
             return self._all[index]
         part = Explanations(self._all[index])
@@ -98,15 +97,12 @@ class Explanations(Sequence[Explanation], Document):
         return part
 
     def __len__(self) -> int:
-        """Return the number of explained texts."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[Explanation]:
-        """Iterate over the explanations."""
         return iter(self._all)
 
     def __repr__(self) -> str:
-        """Summarise the explanations in one line."""
         failed = f"; {len(self.failures)} failed, see .failures" if self.failures else ""
         return f"Explanations of {count(len(self), 'text')}: {count(self.queries, 'query')}, {duration(self.seconds)}{failed}"
 
@@ -146,7 +142,6 @@ class Explanations(Sequence[Explanation], Document):
         return Explanations([*(e.merge(unit) for e in self), *self.failures])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as lists, numbers and strings, in the format of the JSON files."""
         result = {"format": _BATCH, "version": VERSION, "explanations": [e.to_dict() for e in self]}
         return result | ({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {})
 

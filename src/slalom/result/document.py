@@ -22,33 +22,15 @@ class Document(ABC):
         """Return the HTML page."""
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return everything as JSON.
-
-        Args:
-            indent: Spaces per level. Default: all on one line.
-        """
+        """Return everything as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a JSON file; `slalom.load` reads explanations back.
-
-        Args:
-            path: The file; it is overwritten.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
+        """Write everything to a JSON file; `slalom.load` reads explanations back."""
         write_text(path, self.to_json())
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page.
-
-        Args:
-            path: Where to write the page. Default: it is only returned.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
+        """Return a self-contained HTML page."""
         page = self._page()
         if path is not None:
             write_text(path, page)

@@ -139,13 +139,11 @@ class Explanation(Document):
     answer: Answer | None = None
 
     def __post_init__(self) -> None:
-        """Make all arrays read-only, and fill in the label where only probabilities are known."""
         freeze(self)
         if self.label is None and self.probabilities is not None:
             object.__setattr__(self, "label", self.labels[int(np.argmax(self.probabilities))])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle or a copy with read-only arrays."""
         vars(self).update(state)
         freeze(self)
 
@@ -583,11 +581,9 @@ class Explanation(Document):
         return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:number]]
 
     def __len__(self) -> int:
-        """Return the number of units."""
         return len(self.units)
 
     def __repr__(self) -> str:
-        """Summarise the explanation in a few lines."""
         return summary(self)
 
     @property
@@ -622,7 +618,6 @@ class Explanation(Document):
         return self.labels.index(self.label) if self.label in self.labels else int(np.argmax(self.score))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as lists, numbers and strings, in the format of the JSON files."""
         return encode(self)
 
     @classmethod

@@ -107,7 +107,6 @@ class Fidelity(NamedTuple):
         return f"R2 {shown} ({' + '.join(map(str, numbers))} held-out {plural(sum(numbers), 'query')})"
 
     def __str__(self) -> str:
-        """Return both on one line."""
         if not self.known:
             return "not tested"
         return ", ".join(f"{name} {_one_line(q)}" for name, q in (("near the text", self.near), ("all sizes", self.far)))
@@ -130,7 +129,6 @@ class HeldOut:
     near: int
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only."""
         object.__setattr__(self, "keep", read_only(self.keep))
         object.__setattr__(self, "scores", read_only(self.scores))
 

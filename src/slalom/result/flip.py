@@ -147,15 +147,7 @@ class _Path(NamedTuple):
 
 
 def propose(e: Any, threshold: float | None = None) -> Flip | None:
-    """Return the flip that the surrogate of an Explanation predicts; None where it predicts none.
-
-    Args:
-        e: The Explanation.
-        threshold: As in `Rule`.
-
-    Raises:
-        InputError: The score decides nothing.
-    """
+    """Return the flip that the surrogate of an Explanation predicts; None where it predicts none."""
     search = _Search(e, Rule(e, threshold))
     path = search.path()
     return None if path.size is None else search.flip(path.order[: path.size])
@@ -164,18 +156,7 @@ def propose(e: Any, threshold: float | None = None) -> Flip | None:
 def confirm(
     e: Any, ask: Callable[[Masks], Reply], empty: bool, threshold: float | None = None, max_queries: int = 50
 ) -> Flip | None:
-    """Return a flip that the model confirms; None where none of the sets flips its decision.
-
-    Args:
-        e: The Explanation.
-        ask: Returns what the model says about parts of the text (m, n).
-        empty: Whether the model accepts a text without any unit.
-        threshold: As in `Rule`.
-        max_queries: Budget of queries.
-
-    Raises:
-        InputError: The score decides nothing.
-    """
+    """Return a flip that the model confirms; None where none of the sets flips its decision."""
     whole_number("max_queries", max_queries, 1)
     search = _Search(e, Rule(e, threshold))
     path = search.path()
@@ -360,12 +341,7 @@ def _prefixes(order: NDArray[np.int64]) -> Masks:
 
 
 def sentence(e: Any, flip: Flip | None) -> str:
-    """Return a flip in words.
-
-    Args:
-        e: The Explanation.
-        flip: Its flip; None where there is none.
-    """
+    """Return a flip in words."""
     unit = "token" if e.unit == "type" else e.unit
     if flip is None:
         return f"no set of {unit}s that was tried changes the decision"

@@ -76,15 +76,7 @@ def combinations(pairs: Iterable[tuple[int, int]], n: int) -> NDArray[np.bool_]:
 def measured_pairs(
     e: Any, pairs: list[tuple[int, int]], scores: Floats, variance: Floats | None, known: NDArray[np.bool_]
 ) -> tuple[Pair, ...]:
-    """Return the pairs whose measured effect is worth a line, strongest first.
-
-    Args:
-        e: The explanation.
-        pairs: The k pairs that were asked.
-        scores: The model's scores of the whole text and of the rows of `combinations`, (1 + 3 k,) or (1 + 3 k, n_classes).
-        variance: Variances (1 + 3 k,) of noisy scores; None: they are exact.
-        known: Which scores (1 + 3 k,) are known, not just bounded.
-    """
+    """Return the pairs whose measured effect is worth a line, strongest first."""
     first, second, both = (scores[1 + part :: 3] for part in range(3))
     effects, column, least = scores[0] - first - second + both, e.column(), _LEAST * e.full_effect()
     size = np.abs(effects if column is None else effects[:, column])

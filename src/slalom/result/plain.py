@@ -66,11 +66,7 @@ def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
 
 @cache
 def versions(*packages: str) -> Mapping[str, str]:
-    """Return the versions of the packages that are installed, by name.
-
-    Args:
-        *packages: Names of distributions.
-    """
+    """Return the versions of the packages that are installed, by name."""
     installed = {}
     for package in packages:
         try:

@@ -22,21 +22,12 @@ SATURATED = 0.05  # of the distance: where all effects are below, no single unit
 
 
 def exclusive(e: Any) -> bool:
-    """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell.
-
-    Args:
-        e: The Explanation.
-    """
+    """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell."""
     return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
 
 
 def opposite(e: Any, target: str) -> str | None:
-    """Return the other one of two exclusive classes, for which everything against the target is; None where there are others.
-
-    Args:
-        e: The Explanation.
-        target: The class.
-    """
+    """Return the other one of two exclusive classes, for which everything against the target is; None where there are others."""
     if len(e.labels) != 2 or target not in e.labels or not exclusive(e):
         return None
     return str(e.labels[1 - e.labels.index(target)])
@@ -47,9 +38,6 @@ def threshold(e: Any) -> float | None:
 
     It is 0 for two classes and for independent labels. One of several exclusive classes is the most probable one when its odds
     exceed the share r that the strongest other class has among the others; where they keep their proportions, that is at log r.
-
-    Args:
-        e: The Explanation.
     """
     if e.scale in UNDECIDED:
         return None
@@ -61,25 +49,12 @@ def threshold(e: Any) -> float | None:
 
 
 def lead(scores: Floats, column: int) -> Floats:
-    """Return by how much the score of one class exceeds the highest of the others.
-
-    Args:
-        scores: (m, n_classes).
-        column: The class.
-
-    Returns:
-        (m,), negative where another class is ahead.
-    """
+    """Return by how much the score of one class exceeds the highest of the others."""
     return np.asarray(scores[:, column] - np.delete(scores, column, axis=1).max(axis=1))
 
 
 def distance(e: Any, column: int | None) -> float:
-    """Return how far the score of an Explanation is from another decision; for an output without one, from that of no text.
-
-    Args:
-        e: The Explanation.
-        column: The class, where all are explained.
-    """
+    """Return how far the score of an Explanation is from another decision; for an output without one, from that of no text."""
     if column is not None:
         return abs(float(lead(np.asarray(e.score)[None], column)[0]))
     level = threshold(e)
@@ -91,11 +66,6 @@ def full_effect(e: Any, name: str, target: int | str | None) -> float:
 
     Removal and gradient are measured by the distance to another decision. Shapley values share out the whole score, so that the
     strongest has the full colour, as have values, importances and linear scores, which are no changes of the score.
-
-    Args:
-        e: The Explanation.
-        name: Name of the score.
-        target: The class, where all are explained.
     """
     strongest = float(np.abs(e.scores(name, target)).max(initial=0.0))
     if not e.signed or name not in ("removal", "gradient", "shapley"):
@@ -105,11 +75,7 @@ def full_effect(e: Any, name: str, target: int | str | None) -> float:
 
 
 def strongest_change(e: Any) -> tuple[float, float]:
-    """Return the largest change of the distance to another decision by one removal, and the distance.
-
-    Args:
-        e: The Explanation.
-    """
+    """Return the largest change of the distance to another decision by one removal, and the distance."""
     column, effects = e.column(), e.removal
     if column is not None:
         whole = e.predict(np.ones(len(e.units)))
@@ -118,11 +84,7 @@ def strongest_change(e: Any) -> tuple[float, float]:
 
 
 def saturated(e: Any) -> bool:
-    """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance.
-
-    Args:
-        e: The Explanation.
-    """
+    """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance."""
     if not e.signed:
         return False
     change, needed = strongest_change(e)
@@ -135,11 +97,6 @@ def determined(e: Any, name: str, target: int | str | None) -> NDArray[np.bool_]
     A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
     differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
     interval reaches further than all importances lie apart.
-
-    Args:
-        e: The Explanation.
-        name: "value" or "importance".
-        target: The class, where all are explained.
     """
     errors = e.errors(name, target)
     if errors is None:

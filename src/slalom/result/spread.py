@@ -49,16 +49,7 @@ def prediction_variance(
     removal: Floats,
     removal_se: Floats | None,
 ) -> Floats:
-    """Return the variances of predictions, (m,) or (m, n_classes).
-
-    Args:
-        spread: The errors of typical queries.
-        gone: Which units are removed (m, n).
-        sizes: Number of atoms of each unit (n,).
-        change: Predicted change of the score, (m,) or (m, n_classes).
-        removal: The effects of single removals, (n,) or (n, n_classes).
-        removal_se: Their standard errors; None: unknown.
-    """
+    """Return the variances of predictions, (m,) or (m, n_classes)."""
     typical = np.multiply.outer(gone.sum(axis=1), (removal**2).mean(axis=0))
     relative = np.divide(change**2, typical, out=np.ones_like(typical), where=typical > 0.0)
     variance = spread(gone @ sizes) ** 2 * np.maximum(1.0, 0.5 + 0.5 * relative)

@@ -102,7 +102,6 @@ class Pairs(Sampler):
     """
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return at most `budget` distinct pairs."""
         first_of_type = np.unique(types, return_index=True)[1]
         n, full = len(first_of_type), comb(len(first_of_type), 2)
         if n == 1:
@@ -139,12 +138,10 @@ class Deletions(Sampler):
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
         if not self.most >= 1 or not self.anchor > 0:
             raise InputError(f"Deletions needs most >= 1 and anchor > 0; got {self.most!r} and {self.anchor!r}")
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return at most `budget` distinct deletions; at most half of the text is deleted."""
         n = len(types)
         most = min(self.most, max(n // 2, 1), n if empty and not self.repeats else n - 1)
         if self.repeats:
@@ -165,7 +162,6 @@ class Deletions(Sampler):
         empty: bool,
         is_new: IsNew,
     ) -> QueryPlan:
-        """Return more deletions; with `repeats`, a row that is drawn again gains weight."""
         if not self.repeats:
             return super().extend(plan, types, budget, rng, empty, is_new)
         more = budget - int(plan.weights.sum())
@@ -185,7 +181,6 @@ class Whole(Sampler):
     """The whole text, as the only query."""
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return one row with all units."""
         return _uniform(np.ones((1, len(types)), dtype=bool))
 
 
@@ -207,12 +202,10 @@ class Scales(Sampler):
     anchor: float = 0.1
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
         if not self.levels >= 2 or not self.anchor > 0:
             raise InputError(f"Scales needs levels >= 2 and anchor > 0; got {self.levels!r} and {self.anchor!r}")
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return at most `budget` distinct subsets."""
         n = len(types)
         if n == 1:
             return _with_ends(np.zeros((0, 1), dtype=bool), empty, self.anchor)
@@ -254,13 +247,11 @@ class TwoScales(Sampler):
     near_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
         if not self.most >= 1 or not self.near_weight >= 0.0:
             raise InputError(f"TwoScales needs most >= 1 and near_weight >= 0; got {self.most!r} and {self.near_weight!r}")
         Scales(self.levels, self.anchor)
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return at most `budget` distinct rows: the whole text, subsets, the empty text, then deletions without a weight."""
         n = len(types)
         if 2**n - int(not empty) <= budget:
             return Scales(max(n, 2), self.anchor).draw(types, budget, rng, empty)

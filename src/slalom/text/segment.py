@@ -163,12 +163,6 @@ def paragraphs(text: str) -> Spans:
 def clusters(text: str) -> Spans:
     """Return the graphemes that have several code points: emoji with modifiers, letters with combining marks.
 
-    Args:
-        text: The text.
-
-    Returns:
-        Character spans (n, 2).
-
     Example:
         >>> clusters("a 👩‍👩‍👧 cafe\u0301").tolist()
         [[2, 7], [11, 13]]

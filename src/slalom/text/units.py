@@ -49,7 +49,6 @@ class Units:
     equal: Index | None = None
 
     def __len__(self) -> int:
-        """Return the number of units."""
         return len(self.names)
 
     @property

@@ -42,11 +42,7 @@ class Oracle:
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), and record the texts.
-
-        Args:
-            texts: Texts (n,); words are separated by blanks.
-        """
+        """Return the log odds (n,), and record the texts."""
         self.received += texts
         answers = []
         for text in texts:
@@ -75,14 +71,7 @@ class Failing:
     answered: int = 0
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), or raise.
-
-        Args:
-            texts: Texts (n,).
-
-        Raises:
-            BaseException: `error`, once more than `after` texts would have been answered.
-        """
+        """Return the log odds (n,), or raise."""
         if self.answered + len(texts) > self.after:
             raise self.error
         self.answered += len(texts)

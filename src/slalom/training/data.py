@@ -40,11 +40,9 @@ class Labelled:
     skipped: int = 0
 
     def __len__(self) -> int:
-        """Return the number of texts."""
         return len(self.texts)
 
     def __getitem__(self, rows: NDArray[Any]) -> "Labelled":
-        """Return a selection of the texts, by indices or by a mask."""
         chosen = np.arange(len(self))[rows]
         return Labelled(tuple(self.texts[i] for i in chosen), self.labels[chosen], self.names, self.source)
 

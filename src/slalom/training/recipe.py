@@ -89,7 +89,6 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the values."""
         for name, number in asdict(self).items():
             if isinstance(number, float) and not isfinite(number):
                 raise InputError(f"{name} must be finite; got {number!r}")

@@ -43,14 +43,7 @@ _JSON = "application/json"
 
 
 def application(models: Sequence[Served], access: Access, limits: Limits, corpus: "ServedCorpus | None" = None) -> Guard:
-    """Return the server as an ASGI application.
-
-    Args:
-        models: The models; the first is the default.
-        access: Who may use it.
-        limits: Bounds of requests.
-        corpus: A corpus to look at.
-    """
+    """Return the server as an ASGI application."""
     app = FastAPI(
         title="slalom",
         version=slalom.__version__,

@@ -44,11 +44,7 @@ EXAMPLES = (
 
 
 def offered(inside: bool) -> list[MethodInfo]:
-    """Return the methods whose packages are installed, in plain words.
-
-    Args:
-        inside: Whether there is a model that methods can look inside.
-    """
+    """Return the methods whose packages are installed, in plain words."""
     return [_described(name, method) for name, method in methods().items() if _available(name, method, inside)]
 
 

@@ -19,11 +19,7 @@ _REASONS = {400: "Bad Request", 503: "Service Unavailable"}
 
 
 def bounded(limits: Limits) -> type[H11Protocol]:
-    """Return uvicorn's protocol with bounds on connections, on the time of heads and unread answers, and on pipelining.
-
-    Args:
-        limits: The bounds.
-    """
+    """Return uvicorn's protocol with bounds on connections, on the time of heads and unread answers, and on pipelining."""
     by_address = Counter[str]()
 
     class Connection(H11Protocol):

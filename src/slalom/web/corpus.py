@@ -106,12 +106,7 @@ class ServedCorpus:
     # --- the summary
 
     def summary(self, known: str, target: str = "") -> Iterator[str]:
-        """Yield what is known of the corpus, as JSON; the summary is left out where it is the known one.
-
-        Args:
-            known: Version of the summary that the caller has.
-            target: Class whose score is summarised. Default: the one that most texts explain.
-        """
+        """Yield what is known of the corpus, as JSON; the summary is left out where it is the known one."""
         if target and target not in self._facts.labels:
             raise InputError(f"target must be one of {', '.join(map(repr, self._facts.labels[:20]))}; got {target[:40]!r}")
         snapshot, summary_of_target = self._snapshot(), self._summary(target)
@@ -388,13 +383,7 @@ def _same_model(manifest: Mapping[str, Any], models: Sequence[Served]) -> dict[s
 
 
 def add_corpus(app: FastAPI, corpus: ServedCorpus, answered: Answered) -> None:
-    """Add the routes of a corpus.
-
-    Args:
-        app: The application.
-        corpus: The corpus.
-        answered: Does work in the queue, and returns its last message.
-    """
+    """Add the routes of a corpus."""
 
     @app.get("/api/corpus/summary", summary="What the model does on the corpus", response_model=schema.CorpusOverview)
     async def overview(

@@ -25,13 +25,7 @@ _TEXT = (*_ENTRY, "n_units", "removal_se", "far_r2", "queries", "remarks")
 
 
 def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return texts as the list shows them, in the order of the hits, and the parts that are damaged, whose texts are left out.
-
-    Args:
-        folder: The corpus.
-        hits: The texts.
-        facts: What is known of the corpus.
-    """
+    """Return texts as the list shows them, in the order of the hits, and the parts that are damaged, whose texts are left out."""
     by_part: dict[int, list[int]] = {}
     for hit in hits:
         by_part.setdefault(hit.number // facts.part_size, []).append(hit.number % facts.part_size)
@@ -49,17 +43,7 @@ def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> tuple[list[dic
 
 
 def read_rows(folder: Folder, part: int, places: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Return some rows of a part by their places; those that it does not have are left out.
-
-    Args:
-        folder: The corpus.
-        part: Number of the part.
-        places: Places in the part.
-        columns: The columns to read.
-
-    Raises:
-        InputError: The part is damaged.
-    """
+    """Return some rows of a part by their places; those that it does not have are left out."""
     wanted, before = sorted(set(places)), 0
     found: dict[int, dict[str, Any]] = {}
     with part_file(folder, part) as file:
@@ -136,20 +120,7 @@ def _pieces(row: Mapping[str, Any], most: int) -> list[tuple[str, int | None]]:
 
 
 def whole_text(folder: Folder, parts: Iterable[int], number: int, facts: Facts, full: bool, most: int) -> dict[str, Any]:
-    """Return a text whole: as its stored explanation shows it, or with the effects of its units.
-
-    Args:
-        folder: The corpus.
-        parts: Numbers of the parts that are there.
-        number: Number of the text.
-        facts: What is known of the corpus.
-        full: Whether whole explanations were kept.
-        most: Most characters.
-
-    Raises:
-        NotFound: It is not there.
-        ModelError: Its part is damaged.
-    """
+    """Return a text whole: as its stored explanation shows it, or with the effects of its units."""
     part, place = divmod(number, facts.part_size)
     if number < 0 or part not in set(parts):
         raise NotFound(f"text {number} is not in the corpus, or not yet")

@@ -77,12 +77,7 @@ def _strongest(rows: Any, _: Facts) -> Floats:
 
 
 def wrong(rows: Any, facts: Facts) -> Floats:
-    """Return 1 for a wrong prediction, 0 for a correct one, NaN where the true label or the prediction is not known.
-
-    Args:
-        rows: A record batch with label and the true labels.
-        facts: What is known of the corpus.
-    """
+    """Return 1 for a wrong prediction, 0 for a correct one, NaN where the true label or the prediction is not known."""
     golds = rows.column(GIVEN + str(facts.gold)).to_pylist()
     pairs = zip((label_of(gold, facts.labels) for gold in golds), rows.column("label").to_pylist(), strict=True)
     return np.array([np.nan if gold is None or label is None else float(gold != label) for gold, label in pairs])
@@ -137,17 +132,7 @@ class Query(NamedTuple):
 
 
 def query_of(facts: Facts, search: str, word: str, sort: str, part: str, target: str = "") -> Query:
-    """Return a query.
-
-    Args:
-        facts: What is known of the corpus.
-        search, word, sort: As in `Query`.
-        part: A slice as COLUMN=VALUE, or nothing.
-        target: As in `Query`.
-
-    Raises:
-        InputError: There is no such order or column.
-    """
+    """Return a query."""
     orders = [name for name, order in ORDERS.items() if facts.gold is not None or not order.gold]
     if sort not in orders:
         why = "; wrong needs a kept column with true labels (--gold)" if sort in ORDERS else ""
@@ -204,13 +189,7 @@ class Scan:
         return [number for number in stamps if number not in self._done]
 
     def read(self, number: int, stamp: Stamp, folder: Folder) -> None:
-        """Read a part.
-
-        Args:
-            number: Its number.
-            stamp: Its stamp.
-            folder: Where it is.
-        """
+        """Read a part."""
         order = ORDERS[self.query.sort]
         columns = ["number", *order.columns]
         columns += [GIVEN + str(self.facts.gold)] if order.gold else []

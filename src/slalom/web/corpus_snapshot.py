@@ -27,35 +27,27 @@ class Snapshot(Folder):
         self.stamps: Mapping[int, Stamp] = MappingProxyType(stamps)
 
     def parts(self) -> list[int]:
-        """Return the numbers of the parts that were there."""
         return list(self.stamps)
 
     def source(self, name: str) -> Any:
-        """Return what pyarrow reads a file from."""
         self._opened(self._count)
         self._count += 1
         return self._folder.source(name)
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none."""
         return self._folder.read(name)
 
     def write(self, name: str, content: Any) -> None:
-        """Write a file, whole or not at all."""
         self._folder.write(name, content)
 
     def names(self, name: str) -> list[str]:
-        """Return the names of the files in a folder below this one."""
         return self._folder.names(name)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
         self._folder.remove(name)
 
     def path(self, name: str) -> str:
-        """Return the address of a file."""
         return self._folder.path(name)
 
     def stamp(self, name: str) -> Stamp:
-        """Return size and time of a file, which change when it is written."""
         return self._folder.stamp(name)

@@ -6,11 +6,7 @@ from typing import Any
 
 
 def documentation(openapi: Mapping[str, Any]) -> str:
-    """Return the page.
-
-    Args:
-        openapi: The OpenAPI document.
-    """
+    """Return the page."""
     info = openapi["info"]
     title = f"{escape(info['title'])} {escape(info['version'])}: REST API"
     body = "\n".join(_routes(openapi))

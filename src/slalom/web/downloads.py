@@ -29,19 +29,7 @@ class File(NamedTuple):
 
 
 def download(e: Explanation, kind: str, code: str, subject: Subject, picture: str | None = None) -> File:
-    """Return an explanation as a file.
-
-    Args:
-        e: The explanation.
-        kind: "html", "png", "svg", "json", "csv" or "python".
-        code: Python code that makes the explainer.
-        subject: What was asked for.
-        picture: What "png" or "svg" shows: "text", "bar" or "scatter". Default: the scatter, or bars where units have no value
-            and importance of their own.
-
-    Raises:
-        MissingExtra: A picture is wanted, and matplotlib is not installed.
-    """
+    """Return an explanation as a file."""
     if kind in ("png", "svg"):
         name = f"explanation-{picture}" if picture else "explanation"
         return File(f"{name}.{kind}", _PICTURES[kind], _drawn(e, kind, picture or ("bar" if e.additive else "scatter")))

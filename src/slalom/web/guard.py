@@ -58,9 +58,6 @@ class Access:
     def names(self, host: str) -> bool:
         """Return whether a Host header names this server.
 
-        Args:
-            host: The header, with or without a port.
-
         Example:
             >>> Access().names("localhost:8000"), Access().names("evil.example"), Access("0.0.0.0").names("192.168.0.7:8000")
             (True, False, True)

@@ -78,12 +78,7 @@ class Served:
             return e
 
     def rounds(self, subject: Subject, first: int = FIRST) -> Iterator[Step | None]:
-        """Explain a text in steps, or return a recent explanation in one; None while another text must end first.
-
-        Args:
-            subject: The text, and how to explain it.
-            first: Queries of the first round.
-        """
+        """Explain a text in steps, or return a recent explanation in one; None while another text must end first."""
         if (known := self.recent(subject)) is not None:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
@@ -127,12 +122,7 @@ class Served:
             return next(steps, None)
 
     def expected(self, subject: Subject, first: int = FIRST) -> tuple[int, float]:
-        """Return the number of units of a text and about how many seconds its fits take; zeros where both are small.
-
-        Args:
-            subject: The text, and how to explain it.
-            first: Queries of the first round; each later one has twice as many.
-        """
+        """Return the number of units of a text and about how many seconds its fits take; zeros where both are small."""
         chosen = method(subject.method)
         kind = subject.unit or chosen.unit
         if len(subject.text) <= min(self.limits.units, _SHORT) or kind not in KINDS:  # an unknown kind is refused elsewhere

@@ -69,14 +69,7 @@ class Server(uvicorn.Server):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{token}"
 
     def run_until_stopped(self, ready: Callable[[], Any] = lambda: None) -> None:
-        """Serve until SIGINT or SIGTERM, or until `stop` is called in another thread.
-
-        Args:
-            ready: Called once requests are answered.
-
-        Raises:
-            KeyboardInterrupt: It was interrupted.
-        """
+        """Serve until SIGINT or SIGTERM, or until `stop` is called in another thread."""
         warnings.filterwarnings(
             "ignore", ".* tokens do not fit into |a fit of .* takes about ", UserWarning
         )  # the page shows it
@@ -97,11 +90,7 @@ class Server(uvicorn.Server):
         await asyncio.to_thread(ready)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Cancel all work before open connections get their last seconds, so that streams say why they end.
-
-        Args:
-            sockets: Those that the server listens on.
-        """
+        """Cancel all work before open connections get their last seconds, so that streams say why they end."""
         self._cancel()
         await super().shutdown(sockets)
 

@@ -6,15 +6,7 @@ from slalom.errors import InputError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Args:
-        host: The address.
-        port: The port; 0: any that is free.
-
-    Raises:
-        InputError: The address or the port cannot be used.
-    """
+    """Return a socket that listens."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.socket(family, kind, protocol)

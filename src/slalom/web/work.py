@@ -72,15 +72,7 @@ class Job:
             self.send("error", Stopped(reason))
 
     async def messages(self, seconds: float) -> AsyncIterator[Any]:
-        """Yield what the steps return, until the last.
-
-        Args:
-            seconds: Longest time for all of them.
-
-        Raises:
-            Stopped: It takes longer, or the job was stopped.
-            Exception: What a step raised.
-        """
+        """Yield what the steps return, until the last."""
         deadline = self._loop.time() + seconds
         try:
             while True:
@@ -153,16 +145,10 @@ class Queue:
             threading.Thread(target=self._work, name=f"{name} {number}", daemon=True).start()
 
     def __len__(self) -> int:
-        """Return the number of jobs that wait or are worked on."""
         return len(self._jobs)
 
     def submit(self, job: Job) -> None:
-        """Add a job.
-
-        Raises:
-            Busy: There are too many.
-            Stopped: The server shuts down.
-        """
+        """Add a job."""
         with self._changed:
             if self._stopping:
                 raise Stopped("the server is stopping")

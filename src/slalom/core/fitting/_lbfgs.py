@@ -18,15 +18,7 @@ def two_loop(
     share: Callable[[V, V, Any], Any],
     plus: Callable[[V, V, Any], V],
 ) -> V:
-    """Return H^-1 gradient.
-
-    Args:
-        pairs: Triples (s, y, curvature), oldest first.
-        gradient: A vector of any type.
-        first_guess: Multiplies a vector by the first H^-1.
-        share: `share(a, b, curvature)` is a'b / s'y.
-        plus: `plus(a, b, factor)` is a + factor b.
-    """
+    """Return H^-1 gradient."""
     shares: list[Any] = []
     for move, change, curvature in reversed(pairs):
         part = share(move, gradient, curvature)

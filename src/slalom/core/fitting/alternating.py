@@ -73,7 +73,6 @@ class Alternating(Fitter):
     once: bool = False
 
     def __post_init__(self) -> None:
-        """Check the options."""
         if not self.max_iterations >= 1:
             raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
         if not 0 <= self.tolerance < 1:
@@ -82,11 +81,6 @@ class Alternating(Fitter):
             raise InputError(f"floor must lie in (0, 1), the mean of exp(s) being 1; got {self.floor!r}")
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model.
-
-        Raises:
-            InputError: If a row has no unit present.
-        """
         data = _Data.of(problem)
         state, iterations, converged = _value_step(data, np.ones(data.counts.shape[1])), 0, False
         limit = 1 if self.once else self.max_iterations

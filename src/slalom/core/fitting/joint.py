@@ -97,28 +97,15 @@ class Joint(Fitter):
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the options."""
         if not self.max_iterations >= 1:
             raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
         if not 0 <= self.tolerance < np.inf:
             raise InputError(f"tolerance must be finite and not negative; got {self.tolerance!r}")
 
     def seconds(self, n: int, rows: int) -> float:
-        """Return about how long a fit takes on one core.
-
-        Args:
-            n: Number of units with parameters of their own.
-            rows: Number of queries.
-        """
         return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
 
     def is_long(self, n: int, rows: int) -> bool:
-        """Return whether a fit gains from several BLAS threads: a large one on this CPU.
-
-        Args:
-            n: Number of units with parameters of their own.
-            rows: Number of queries.
-        """
         return super().is_long(n, rows) and self._backend(rows, n).on_host
 
     def _backend(self, rows: int, n: int) -> Backend:
@@ -126,12 +113,6 @@ class Joint(Fitter):
         return backend_for("cpu" if small else self.device)
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the candidate model with the highest evidence.
-
-        Raises:
-            InputError: If a row is empty and background is False, if link is True for several classes, or if the device is
-                unknown or absent.
-        """
         if self.background is False:
             problem.refuse_empty_rows("Joint(background=False)")
         if self.link and problem.scores.ndim == 2:

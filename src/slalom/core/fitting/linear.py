@@ -33,7 +33,6 @@ class Linear(Fitter):
     surrogate: ClassVar[type[Surrogate]] = Additive
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the ridge regression of the rows with a positive weight."""
         weighted = problem.weights > 0
         several = problem.scores.ndim == 2
         basis = helmert(problem.scores.shape[1]).T if several else np.ones((1, 1))

@@ -108,23 +108,7 @@ def fit_near(
     weights: Floats | None = None,
     noise: float = 0.0,
 ) -> NearFit | None:
-    """Fit the correction to the residuals of a surrogate.
-
-    Args:
-        keep: Presence of units (m, n); row 0 is the whole text.
-        residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
-        near: Which rows (m,) are near the text; the others are far from it.
-        rho: The surrogate's change by the removal of each unit, (n,) or (n, n_classes).
-        types: Parameter of each unit (n,); units of one type share their d.
-        sizes: Number of atoms of each unit (n,).
-        weights: Weights (m,) of the rows, above 0, in inverse proportion to their noise; that of the whole text may be far
-            above the others. Default: the text is met exactly, the noise of the other rows grows with their missing units.
-        noise: The least variance of a row of weight 1, where that is known.
-
-    Returns:
-        The correction; None where too few rows are near, or the residuals are beyond what can be fitted. Where they are few
-        because the text is short, it meets the removal of each unit exactly.
-    """
+    """Fit the correction to the residuals of a surrogate."""
     power = exponent(residual)
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         least = float(times_power(np.asarray(noise), -2 * power))
@@ -317,15 +301,6 @@ class _Rows:
 
         The removal of a unit has a feature of its type, of a width times a factor, one of r_0 with weights, and those of its
         kind. What is linear in features is computed for types and kinds, which are fewer than units.
-
-        Args:
-            process: The posterior.
-            widths: The features of r_0, with weights, and of the types, before their factors.
-            of_kinds: Features (n_kinds, q) of a unit of each kind.
-            kind: The kind of each unit (n,).
-            power: p.
-            variance: That of mu + alpha rho of each unit (n,).
-            missed: The variance of what the correction misses of a removal.
         """
         first, left = int(self.weights is not None), 1.0 - self.sizes / self.longest
         column, width, weight = self.types + first, widths[first:][self.types], process.weights[first:][self.types]

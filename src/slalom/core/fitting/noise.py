@@ -50,15 +50,6 @@ class Imputed(NamedTuple):
 def misfit_variance(residual: Floats, variance: Floats, design: Floats, free: float) -> float:
     """Return tau^2, the variance that residuals have beyond the noise of the scores.
 
-    Args:
-        residual: Residuals of a fit (m,), or (m, K) of K outputs with the same noise.
-        variance: Variances of the scores (m,).
-        design: Weights a (m,) of the rows, above 0.
-        free: Share of the rows that the parameters of the fit leave free.
-
-    Returns:
-        The variance, at least a thousandth of the median noise.
-
     Example:
         >>> round(misfit_variance(np.array([3.0, -3.0]), np.array([5.0, 5.0]), np.ones(2), 1.0), 9)
         4.0
@@ -82,11 +73,6 @@ def misfit_variance(residual: Floats, variance: Floats, design: Floats, free: fl
 def imputed(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Imputed:
     """Return scores and weights in place of intervals.
 
-    Args:
-        mean: Predictions (m,).
-        sd: Standard deviations (m,) of the scores around them.
-        lower, upper: Bounds (m,), infinite where there is none; equal where the score is known.
-
     Example:
         >>> imputed(np.zeros(3), np.ones(3), np.array([2.0, -np.inf, -np.inf]), np.array([2.0, 0.0, np.inf]))
         Imputed(scores=array([ 2.        , -1.25331414,  0.        ]), weights=array([1.        , 0.63661977, 0.        ]))
@@ -109,11 +95,6 @@ class Working(NamedTuple):
 def working(mean: Floats, hits: Floats, draws: Floats) -> Working:
     """Return the scores and variances that give the likelihood of counts the same slope and curvature at a prediction.
 
-    Args:
-        mean: Predicted log odds (m,).
-        hits: How often the label came (m,).
-        draws: Numbers of samples (m,), above 0.
-
     Example:
         >>> working(np.zeros(2), np.array([4.0, 8.0]), np.array([16.0, 16.0]))
         Working(scores=array([-1.,  0.]), variance=array([0.25, 0.25]))
@@ -125,11 +106,6 @@ def working(mean: Floats, hits: Floats, draws: Floats) -> Working:
 
 def truncated_normal(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of a normal distribution between two bounds.
-
-    Args:
-        mean: Means (m,) of the whole distribution.
-        sd: Its standard deviations (m,), above 0.
-        lower, upper: Bounds (m,), infinite where there is none.
 
     Example:
         >>> [part.round(3).tolist() for part in truncated_normal(np.zeros(1), np.ones(1), np.zeros(1), np.array([np.inf]))]

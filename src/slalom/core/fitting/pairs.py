@@ -66,13 +66,7 @@ class FoundPairs(NamedTuple):
         return np.asarray((keep[:, first] & keep[:, second]).astype(np.float64) @ self.effects)
 
     def updated(self, keep: NDArray[np.bool_], residual: Floats, reading: "Reading") -> "FoundPairs":
-        """Return the pairs with effects changed by what they find in residuals that were fitted without them.
-
-        Args:
-            keep: Presence of units (m, n).
-            residual: What the surrogate and the pairs leave unexplained, (m,) or (m, n_classes).
-            reading: How to read them.
-        """
+        """Return the pairs with effects changed by what they find in residuals that were fitted without them."""
         change, errors = reading.effects(keep, residual, self.named, self.effects)
         return FoundPairs(self.units, self.effects + change, errors)
 
@@ -136,15 +130,6 @@ _PLAIN = Reading()
 def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PLAIN, most: int = _MOST) -> FoundPairs:
     """Find pairs in the residuals of a surrogate.
 
-    Args:
-        keep: Presence of units (m, n).
-        residual: What the surrogate leaves unexplained, (m,) or (m, n_classes).
-        reading: How to read them.
-        most: Number of pairs with which the search ends.
-
-    Returns:
-        The pairs that are clearly there, strongest first; mostly none.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> keep = rng.random((400, 12)) < rng.random((400, 1))
@@ -185,14 +170,7 @@ def find_pairs(keep: NDArray[np.bool_], residual: Floats, reading: Reading = _PL
 def pair_effects(
     keep: NDArray[np.bool_], residual: Floats, pairs: list[tuple[int, int]], weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return effects of pairs, fitted together to residuals, and their robust standard errors: (n_pairs, K) each.
-
-    Args:
-        keep: Presence of units (m, n).
-        residual: (m,) or (m, K).
-        pairs: Indices of units.
-        weights: As in `find_pairs`.
-    """
+    """Return effects of pairs, fitted together to residuals, and their robust standard errors: (n_pairs, K) each."""
     e = residual.reshape(len(residual), -1)
     if not pairs:
         return np.zeros((0, e.shape[1])), np.zeros((0, e.shape[1]))

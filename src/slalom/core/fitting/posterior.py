@@ -83,11 +83,7 @@ class Posterior:
     skewed: "Posterior | None" = None
 
     def rescaled(self, power: int) -> "Posterior":
-        """Return the posterior for scores times 2**power.
-
-        Args:
-            power: The power of two.
-        """
+        """Return the posterior for scores times 2**power."""
         background, link = self.background, self.link
         if background is not None:
             background = times_power(background[0], power), background[1]
@@ -96,13 +92,7 @@ class Posterior:
         return replace(self, values=times_power(self.values, power), background=background, link=link)
 
     def errors(self, times: NDArray[np.int64] | None = None, factor: float = 1.0) -> ScoreErrors:
-        """Return the standard errors of the scores of the whole text.
-
-        Args:
-            times: How many units of the text have the parameters of each unit here (n,). Default: one. The scores are those of
-                one such unit.
-            factor: `misfit_factor`; 1: the noise of all rows is the same.
-        """
+        """Return the standard errors of the scores of the whole text."""
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
         with np.errstate(all="ignore"):
             weights, columns = _Weights.of(self, number), []
@@ -114,14 +104,7 @@ class Posterior:
         return ScoreErrors(*(_checked(array[:, 0] if self.single else array) for array in stacked))
 
     def misfit_factor(self, counts: Counts, residual: Floats, weights: Floats, free: float) -> float:
-        """Return by how much errors are larger because the rows that tell most fit worse; at least 1.
-
-        Args:
-            counts: The rows that were fitted (m, n), an array or a sparse one.
-            residual: What the fit leaves of their scores, (m,) or (m, n_classes).
-            weights: Their weights (m,), not negative.
-            free: Share of the rows that the parameters leave free.
-        """
+        """Return by how much errors are larger because the rows that tell most fit worse; at least 1."""
         draws = self.some(slice(1, None, _EVERY))
         with np.errstate(all="ignore"):
             square = weights * (residual.reshape(len(residual), -1) ** 2).sum(axis=1)
@@ -134,20 +117,12 @@ class Posterior:
         return max(factor, 1.0) if np.isfinite(factor) else 1.0
 
     def some(self, which: slice | NDArray[np.int64]) -> "Posterior":
-        """Return some of the draws.
-
-        Args:
-            which: Their numbers; 0 is the estimate.
-        """
+        """Return some of the draws."""
         background, link = (None if part is None else (part[0][which], part[1][which]) for part in (self.background, self.link))
         return Posterior(self.values[which], self.importances[which], background, link, self.single)
 
     def predictions(self, counts: Floats) -> Iterator[Floats]:
-        """Yield the predictions (1 + draws, m) of each class.
-
-        Args:
-            counts: The rows (m, n).
-        """
+        """Yield the predictions (1 + draws, m) of each class."""
         weights = _Weights.of(self, np.ones(counts.shape[1]))
         total = weights.units @ counts.T + weights.background[:, None]
         for c in range(self.values.shape[2]):

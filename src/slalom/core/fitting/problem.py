@@ -58,16 +58,7 @@ class Problem:
 
     @classmethod
     def of(cls, counts: Counts, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":
-        """Check counts, scores and weights against each other.
-
-        Args:
-            counts: Counts (m, n), finite and not negative; an array or a sparse array of scipy.
-            scores: Scores (m,), or (m, n_classes) with at least two classes; these are centred over the classes.
-            weights: Weights (m,) of the rows, not negative and not all 0; None gives every row the same.
-
-        Raises:
-            InputError: If an array has the wrong shape or a value out of range.
-        """
+        """Check counts, scores and weights against each other."""
         c, y = _table(counts), real_array("scores", scores, (1, 2))
         if c.shape[0] == 0 or c.shape[1] == 0:
             raise InputError(f"counts must have at least one row and one column; got shape {c.shape}")
@@ -195,22 +186,7 @@ class Problem:
         background_se: tuple[float | Floats, float] | None = None,
         draw: "Callable[[], Posterior | None] | None" = None,
     ) -> "Fit":
-        """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis.
-
-        Args:
-            model: The fitted model.
-            converged: Whether the fitter converged.
-            iterations: Its iterations.
-            loss: The loss on these data; None computes it.
-            limit: The name of the option that allows more iterations, for the diagnosis.
-            note: What the fitter adds to the diagnosis.
-            judged: Whether the diagnosis says where these data leave parameters undetermined; False for parameters that come
-                from elsewhere.
-            values_se: Standard errors of the values.
-            importances_se: Standard errors of the importances (n,).
-            background_se: Standard errors of the background's value and importance.
-            draw: Draws all parameters from their posterior.
-        """
+        """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis."""
         if loss is None:
             guess = model(self.counts)
             r2 = self.explained(guess)

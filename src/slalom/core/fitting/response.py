@@ -77,17 +77,7 @@ class Response(NamedTuple):
     def slopes(self, h: Floats, x: Floats, residual: Floats, before: Floats, width: float) -> tuple[Floats, Floats] | None:
         """Return how far residuals still go along changes x of the scores, as instruments h tell, with standard errors.
 
-            h'e = h'R x change + N(0, Var(h'e)),    before + change ~ N(0, width^2)
-
-        Args:
-            h: What the residuals are multiplied with (m, p).
-            x: The changes of the scores (m, p).
-            residual: e, (m,) or (m, C), of scores without x times `before`.
-            before: (p,) or (p, C).
-            width: Prior standard deviation.
-
-        Returns:
-            The change and its standard errors, each (p,) or (p, C); None where they are not finite.
+        h'e = h'R x change + N(0, Var(h'e)),    before + change ~ N(0, width^2)
         """
         with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(all="ignore"):
             e, start = self._outputs(residual)[self.rows], self._outputs(before)
@@ -141,14 +131,6 @@ class Response(NamedTuple):
 
 def response(fit: Fit, counts: Counts, weights: Floats) -> Response | None:
     """Return the response of a fit to a change of its scores.
-
-    Args:
-        fit: Of a Slalom.
-        counts: The rows that were fitted (m, n), an array or a sparse one.
-        weights: Their weights (m,), not negative.
-
-    Returns:
-        The response; None where it is not finite, or the fit is of another kind or without noise.
 
     Example:
         >>> from slalom.core import Joint, fit

@@ -100,7 +100,6 @@ class Sgd(Fitter):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the options."""
         if self.optimizer not in _RATES:
             raise InputError(f"optimizer must be 'adam' or 'sgd'; got {self.optimizer!r}")
         if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
@@ -112,15 +111,9 @@ class Sgd(Fitter):
             raise InputError(f"tolerance must lie in [0, 1); got {self.tolerance!r}")
 
     def seeded(self, seed: int) -> "Sgd":
-        """Return the fitter with this seed."""
         return replace(self, seed=seed)
 
     def solve(self, problem: Problem) -> Fit:
-        """Return the best model.
-
-        Raises:
-            InputError: If a row has no unit present.
-        """
         data = StandardisedData.of(problem)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             end, finished = self._minibatches(data)

@@ -35,15 +35,6 @@ def told_apart(
 ) -> NDArray[np.int64] | None:
     """Return types in which units that differ from others of their type have types of their own; None where none do.
 
-    Args:
-        keep: Presence of units (m, n).
-        types: Type of each unit (n,), 0, 1, ...
-        residual: What a surrogate with one set of parameters for each type leaves of the scores, (m,) or (m, n_classes).
-        weights: Weights (m,) of the rows, not negative.
-
-    Returns:
-        New types (n,). All units have their own where differences are strong, and many units differ or nobody knows which.
-
     Example:
         >>> rng, types = np.random.default_rng(0), np.arange(20) // 2
         >>> keep = rng.random((300, 20)) < 0.5

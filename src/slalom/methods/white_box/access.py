@@ -13,19 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator["ForwardPass"]:
-    """Prepare a model for gradients, and restore it.
-
-    Args:
-        model: The model.
-        reading: A text as it reads it.
-        method: The name of the method, for messages.
-
-    Yields:
-        The text as a differentiable forward pass.
-
-    Raises:
-        InputError: The model is not a torch module with a tokenizer, or the text is read in several windows.
-    """
+    """Prepare a model for gradients, and restore it."""
     if not model.tokenized:
         raise InputError(f"{method} looks inside a torch model; {model.name} only answers, so ask it (method 'joint')")
     with require(method, "hf"):

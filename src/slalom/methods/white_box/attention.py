@@ -38,7 +38,6 @@ class AttentionMean(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the attention (n_atoms,) of the reading position; with the special tokens it sums to one."""
         with open_for_gradients(model, reading, "attention") as run:
             maps = _attention_maps(run, "attention")
             return run.atoms(maps.mean(dim=0)[_reading_position(run, maps)])
@@ -57,7 +56,6 @@ class AttentionRollout(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the shares (n_atoms,) of the reading position; with the special tokens they sum to one."""
         with open_for_gradients(model, reading, "rollout") as run:
             maps = _attention_maps(run, "rollout")
             row = maps.new_zeros(maps.shape[1])

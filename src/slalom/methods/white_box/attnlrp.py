@@ -46,14 +46,12 @@ class AttnLRP(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def __post_init__(self) -> None:
-        """Check the choices."""
         if not self.epsilon >= 0:
             raise InputError(f"epsilon must be at least 0; got {self.epsilon!r}")
         if self.softmax not in ("taylor", "constant"):
             raise InputError(f"softmax must be 'taylor' or 'constant'; got {self.softmax!r}")
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the relevances (n_atoms,)."""
         with open_for_gradients(model, reading, "attnlrp") as run:
             from slalom.methods.white_box.relevance import relevance  # noqa: PLC0415
 

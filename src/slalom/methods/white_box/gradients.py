@@ -47,13 +47,11 @@ class Gradient(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def __post_init__(self) -> None:
-        """Check the choice, and set whether the scores are signed."""
         if self.reduce not in ("l2", "mean"):
             raise InputError(f"reduce must be 'l2' or 'mean'; got {self.reduce!r}")
         object.__setattr__(self, "signed", self.reduce == "mean")
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the reduced gradients (n_atoms,)."""
         with open_for_gradients(model, reading, "gradient") as run:
             _, slope = run.gradient(target)
             if self.reduce == "l2":
@@ -71,7 +69,6 @@ class InputXGradient(WhiteBoxMethod):
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the products (n_atoms,)."""
         with open_for_gradients(model, reading, "input-x-gradient") as run:
             vectors, slope = run.gradient(target)
             return run.atoms(_summed(vectors * slope, model, "IntegratedGradients()"))
@@ -98,11 +95,9 @@ class IntegratedGradients(WhiteBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def __post_init__(self) -> None:
-        """Check the number of steps."""
         whole_number("steps", self.steps, 1)
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the integrals (n_atoms,)."""
         with open_for_gradients(model, reading, "integrated-gradients") as run:
             captum = _captum()
             vectors, padding = run.embeddings(), run.model.tokenizer.pad_token_id

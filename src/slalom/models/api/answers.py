@@ -92,12 +92,7 @@ class Keys:
     count: int
 
     def label(self, before: str, token: str) -> int | None:
-        """Return the label that the beginning of an answer decides; None where it decides none.
-
-        Args:
-            before: What was generated before; further blanks before a label mean nothing.
-            token: The next token.
-        """
+        """Return the label that the beginning of an answer decides; None where it decides none."""
         answer, skip = before + token, bool(before) and not before.strip()
         exact = self.labels.get(answer)
         if exact is not None:
@@ -149,11 +144,7 @@ def missing(outcome: Outcome, n_labels: int) -> Row:
 
 
 def choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the choices of an answer.
-
-    Raises:
-        Unusable: There is none.
-    """
+    """Return the choices of an answer."""
     found = answer.get("choices")
     if not isinstance(found, list) or not found or not all(isinstance(choice, dict) for choice in found):
         raise Unusable("an answer without choices")
@@ -177,14 +168,7 @@ def content(choice: Mapping[str, Any]) -> tuple[str, Outcome]:
 
 
 def positions(choice: Mapping[str, Any]) -> list[Position]:
-    """Return the tokens of a choice with their log-probabilities, in the shape of completions or of chat.
-
-    Returns:
-        One item per token; none where the server gave no log-probabilities.
-
-    Raises:
-        Unusable: A log-probability is not one.
-    """
+    """Return the tokens of a choice with their log-probabilities, in the shape of completions or of chat."""
     given = choice.get("logprobs")
     if not isinstance(given, dict):
         return []
@@ -241,15 +225,7 @@ def _log_probability(value: Any) -> float | None:
 
 
 def from_log_probabilities(choice: Mapping[str, Any], keys: Keys) -> Row:
-    """Return the row of an answer with log-probabilities.
-
-    Args:
-        choice: The choice of the server.
-        keys: How the labels are recognised.
-
-    Raises:
-        Unusable: A log-probability is not one.
-    """
+    """Return the row of an answer with log-probabilities."""
     path = positions(choice)
     text, outcome = content(choice)
     if outcome in (Outcome.FILTERED, Outcome.REFUSED):
@@ -300,12 +276,7 @@ def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Float
 
 
 def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[Sequence[str]]) -> Row:
-    """Return the row of a query that was answered several times.
-
-    Args:
-        texts: The answers, with what became of each.
-        continuations: The spellings of each label.
-    """
+    """Return the row of a query that was answered several times."""
     n = len(continuations)
     counts = np.zeros(n)
     failures: list[Outcome] = []
@@ -324,10 +295,6 @@ def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[S
 def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None:
     """Return the label that an answer begins with, whatever its case; None where it begins with none.
 
-    Args:
-        text: The answer.
-        continuations: The spellings of each label.
-
     Example:
         >>> named_label(" Positive.", [[" positive"], [" negative"]])
         0
@@ -344,13 +311,7 @@ def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None
 
 
 def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
-    """Return the row of an answer in JSON, with a probability for each label.
-
-    Args:
-        text: The answer.
-        outcome: What became of it.
-        names: The labels.
-    """
+    """Return the row of an answer in JSON, with a probability for each label."""
     n = len(names)
     if outcome is not Outcome.ANSWERED:
         return missing(outcome, n)
@@ -371,11 +332,7 @@ def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
 
 
 def repeated(rows: Sequence[Row]) -> Row:
-    """Return one row for a query that was asked several times, with the variance of its log odds.
-
-    Args:
-        rows: Its rows; those in which a label is not listed are left out where two others have all of them.
-    """
+    """Return one row for a query that was asked several times, with the variance of its log odds."""
     answered = [row for row in rows if row.outcome is Outcome.ANSWERED]
     listed = [row for row in answered if (row.low > 0.0).all()]
     if len(listed) < 2:
@@ -413,15 +370,7 @@ class Columns:
         return 5 * self.count + 7
 
     def packed(self, row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
-        """Return a row as outputs (width,).
-
-        Args:
-            row: The row.
-            mode: How the server was asked.
-            size: Number of listed log-probabilities, or of samples.
-            whole: Whether the query is a whole text.
-            model: The model that answered, as the server names it; kept as a number.
-        """
+        """Return a row as outputs (width,)."""
         name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
         spread = row.spread if len(row.spread) else np.full(self.count, -1.0)
         last = [row.share, float(row.outcome), float(mode), float(size), float(whole), float(row.censored), float(name)]

@@ -131,15 +131,12 @@ class Client:
         renew_after_fork(self)
 
     def __repr__(self) -> str:
-        """Return the address; never the key."""
         return f"Client({self.base_url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the connections and the lock; a key is never part of it."""
         return {name: part for name, part in self.__dict__.items() if name not in ("_running", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore everything; connections are made when they are needed."""
         self.__dict__.update(state, _running=None, _lock=threading.Lock())
         renew_after_fork(self)
 

@@ -156,7 +156,6 @@ class Api(Model):
         self._answered, self._unanswered = 0, 0  # in this session
 
     def __repr__(self) -> str:
-        """Return the model and the server."""
         return f"Api({self.name!r}, {self.client.address!r})"
 
     @property
@@ -185,20 +184,13 @@ class Api(Model):
 
     @property
     def start_tokens(self) -> tuple[int, int]:
-        """About how many tokens the probe reads and writes at most; 0 where it is known what the server can do."""
         return (0, 0) if self._found is not None else self._probe().most_tokens(self.mode)
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far: requests (with those of the probe) and tokens."""
         return self.client.usage
 
     def tokens_of(self, text: str) -> tuple[int, int]:
-        """Return about how many tokens are read and written, at most, to answer one text.
-
-        Args:
-            text: The input.
-        """
         given, found = self.template.content, self._found
         fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
         mode = self.mode if found is None else found.mode
@@ -217,7 +209,6 @@ class Api(Model):
     # --- the interface of models ---------------------------------------------------------------------------------------
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
-        """Return the text in the pieces of its units."""
         if spans is None:
             raise InputError("a model that reads strings needs the spans of the units")
         self._whole.pop(digest := _digest(text), None)
@@ -228,11 +219,9 @@ class Api(Model):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns: log-probabilities of the labels, and how well they are known."""
         return self._columns.width
 
     def identity(self) -> str:
-        """Return what the answers depend on: server, model, prompt, labels, and how it is asked."""
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
             self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
@@ -243,7 +232,6 @@ class Api(Model):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Find out what the server can do, the first time."""
         self.client.resume()
         self._answered = self._unanswered = 0
         _ = self.capabilities
@@ -251,18 +239,14 @@ class Api(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """Queries that are asked, and as many that wait, so that a request follows the one before it without delay."""
         return 2 * self.client.concurrency
 
     def batch_rows(self, length: int) -> int:
-        """Return 1: a query is a request."""
         return 1
 
-    def shrink(self) -> None:
-        """Do nothing: a batch is one query."""
+    def shrink(self) -> None: ...
 
     def submit(self, inputs: list[str]) -> "Future[Floats]":
-        """Start the requests of some texts."""
         found = self.capabilities
 
         async def rows() -> Floats:
@@ -271,16 +255,13 @@ class Api(Model):
         return self.client.run(rows)
 
     def wait(self, handles: Sequence["Future[Floats]"]) -> int:
-        """Return the first query that is answered."""
         wait(handles, return_when=FIRST_COMPLETED)
         return next(i for i, handle in enumerate(handles) if handle.done())
 
     def drain(self) -> None:
-        """Repeat no request of those in flight, and start none of those that wait."""
         self.client.drain()
 
     def collect(self, handle: "Future[Floats]") -> Floats:
-        """Return the outputs of some texts."""
         try:
             outputs = handle.result()
         except CancelledError:
@@ -347,15 +328,6 @@ class Api(Model):
     # --- scores and report ---------------------------------------------------------------------------------------------
 
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        """Return the scores of a target with their variances, bounds and counts of samples.
-
-        Args:
-            outputs: Outputs, (m, n_columns).
-            target: Index of a class, or "all".
-
-        Raises:
-            ModelError: Too many queries have no answer, or the whole text has none, or two models answered.
-        """
         columns = self._columns
         if len(np.unique(columns.last(outputs, 6))) > 1:
             raise ModelError(
@@ -435,11 +407,6 @@ class Api(Model):
         return max((kind for kind in Outcome if kind), key=lambda kind: int((outcomes == kind).sum()))
 
     def report(self, outputs: Floats) -> Report:
-        """Return the shares of labels, bounds and missing answers, the noise, and how the server was asked.
-
-        Args:
-            outputs: All outputs for a text, (m, n_columns).
-        """
         columns, figures, notes = self._columns, dict[str, float](), list[str]()
         share, outcomes, modes, sizes = (columns.last(outputs, i) for i in range(4))
         answered = outcomes == Outcome.ANSWERED

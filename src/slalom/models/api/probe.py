@@ -65,7 +65,6 @@ class Capabilities:
     requests: int = 0
 
     def __str__(self) -> str:
-        """Return one sentence."""
         where = "chat" if self.chat else "completions"
         how = {
             Mode.COMPLETIONS: f"{self.top} log-probabilities per token of completions",
@@ -110,11 +109,7 @@ class Probe:
         self.tokens = tokens
 
     def most_tokens(self, mode: Mode | None) -> tuple[int, int]:
-        """Return about how many tokens `find` reads and writes at most, where the server refuses nothing.
-
-        Args:
-            mode: As in `find`.
-        """
+        """Return about how many tokens `find` reads and writes at most, where the server refuses nothing."""
         given = self.template.content
         fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
         one, names = about_tokens(fixed + len(TEXT)), self.plain.names
@@ -128,15 +123,7 @@ class Probe:
         return read, written
 
     async def find(self, mode: Mode | None, repeats: bool) -> Capabilities:
-        """Return what the server can do.
-
-        Args:
-            mode: How to ask it. Default: the best that works.
-            repeats: Whether to find out if equal requests get equal answers.
-
-        Raises:
-            ModelError: The server cannot be asked like that.
-        """
+        """Return what the server can do."""
         before = self.client.usage.requests
         found = await self._find(mode, repeats)
         return Capabilities(**found, options=self.options, limit=self.limit, requests=self.client.usage.requests - before)
@@ -313,13 +300,7 @@ class Probe:
 
 
 def prompt(template: Template, text: str, chat: bool) -> dict[str, Any]:
-    """Return the prompt or the messages of a request.
-
-    Args:
-        template: The template.
-        text: The text.
-        chat: Whether it goes to the chat endpoint; a string is then one message of the user.
-    """
+    """Return the prompt or the messages of a request."""
     filled = template.fill(text)
     if not chat:
         return {"prompt": filled}
@@ -338,12 +319,7 @@ def instruction(names: Sequence[str]) -> str:
 
 
 def with_instruction(messages: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[dict[str, str]]:
-    """Return messages, the last of which asks for the probability of each label in JSON.
-
-    Args:
-        messages: Chat messages.
-        names: The labels.
-    """
+    """Return messages, the last of which asks for the probability of each label in JSON."""
     *before, last = (dict(message) for message in messages)
     return [*before, last | {"content": f"{last['content']}\n\n{instruction(names)}"}]
 
@@ -357,9 +333,6 @@ def _schema(names: Sequence[str]) -> dict[str, Any]:
 
 def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, list[str]], set[str]]:
     """Return what decides each label, and the beginnings that decide nothing yet.
-
-    Args:
-        paths: The spellings of each label, each as its tokens.
 
     Example:
         >>> keys_of({"good": [[" very", " good"]], "bad": [[" very", " bad"]], "odd": [[" od", "d"]]})

@@ -65,13 +65,11 @@ class AnswerServer(LanguageModel):
         self._tokens: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
-        """Return the character spans (t, 2) of the tokens of an answer."""
         pieces = self._answer(lead + answer)[1]
         ends = np.cumsum([0, *map(len, pieces)]) - len(lead)
         return np.asarray(np.maximum(np.stack([ends[:-1], ends[1:]], axis=1), 0), dtype=np.int64)
 
     def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
-        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt."""
         text = lead + answer
         ids, pieces = self._answer(text)
         waiting = [self.client.submit("completions", self._request(_string(prompt), text, ids)) for prompt in prompts]
@@ -85,7 +83,6 @@ class AnswerServer(LanguageModel):
         return np.array([row for row, _ in rows])
 
     def generate(self, prompt: Prompt, most: int) -> str:
-        """Return the first line of the most probable continuation."""
         answer = self.client.ask("completions", {**self._basis(_string(prompt)), "max_tokens": most})
         try:
             text = answer["choices"][0]["text"]
@@ -96,17 +93,14 @@ class AnswerServer(LanguageModel):
         return text.strip().partition("\n")[0].strip()
 
     def identity(self) -> str:
-        """Return the address and the name of the model."""
         return f"{self.client.address} {self._model}"
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far."""
         return self.client.usage
 
     @property
     def start_tokens(self) -> tuple[int, int]:
-        """About how many tokens it takes to find out the mode, and how an answer is read; 0 where the mode is known."""
         return (0, 0) if self._mode is not None else (_REQUESTS * about_tokens(len("".join(_PROBE))), _REQUESTS)
 
     @property

@@ -7,19 +7,7 @@ from slalom.models.huggingface.reading import TokenReading
 
 
 def torch_classifier(model: Model, reading: Reading, feature: str) -> tuple[HuggingFace, TokenReading] | None:
-    """Return the torch classifier that computes, and a text as it reads it in one pass.
-
-    Args:
-        model: Any model.
-        reading: A text as that model reads it.
-        feature: What looks inside, as the subject of the message.
-
-    Returns:
-        None where the model is not a torch classifier.
-
-    Raises:
-        InputError: The text is read in several windows.
-    """
+    """Return the torch classifier that computes, and a text as it reads it in one pass."""
     inner, tokens = model.unwrap(reading)
     if not isinstance(inner, HuggingFace) or not isinstance(tokens, TokenReading):
         return None

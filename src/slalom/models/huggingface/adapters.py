@@ -39,11 +39,9 @@ class SavedAdapter(Adapter):
     extra: str | None = "hf"
 
     def matches(self, model: object) -> bool:
-        """Return whether it is a path, or nothing."""
         return model is None or isinstance(model, (str, Path))
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Load the classifier and its tokenizer. The bundled one needs torch only where it is used already, or asked for."""
         if isinstance(model, str) and names_code(model):
             raise InputError(
                 f"{model!r} names Python code, which only slalom explain and compare import; in Python pass the object itself"
@@ -67,11 +65,9 @@ class PipelineAdapter(Adapter):
     extra: str | None = "hf"
 
     def matches(self, model: object) -> bool:
-        """Return whether it is a pipeline, for whatever task."""
         return instance_of(model, "transformers", "Pipeline")
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the model of the pipeline."""
         if not instance_of(model, "transformers", "TextClassificationPipeline"):
             raise InputError(f"a pipeline must be for text classification; got {type(model).__name__}")
         from slalom.models.huggingface.pipelines import from_pipeline  # noqa: PLC0415
@@ -91,11 +87,9 @@ class TorchAdapter(Adapter):
     extra: str | None = "hf"
 
     def matches(self, model: object) -> bool:
-        """Return whether it is a torch module."""
         return instance_of(model, "torch", "Module")
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the module as a `HuggingFace` model."""
         if options.tokenizer is None:
             raise InputError(
                 f"{type(model).__name__} reads tokens, so it needs its tokenizer as the second argument"

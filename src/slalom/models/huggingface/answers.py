@@ -49,12 +49,10 @@ class LocalLanguageModel(LanguageModel):
         self._reuses: bool | None = None  # not known yet
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
-        """Return the character spans (t, 2) of the tokens of an answer."""
         spans = self._answer(answer, lead)[1] - len(lead)
         return np.maximum(spans, 0)
 
     def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
-        """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt."""
         ids = [self._prompt(prompt) for prompt in prompts]
         continuation = self._answer(answer, lead)[0]
         self._check_length(max(map(len, ids)) + len(continuation))
@@ -71,7 +69,6 @@ class LocalLanguageModel(LanguageModel):
         return self.causal.agrees(plain, lambda: np.stack(self.causal.log_probs(*pairs, reuse=True)))
 
     def generate(self, prompt: Prompt, most: int) -> str:
-        """Return the most probable answer; after a prompt that is a string, its first line."""
         ids = self._prompt(prompt)
         self._check_length(len(ids) + most)
         try:
@@ -86,7 +83,6 @@ class LocalLanguageModel(LanguageModel):
         return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
 
     def identity(self) -> str:
-        """Return a fingerprint of the weights, and of the chat template and the tokens of a short text."""
         tokenizer = self.causal.tokenizer
         read = getattr(tokenizer, "chat_template", None), self.causal.chat_options, list(tokenizer(_PROBE)["input_ids"])
         return f"{identity_of(self.causal.model)} {read!r}"

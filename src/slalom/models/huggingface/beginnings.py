@@ -123,13 +123,7 @@ class Beginnings:
         return [Call(rows, np.zeros(len(rows), dtype=np.int64), []) for rows in partition(lengths, self.overhead)[0]]
 
     def calls(self, lengths: NDArray[np.int64], trunks: list[Trunk], shared: NDArray[np.int64]) -> list[Call]:
-        """Return how to compute the rows of a batch with the trunks that are computed.
-
-        Args:
-            lengths: Numbers of tokens of the rows.
-            trunks: The trunks.
-            shared: How many tokens each row shares with each, (rows, trunks).
-        """
+        """Return how to compute the rows of a batch with the trunks that are computed."""
         ready = [i for i, trunk in enumerate(trunks) if trunk.past is not None]
         if not ready:
             return self.plain(lengths)

@@ -125,14 +125,7 @@ class CausalLM:
         self.base, self.lends = unwrapped(model), False
 
     def chat(self, messages: list[dict[str, str]]) -> str:
-        """Return chat messages as the tokenizer formats them, up to the answer; the assistant's words at the end are continued.
-
-        Args:
-            messages: The messages.
-
-        Raises:
-            InputError: The tokenizer has no chat template, or it refuses the messages.
-        """
+        """Return chat messages as the tokenizer formats them, up to the answer; the assistant's words at the end are continued."""
         if getattr(self.tokenizer, "chat_template", None) is None:
             raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
         continued, last = messages[-1]["role"] == "assistant", messages[-1]["content"]
@@ -184,12 +177,7 @@ class CausalLM:
         return {"past_key_values", "attention_mask", "use_cache"} <= self._arguments.keys()
 
     def agrees(self, plain: Floats, again: Callable[[], Floats]) -> bool:
-        """Return whether another way to compute log-probabilities gives the same ones, up to what the dtype rounds.
-
-        Args:
-            plain: Those of plain passes.
-            again: Computes them in the other way.
-        """
+        """Return whether another way to compute log-probabilities gives the same ones, up to what the dtype rounds."""
         half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
         try:
             return bool(np.allclose(plain, again(), rtol=0.0, atol=_ROUNDED_HALF if half else _ROUNDED))
@@ -205,16 +193,7 @@ class CausalLM:
         lengths: torch.Tensor | None = None,
         keep: bool = False,
     ) -> Forward:
-        """Run the model over new tokens, and compute logits at some of them only.
-
-        Args:
-            ids: New tokens, (rows, n); those after the end of a row may be any.
-            places: Which of them get logits, (rows, k).
-            sources: What was computed before them, and how often each row of it is repeated, in the order of the rows.
-            seen: Which tokens of its past belong to each row, (rows, width); None: all.
-            lengths: Number of new tokens of each row, (rows,); None: all.
-            keep: Whether to return keys and values.
-        """
+        """Run the model over new tokens, and compute logits at some of them only."""
         more: dict[str, Any] = {"use_cache": False} if "use_cache" in self._arguments else {}
         width = max((past.width for past, _ in sources), default=0) if seen is None else seen.shape[1]
         lent: LentCache | None = None
@@ -271,21 +250,7 @@ class CausalLM:
         *,
         reuse: bool = False,
     ) -> list[Floats]:
-        """Return the log-probability of each token of a continuation, given its prompt and the tokens before it.
-
-        Args:
-            prompts: Token ids, at least one each.
-            continuations: Token ids, one sequence per prompt.
-            batch_tokens: Tokens per batch. Default: chosen by device and memory.
-            reuse: Whether to compute the beginning that all prompts share once; the model must support it.
-
-        Returns:
-            For each pair, one number per token of the continuation.
-
-        Raises:
-            InputError: A prompt is empty.
-            MemoryError: They do not fit into the memory of the device.
-        """
+        """Return the log-probability of each token of a continuation, given its prompt and the tokens before it."""
         if not all(len(prompt) for prompt in prompts):
             raise InputError("a prompt must have at least one token; begin it with the tokenizer's bos token")
         results = [np.zeros(0) for _ in prompts]
@@ -341,15 +306,7 @@ class CausalLM:
         return (found[i, :n] for i, n in enumerate(sizes))
 
     def generate(self, prompt: Sequence[int], most: int) -> NDArray[np.int64]:
-        """Return the most probable continuation, token by token, without the end-of-text token.
-
-        Args:
-            prompt: Token ids.
-            most: Largest number of tokens.
-
-        Raises:
-            MemoryError: They do not fit into the memory of the device.
-        """
+        """Return the most probable continuation, token by token, without the end-of-text token."""
         ids = torch.tensor([list(prompt)], device=self.device)
         with evaluating(self.model, self.device), memory_errors():
             answer = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False)
@@ -361,15 +318,7 @@ class CausalLM:
 
 
 def chosen_log_probs(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return log softmax(logits)[tokens] in float32 at least, a bounded number of rows at a time.
-
-    Args:
-        logits: (rows, places, vocabulary).
-        tokens: Token ids, (rows, places, k).
-
-    Returns:
-        (rows, places, k).
-    """
+    """Return log softmax(logits)[tokens] in float32 at least, a bounded number of rows at a time."""
     rows = max(_LOGITS // max(logits.shape[1] * logits.shape[2], 1), 1)
     parts = []
     for start in range(0, len(logits), rows):

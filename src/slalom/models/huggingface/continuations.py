@@ -93,12 +93,7 @@ class Continuations:
         return [[sorted(tokens) for tokens in places] for places in wanted]
 
     def log_probabilities(self, first: torch.Tensor, stems: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
-        """Return log p(label | prompt), (rows, labels), in float64.
-
-        Args:
-            first: Log-probabilities of `tokens_after_prompt()`, (rows, k).
-            stems: Those of `tokens_of_stems()`, (rows, k) per place of each stem.
-        """
+        """Return log p(label | prompt), (rows, labels), in float64."""
         at_first, at_stems = self.tokens_after_prompt(), self.tokens_of_stems()
         columns = []
         for steps in self.steps:

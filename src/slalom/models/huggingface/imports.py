@@ -54,17 +54,7 @@ _DEFERRED = {  # module: who may take which of its names without importing it
 
 
 def lean(work: Callable[[], _T]) -> _T:
-    """Import and load a model without the parts of torch and transformers that it does not use.
-
-    Args:
-        work: Imports what it needs, and loads the model.
-
-    Returns:
-        What `work` returns.
-
-    Raises:
-        Exception: That of `work`. Where the deferral may be the cause, `work` is first run a second time with plain imports.
-    """
+    """Import and load a model without the parts of torch and transformers that it does not use."""
     try:
         with _no_collection(), _DEFERRAL.opened():
             return work()

@@ -36,7 +36,6 @@ class InPlaceReading(Reading):
         self.empty = True
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        """Return the inputs for presence of tokens (m, n_atoms), one group per window."""
         special = self.tokens.before.shape[1] + self.tokens.after.shape[1]
         return [
             InputGroup(np.arange(len(keep)), special + b - a, partial(self._inputs, keep[:, a:b], a))
@@ -79,40 +78,31 @@ class InPlace(Model):
         self.head, self.name, self.variant = model.head, model.name, f"token {chosen} in place"
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> InPlaceReading:
-        """Tokenize a text."""
         return InPlaceReading(self.inner.read(text, long, spans), self.replacement)
 
     def unwrap(self, reading: Reading) -> tuple[Model, Reading]:
-        """Return the classifier and its reading: in the whole text nothing is replaced."""
         return self.inner, reading.tokens if isinstance(reading, InPlaceReading) else reading
 
     def identity(self) -> str:
-        """Return the identity of the classifier: an input with a token replaced is an input like any other."""
         return self.inner.identity()
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Prepare the classifier, and restore it."""
         with self.inner.session():
             yield
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches may be submitted before the first is collected."""
         return self.inner.max_in_flight
 
     def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch."""
         return self.inner.batch_rows(length)
 
     def shrink(self) -> None:
-        """Halve the batches."""
         self.inner.shrink()
 
     def submit(self, inputs: Any) -> Any:
-        """Start to compute a batch."""
         return self.inner.submit(inputs)
 
     def collect(self, handle: Any) -> NDArray[Any]:
-        """Return the outputs of a batch."""
         return self.inner.collect(handle)

@@ -132,11 +132,7 @@ class HuggingFace(TorchModel):
 
     @cached_property
     def probe_text(self) -> str:
-        """A short text with at least one token that is not special.
-
-        Raises:
-            InputError: The tokenizer has no such text.
-        """
+        """A short text with at least one token that is not special."""
         for text in ("a", *(self.tokenizer.decode([i]) for i in range(min(len(self.tokenizer), 300)))):
             if not all(self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]):
                 return str(text)
@@ -148,7 +144,6 @@ class HuggingFace(TorchModel):
         return arguments(self.model)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        """Tokenize a text; `spans` are not used."""
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -170,7 +165,6 @@ class HuggingFace(TorchModel):
         return self.takes_empty
 
     def identity(self) -> str:
-        """Return a fingerprint of configuration, settings, hooks and all weights of the model as it is now."""
         config, lends = self._text_config, self._lends_padding
         lent = getattr(config, "pad_token_id", None)
         try:
@@ -183,7 +177,6 @@ class HuggingFace(TorchModel):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch to evaluation and inference mode, and back."""
         config = self._text_config
         before = getattr(config, "pad_token_id", _NO_PADDING)  # some configurations have no such entry
         with ExitStack() as stack:
@@ -200,19 +193,10 @@ class HuggingFace(TorchModel):
                     config.pad_token_id = before
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
-        """Launch the forward pass of ids (k, planes, length) and the copy of its logits to the host."""
         return to_host(self.logits(inputs))
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously.
-
-        Args:
-            inputs: Token ids, and token types where the tokenizer has them, (k, planes, length).
-
-        Raises:
-            MemoryError: The batch is too large for the device.
-            ModelError: The forward pass fails or does not return logits.
-        """
+        """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously."""
         return self._padded_on_the_right(inputs) if PADDING in inputs[:, 0, -1] else self._forward(inputs)
 
     def _forward(self, inputs: NDArray[np.int32], hidden: NDArray[np.bool_] | None = None) -> torch.Tensor:
@@ -257,7 +241,6 @@ class HuggingFace(TorchModel):
 
     @cached_property
     def batch_overhead(self) -> int:  # type: ignore[override]
-        """Tokens that a GPU could compute in the time that a batch takes to launch; 0 where padding would change the logits."""
         if self.device.type != "cuda" or not self._may_be_padded():
             return 0
         self._without_packing = "past_key_values" in self._arguments

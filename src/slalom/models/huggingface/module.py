@@ -94,7 +94,6 @@ class TorchModel(Model):
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches may be submitted before the first is collected: many on a GPU, where launches are asynchronous."""
         return 16 if self.device.type == "cuda" else 1
 
     def _tokens_that_fit(self) -> int:
@@ -117,18 +116,7 @@ class TorchModel(Model):
         reserved: int = 0,
         full: str = "which the special tokens fill",
     ) -> TokenReading:
-        """Return the tokens of a text, cut or in windows where they do not fit.
-
-        Args:
-            text: The text.
-            table: All tokens of the input (planes, n), with what surrounds the text.
-            before: Where the tokens of the text begin.
-            end: Where they end.
-            spans: Where they are in the text, (end - before, 2).
-            long: "cut" or "window".
-            reserved: Number of tokens that follow the input.
-            full: What to say of a limit that leaves no room for the text.
-        """
+        """Return the tokens of a text, cut or in windows where they do not fit."""
         after = table.shape[1] - end
         room = None if self.context_length is None else self.context_length - before - after - reserved
         if room is not None and room < min(1, end - before):
@@ -148,23 +136,19 @@ class TorchModel(Model):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch to evaluation and inference mode, and back."""
         self.__dict__.pop("device", None)
         with evaluating(self.model, self.device):
             yield
 
     def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch."""
         return max(self.batch_tokens // max(length, 1), 1)
 
     def shrink(self) -> None:
-        """Halve the batches."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.batch_tokens = max(self.batch_tokens // 2, 1)
 
     def collect(self, handle: Transfer) -> NDArray[Any]:
-        """Wait for the outputs."""
         try:
             return np.asarray(handle.wait().numpy())
         except RuntimeError as error:  # a GPU reports some failures late

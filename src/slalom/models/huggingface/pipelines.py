@@ -29,15 +29,7 @@ _INSTEAD = "explain a callable around the pipeline instead, and say with output=
 
 
 def from_pipeline(pipeline: Any, precision: Literal["bfloat16"] | None = None) -> HuggingFace:
-    """Return the model of a pipeline, with the pipeline's options.
-
-    Args:
-        pipeline: A `TextClassificationPipeline`.
-        precision: As for `HuggingFace`.
-
-    Raises:
-        InputError: The pipeline has an option that cannot be followed, or overrides a method.
-    """
+    """Return the model of a pipeline, with the pipeline's options."""
     changed = next((name for name in _METHODS if _overridden(pipeline, name)), None)
     if changed is not None:
         raise InputError(

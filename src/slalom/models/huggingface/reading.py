@@ -63,7 +63,6 @@ class TokenReading(Reading):
             )
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        """Return the inputs for presence of tokens (m, n_atoms), by window and length."""
         if len(self.windows) == 1:
             return self._window_groups(keep, 0, np.arange(len(keep)))
         needed = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
@@ -109,21 +108,7 @@ def fitted_reading(
     empty: bool = True,
     unknown: int | None = None,
 ) -> TokenReading:
-    """Return the tokens of a text, cut or in windows where they do not fit.
-
-    Args:
-        text: The text.
-        table: All tokens of the input (planes, n), with what surrounds the text.
-        before: Where the tokens of the text begin.
-        end: Where they end.
-        spans: Where they are in the text, (end - before, 2).
-        room: Number of tokens of the text that fit, at least 1; None: any number.
-        long: "cut" or "window".
-        token_name: Names a token by its id and what it covers, where that is white space.
-        cut_left: Whether a text is cut at its beginning.
-        empty: Whether the model can read an input without any token of the text.
-        unknown: Id of the unknown token, if there is one.
-    """
+    """Return the tokens of a text, cut or in windows where they do not fit."""
     n, cut, windows = end - before, 0, [(0, end - before)]
     if room is not None and n > room:
         if long == "window":

@@ -19,19 +19,7 @@ _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
 def load_saved(path: str, trust_remote_code: bool = False, **options: Any) -> tuple[Any, Any, list[str]]:
-    """Load a sequence classifier.
-
-    Args:
-        path: A folder, or a name on the hub.
-        trust_remote_code: Whether Python modules of the folder may run; never asked on standard input.
-        **options: For transformers' `from_pretrained`.
-
-    Returns:
-        The classifier, its tokenizer, and the names of weights that were not in the files.
-
-    Raises:
-        InputError: There is no such folder, or no classifier in it.
-    """
+    """Load a sequence classifier."""
     if Path(path).is_file():
         raise InputError(
             f"a saved classifier is a folder; {path!r} is a file (a pickled scikit-learn model is for slalom explain and"
@@ -55,19 +43,7 @@ def load_saved(path: str, trust_remote_code: bool = False, **options: Any) -> tu
 
 
 def load_language_model(path: str, device: str | None = None, trust_remote_code: bool = False) -> tuple[Any, Any]:
-    """Load a causal language model: in float32 on a CPU, in the dtype of its files elsewhere.
-
-    Args:
-        path: A folder, a GGUF file, or a name on the hub.
-        device: The device to put it on; a quantised model stays where it is loaded to. Default: a GPU if there is one.
-        trust_remote_code: Whether Python modules of the folder may run.
-
-    Returns:
-        The model and its tokenizer.
-
-    Raises:
-        InputError: There is no such folder or file, no language model in it, or no such device.
-    """
+    """Load a causal language model: in float32 on a CPU, in the dtype of its files elsewhere."""
     place = Path(path).expanduser()
     if not place.exists() and (path.startswith((".", "/", "~")) or path.count("/") > 1 or place.suffix.lower() == ".gguf"):
         raise InputError(f"there is no folder or file {path!r}; name a language model's folder, GGUF file, or name on the hub")

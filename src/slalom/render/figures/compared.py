@@ -46,7 +46,6 @@ class ComparedPlots:
         self._compared = compared
 
     def __repr__(self) -> str:
-        """Name the figures."""
         return "ComparedPlots: profile(), against_queries(), against_seconds()"
 
     def profile(self, ax: Axes | None = None, theme: Literal["light", "dark"] = "light") -> Figure:

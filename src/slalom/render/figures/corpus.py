@@ -33,7 +33,6 @@ class CorpusPlots:
         self._summary = summary
 
     def __repr__(self) -> str:
-        """Name the figures."""
         return "CorpusPlots: bar(), beeswarm()"
 
     def bar(self, k: int = 15, kind: str = "word", ax: Axes | None = None, theme: Literal["light", "dark"] = "light") -> Figure:

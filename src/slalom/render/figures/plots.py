@@ -39,7 +39,6 @@ class Plots:
         self._explanation = explanation
 
     def __repr__(self) -> str:
-        """Name the figures."""
         return "Plots: scatter(), text(), bar(), pairs(), removal_curve()"
 
     def scatter(

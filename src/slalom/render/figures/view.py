@@ -107,11 +107,7 @@ class View:
         return np.asarray(np.abs(self.scores(name)) <= half)
 
     def names(self, chosen: list[tuple[int, int]]) -> list[str]:
-        """Return the names of units, with the number of the occurrence where there are several, or how many share the score.
-
-        Args:
-            chosen: Units and how many there are of each, as `strongest` returns them.
-        """
+        """Return the names of units, with the number of the occurrence where there are several, or how many share the score."""
         units, names = self.explanation.units, []
         for i, times in chosen:
             names.append(shorten(units[i]) + (f" {TIMES}{times}" if times > 1 else occurrence(units, i)))
@@ -121,11 +117,6 @@ class View:
         """Return k units and how many there are of each, the largest scores first.
 
         Occurrences of one name whose parameters and scores are the same are one entry: the first of them.
-
-        Args:
-            score: The scores (n,).
-            k: The number of entries.
-            points: Whether the same parameters are enough, as for points of a scatter plot; the entry is then the strongest.
         """
         e, order = self.explanation, np.argsort(-score, kind="stable")
         own = np.zeros_like(score) if points else np.round(score / (float(np.abs(score).max(initial=0.0)) or 1.0), 9)

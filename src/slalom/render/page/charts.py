@@ -18,12 +18,7 @@ _BLANK = Markup("")
 
 
 def svg(chart: Chart, size: tuple[float, float] = _SIZE) -> Markup:
-    """Return a chart as SVG.
-
-    Args:
-        chart: The chart, with at least one curve.
-        size: Width and least height, in points.
-    """
+    """Return a chart as SVG."""
     names = [_short(curve.name) for curve in chart.curves]
     sizes = np.array(
         [[(_BOLD if c.ours else _LETTER) * len(name), LINE_HEIGHT] for c, name in zip(chart.curves, names, strict=True)]

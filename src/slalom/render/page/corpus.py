@@ -15,15 +15,7 @@ _SCRIPTS = ("format.js", "effects.js", "corpus.js")
 
 
 def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
-    """Return a summary of a corpus as one self-contained HTML page.
-
-    Args:
-        summary: What `slalom.corpus.summary` returns.
-        title: Title of the page. Default: the model and the number of texts.
-
-    Returns:
-        The page: shortcuts, the strongest words as bars or swarms, examples, parts of the corpus, and a table.
-    """
+    """Return a summary of a corpus as one self-contained HTML page."""
     about = summary.about
     facts = [("Model", about["model"]), ("Texts", f"{about['explained']:,}"), ("Effects on the score of", about["target"])]
     if about["poor"]:
@@ -38,11 +30,7 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
 
 
 def summary_content(summary: CorpusSummary) -> dict[str, Any]:
-    """Return a summary as pages need it: lists, numbers to six digits, and strings.
-
-    Args:
-        summary: What `slalom.corpus.summary` returns.
-    """
+    """Return a summary as pages need it: lists, numbers to six digits, and strings."""
     about = summary.about
     found = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
     if not found:
@@ -58,15 +46,7 @@ def summary_content(summary: CorpusSummary) -> dict[str, Any]:
 
 
 def corpus_comparison_page(comparison: CorpusComparison, title: str | None = None) -> str:
-    """Return a comparison of two models on the same texts as one self-contained HTML page.
-
-    Args:
-        comparison: What `slalom.corpus.compare` returns.
-        title: Title of the page. Default: the two models.
-
-    Returns:
-        The page: changed words, a table of all, and flipped predictions with their reasons.
-    """
+    """Return a comparison of two models on the same texts as one self-contained HTML page."""
     about = comparison.about
     first, second = about["models"]
     facts = [("Before", first), ("After", second), ("Shared texts", f"{about['shared']:,}"), ("Effects on", about["target"])]

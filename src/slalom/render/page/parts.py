@@ -18,11 +18,7 @@ def policy(style: str, script: str | None = None) -> str:
 
 @cache
 def style(follow_system: bool = False) -> str:
-    """Return the style of all pages.
-
-    Args:
-        follow_system: Whether the system decides between light and dark; else the page's button does, by `data-theme`.
-    """
+    """Return the style of all pages."""
     light, dark = f":root{{{LIGHT.css()}}}", DARK.css()
     turned = f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
     return "\n".join((light, turned if follow_system else f':root[data-theme="dark"]{{{dark}}}', asset("page.css")))

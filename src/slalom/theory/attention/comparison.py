@@ -66,7 +66,6 @@ class Comparison:
         return np.array([[correlation(a, b) for b in scores] for a in scores])
 
     def __str__(self) -> str:
-        """Return it as plain tables."""
         wide = max(len(name) for name in ("against the limit of LIME", *self.scores, *(d.name for d in self.lime))) + 1
         lines = [
             f"{len(self.words)} words; largest error of the gradient against autograd {self.gradient:.1e}, at [CLS]"

@@ -56,7 +56,6 @@ class RatioGame:
     base: Floats
 
     def __post_init__(self) -> None:
-        """Check the shapes, and keep float64 arrays."""
         for name in ("log_present", "present", "log_replaced", "replaced", "log_base", "base"):
             array = real_array(name, getattr(self, name), (1,) if name.endswith("base") else (2,))
             object.__setattr__(self, name, array)
@@ -71,14 +70,7 @@ class RatioGame:
         return int(self.present.shape[1])
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        """Return f (m,), the mean over the heads, for presence of players (m, n).
-
-        Args:
-            keep: Which players are present, (m, n) or (n,).
-
-        Raises:
-            InputError: `keep` is something else.
-        """
+        """Return f (m,), the mean over the heads, for presence of players (m, n)."""
         z = np.atleast_2d(presence(keep, self.n)).astype(bool)
         total = np.zeros(len(z))
         for log_present, present, log_replaced, replaced, log_base, base in self._heads():

@@ -71,13 +71,11 @@ class ClosedForm(WhiteBoxMethod):
     summary: str = "closed form of one layer of attention"
 
     def __post_init__(self) -> None:
-        """Check the name, and set whether the scores are signed."""
         if self.name not in FORMS:
             raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {self.name!r}")
         object.__setattr__(self, "signed", _PLAIN[self.name][1] if self.name in _PLAIN else True)
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        """Return the effects (n_atoms,)."""
         return form(self.name, trace_reading(model, reading, target, self.output), self.players)
 
 

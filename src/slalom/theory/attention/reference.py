@@ -44,14 +44,7 @@ class Reference:
         return np.asarray(gradient[0].numpy())
 
     def __call__(self, keep: ArrayLike) -> Floats:
-        """Return f (m,) for presence of words (m, n); absent words are replaced by [UNK].
-
-        Args:
-            keep: Which words are present, (m, n) or (n,).
-
-        Raises:
-            InputError: `keep` is something else.
-        """
+        """Return f (m,) for presence of words (m, n); absent words are replaced by [UNK]."""
         import torch  # noqa: PLC0415
 
         rows = np.atleast_2d(presence(keep, len(self.ids) - 1)).astype(bool)

@@ -49,7 +49,6 @@ class Relation(NamedTuple):
     louder: float
 
     def __str__(self) -> str:
-        """Return a few lines of text."""
         e = self.explanation
         return (
             f"SLALOM of {len(e)} words by {e.queries} queries: {e.fidelity}\n"

@@ -102,34 +102,24 @@ class NumpyBackend(Backend):
     on_host = True
 
     def asarray(self, array: Floats) -> Floats:
-        """Return the array itself."""
         return array
 
     def numpy(self, array: Any) -> Floats:
-        """Return the array itself."""
         return np.asarray(array, dtype=np.float64)
 
     def session(self) -> AbstractContextManager[Any]:
-        """Silence warnings: a trial step may leave the range of floats; its cost is then NaN or infinite and it is rejected."""
         return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
     def empty(self, *shape: int, coarse: bool) -> Any:
-        """Allocate."""
         return np.empty(shape, np.float32 if coarse else np.float64)
 
     def cast(self, array: Any, coarse: bool) -> Any:
-        """Copy only where the type differs."""
         return array.astype(np.float32 if coarse else np.float64, copy=False)
 
     def pad(self, array: Any, *more: int) -> Any:
-        """Copy only where there is something to append."""
         return np.pad(array, [(0, number) for number in more]) if any(more) else array
 
     def inverse_cholesky(self, matrix: Floats) -> tuple[Floats, Any]:
-        """Factorise and invert by LAPACK; large matrices by numpy alone, and inverted by blocks.
-
-        scipy brings a second BLAS: where both use several threads, the idle ones of each slow down the other.
-        """
         if len(matrix) <= _SMALL:
             lower = cholesky(matrix.T)
             return (np.full_like(matrix, np.nan), np.float64(1.0)) if lower is None else (inverse_lower(lower), np.float64(0.0))
@@ -157,7 +147,6 @@ class TorchBackend(Backend):
     """Torch on any device, in float64."""
 
     def __init__(self, device: str) -> None:
-        """Use the device of this name in torch."""
         import torch  # noqa: PLC0415  (optional, and slow to import)
 
         self.xp = torch
@@ -167,10 +156,6 @@ class TorchBackend(Backend):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Switch off autograd, which slows small operations down, and TF32, which is coarser than float32.
-
-        One thread at a time: CUDA graphs have fixed inputs, and settings of torch hold for all threads.
-        """
         matmul = self.xp.backends.cuda.matmul
         name, off = ("fp32_precision", "ieee") if hasattr(matmul, "fp32_precision") else ("allow_tf32", False)
         with self._lock:
@@ -183,38 +168,30 @@ class TorchBackend(Backend):
                 setattr(matmul, name, before)
 
     def asarray(self, array: Floats) -> Any:
-        """Copy to the device."""
         return self.xp.tensor(array, dtype=self.xp.float64, device=self.device)
 
     def scalars(self, *numbers: float) -> Any:
-        """Copy to the device without waiting for it."""
         return self.xp.tensor(numbers, dtype=self.xp.float64).to(self.device, non_blocking=True)
 
     def numpy(self, array: Any) -> Floats:
-        """Copy to the host."""
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
     def empty(self, *shape: int, coarse: bool) -> Any:
-        """Allocate."""
         return self.xp.empty(shape, dtype=self.xp.float32 if coarse else self.xp.float64, device=self.device)
 
     def cast(self, array: Any, coarse: bool) -> Any:
-        """Copy only where the type differs."""
         return array.to(self.xp.float32 if coarse else self.xp.float64)
 
     def pad(self, array: Any, *more: int) -> Any:
-        """Copy only where there is something to append."""
         ends = [end for number in reversed(more) for end in (0, number)]
         return self.xp.nn.functional.pad(array, ends) if any(more) else array
 
     def padding(self, rows: int, units: int) -> tuple[int, int]:
-        """Pad to 256, 512, 1024, ... rows and 31, 95, 159, ... units: matrices of one more, for the level, are well aligned."""
         if self.device.type != "cuda":
             return 0, 0
         return -rows % (256 if rows <= 256 else 512), (31 - units) % 64
 
     def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
-        """Factorise and invert on the device; no host synchronisation."""
         factor, failed = self.xp.linalg.cholesky_ex(matrix)
         return self._inverse_lower(factor), failed.to(matrix.dtype)
 
@@ -247,7 +224,6 @@ class TorchBackend(Backend):
         return inverse[:n, :n].contiguous()
 
     def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Capture the function as CUDA graphs, one per shape of its arguments; on a CPU there is nothing to gain."""
         if self.device.type != "cuda":
             return function
         from slalom.core.fitting._arrays.graphs import captured  # noqa: PLC0415  (imports torch)
@@ -255,7 +231,6 @@ class TorchBackend(Backend):
         return captured(function)
 
     def release_memory(self) -> None:
-        """Drop all CUDA graphs and hand torch's unused memory back to the device."""
         from slalom.core.fitting._arrays.graphs import release  # noqa: PLC0415  (imports torch)
 
         on_gpu = self.device.type == "cuda"

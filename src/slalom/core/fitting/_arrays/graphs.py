@@ -38,7 +38,6 @@ class InputBuffer:
     __slots__ = ("array", "source")
 
     def __init__(self, like: torch.Tensor) -> None:
-        """Allocate memory for arrays of one shape and type."""
         self.array = torch.empty(like.shape, dtype=like.dtype, device=like.device)
         self.source: Callable[[], torch.Tensor | None] = lambda: None
 
@@ -51,7 +50,6 @@ class GraphPool:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Create the stream for captures and remember the current stream."""
         self.buffers: dict[Any, InputBuffer] = {}
         self.memory, self.side = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.device, self.last = device, torch.cuda.current_stream(device)

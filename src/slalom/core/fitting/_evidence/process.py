@@ -32,13 +32,7 @@ class Ratios(NamedTuple):
 
 
 def search(parts: Sequence[Floats], y: Floats, start: Floats) -> Ratios:
-    """Return the ratios with the highest evidence.
-
-    Args:
-        parts: The features Phi (m, q) of each part.
-        y: The data (m, K).
-        start: Ratios to begin with.
-    """
+    """Return the ratios with the highest evidence."""
     grams = [part @ part.T for part in parts]
     logs = np.clip(np.log(start), *_RANGE)
     at = _information(grams, y, logs)
@@ -161,12 +155,7 @@ class Process:
         return self._whitened(self._features[:, :number] if self._by_rows else np.eye(len(self._lower), number))
 
     def variance(self, coordinates: Floats, squares: Floats) -> Floats:
-        """Return the posterior variance (k,) of further rows, without their noise.
-
-        Args:
-            coordinates: Those of the rows, (r, k).
-            squares: The sums of squares of their features (k,).
-        """
+        """Return the posterior variance (k,) of further rows, without their noise."""
         known = np.einsum("rk,rk->k", coordinates, coordinates)
         return np.asarray(self.noise * (np.maximum(squares - known, 0.0) if self._by_rows else known))
 
