@@ -27,7 +27,7 @@ def exclusive(e: Any) -> bool:
 
 
 def opposite(e: Any, target: str) -> str | None:
-    """Return the other one of two exclusive classes, for which everything against the target is; None where there are others."""
+    """Return the other of two exclusive classes; None where there are more classes or they are not exclusive."""
     if len(e.labels) != 2 or target not in e.labels or not exclusive(e):
         return None
     return str(e.labels[1 - e.labels.index(target)])

@@ -25,7 +25,7 @@ _TEXT = (*_ENTRY, "n_units", "removal_se", "far_r2", "queries", "remarks")
 
 
 def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return texts as the list shows them, in the order of the hits, and the parts that are damaged, whose texts are left out."""
+    """Return texts as the list shows them, in the order of the hits, and the damaged parts, which are left out."""
     by_part: dict[int, list[int]] = {}
     for hit in hits:
         by_part.setdefault(hit.number // facts.part_size, []).append(hit.number % facts.part_size)

@@ -125,7 +125,7 @@ class CausalLM:
         self.base, self.lends = unwrapped(model), False
 
     def chat(self, messages: list[dict[str, str]]) -> str:
-        """Return chat messages as the tokenizer formats them, up to the answer; the assistant's words at the end are continued."""
+        """Return chat messages as the tokenizer formats them, up to the answer."""
         if getattr(self.tokenizer, "chat_template", None) is None:
             raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
         continued, last = messages[-1]["role"] == "assistant", messages[-1]["content"]
