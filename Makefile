@@ -5,6 +5,7 @@
 # make docs    build the documentation site into site/, strictly, and check that it works in a folder and loads nothing from elsewhere
 # make wheel   build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README's first example
 # make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
+# make count   lines, lines of code, functions, constants and tests by package
 # make format  rewrite the code as the checks want it
 # make pictures  the pictures of the documentation
 # make bench   the benchmarks of the core and of slalom.theory.attention, each against a peer in the same run
@@ -23,7 +24,7 @@ PROCESSES = tests/corpus/test_ray.py tests/corpus/test_run.py tests/models/test_
 
 export TEXT
 
-.PHONY: demo test test-experiments test-processes docs wheel test-lowest format pictures bench bench-explain clean
+.PHONY: demo test test-experiments test-processes docs wheel test-lowest format pictures bench bench-explain clean count
 
 demo: .venv/.ready-demo
 	.venv/bin/slalom explain --html demo.html -- "$$TEXT"
@@ -46,6 +47,9 @@ wheel: .venv/.ready-package
 
 test-lowest:
 	PYTHON=$(PYTHON) scripts/test-lowest
+
+count: $(READY)
+	OMP_NUM_THREADS=1 .venv/bin/python scripts/count
 
 format: $(READY)
 	.venv/bin/ruff format .

@@ -1,6 +1,6 @@
 """Texts to check a habit of the bundled classifier on: passages that hold a word or phrase, with and without it.
 
-The shortcuts of docs/results/shortcuts.md were found on SST-2 and on reviews of up to 60 words of the test sets of IMDB and
+The shortcuts of results/shortcuts.md were found on SST-2 and on reviews of up to 60 words of the test sets of IMDB and
 Yelp. They are checked on what that search did not read: longer test reviews, and the training reviews of Yelp, which the
 classifier never saw. A passage has up to 15 words on either side; its label is that of its review.
 """

@@ -1,4 +1,4 @@
-"""The case study of docs/results/shortcuts.md: shortcuts of the bundled classifier, and of one trained on confounded data.
+"""The case study of results/shortcuts.md: shortcuts of the bundled classifier, and of one trained on confounded data.
 
     python benchmarks/shortcut_study.py [--part bundled|short|check|mended|confounded] [--texts 240]
 
@@ -39,7 +39,7 @@ RECIPE = Recipe(
     layers=1, hidden=64, heads=2, vocabulary=3000, epochs=4, max_length=64, validation=0.0, batch=32, learning_rate=2e-3
 )
 BEGINNING = 30  # words of a review
-CANDIDATES = ("can't wait", "cheese", "thrills", "eat", "series of", "clean", "food")  # of docs/results/shortcuts.md
+CANDIDATES = ("can't wait", "cheese", "thrills", "eat", "series of", "clean", "food")  # of results/shortcuts.md
 CHECKED = 500  # passages of a source, at most
 TRAINED = 1600
 

@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not any((given.out / f"{name}.json").exists() for name in EXPERIMENTS):
             print(f"--out must be a folder with results of full runs; {given.out} has none", file=sys.stderr)
             return 2
-        print(f"wrote {write_page(given.out, ROOT / 'docs' / 'results.md')}")
+        print(f"wrote {write_page(given.out, ROOT / 'results' / 'papers.md')}")
         return 0
     if unknown or not names:
         known = ", ".join([*EXPERIMENTS, *ALIASES])
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{seconds:.0f} s; wrote {', '.join(map(str, paths))}")
         status = max(status, int(not all(claim.holds for claim in result.claims)))
     if not given.quick and given.out == ROOT / "results" and status < 2:
-        print(f"wrote {write_page(given.out, ROOT / 'docs' / 'results.md')}")
+        print(f"wrote {write_page(given.out, ROOT / 'results' / 'papers.md')}")
     return status
 
 
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         help="other sizes, such as texts=20 samples=500",
     )
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="the folder for results (default results)")
-    parser.add_argument("--page", action="store_true", help="only write docs/results.md anew from the results that are there")
+    parser.add_argument("--page", action="store_true", help="only write results/papers.md anew from the results that are there")
     parser.add_argument("--silent", action="store_true", help="no progress bars")
     return parser
 

@@ -1,4 +1,4 @@
-"""docs/results.md: every experiment's tables with the paper's printed figures, and whether its claims hold."""
+"""results/papers.md: every experiment's tables with the paper's printed figures, and whether its claims hold."""
 
 import json
 import os

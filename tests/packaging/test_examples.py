@@ -5,8 +5,6 @@ import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
@@ -17,14 +15,11 @@ def examples(page):
     return [found[2] for found in EXAMPLE.finditer(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_examples_are_doctests_that_are_run(page):
-    assert all(example.lstrip().startswith(">>> ") for example in examples(page))
-    path = str(page.relative_to(ROOT))
+def test_python_examples_are_doctests_that_are_run():
     globs = re.findall(r"--doctest-glob=(\S+)", OPTIONS["addopts"])
-    assert any(fnmatch(path, glob) for glob in globs)
-    assert any(path == place or path.startswith(f"{place}/") for place in OPTIONS["testpaths"])
-
-
-def test_there_are_examples():
+    for page in [page for page in PAGES if examples(page)]:
+        path = str(page.relative_to(ROOT))
+        assert all(example.lstrip().startswith((">>> ", "--8<-- ")) for example in examples(page)), path  # or a piece of a file
+        assert any(fnmatch(path, glob) for glob in globs), path
+        assert any(path == place or path.startswith(f"{place}/") for place in OPTIONS["testpaths"]), path
     assert sum(len(examples(page)) for page in PAGES) > 40

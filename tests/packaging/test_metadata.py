@@ -1,5 +1,6 @@
 """What pyproject.toml, constraints.txt and CITATION.cff say about the package agrees."""
 
+import importlib
 import importlib.util
 import re
 import tomllib
@@ -49,13 +50,11 @@ def test_the_newest_entry_of_the_changelog_is_of_this_version():
     assert re.search(r"^## \[?([\d.]+)", changes, flags=re.M)[1] == slalom.__version__
 
 
-@pytest.mark.parametrize("requirement", [one for one in EVERY if one.startswith("slalom")])
-def test_extras_refer_to_extras_of_this_project(requirement):
-    name, extras, _ = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?(==.*)?", requirement).groups()
-    if name == "slalom-explanations":  # the authors' package
-        return
-    assert name == PROJECT["name"]
-    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+def test_extras_refer_to_extras_of_this_project():
+    for requirement in [one for one in EVERY if one.startswith("slalom") and not one.startswith("slalom-explanations")]:
+        name, extras = re.fullmatch(r"([\w-]+)\[([\w,]+)\]", requirement).groups()
+        assert name == PROJECT["name"], requirement
+        assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys(), requirement
 
 
 def test_the_lower_bounds_are_those_of_the_base_package_and_its_extras():
@@ -71,11 +70,31 @@ def test_a_dependency_without_a_lower_bound_is_refused():
         script("lowest").lower_bounds(bare, [])
 
 
-@pytest.mark.parametrize("requirement", [one for one in EVERY if not one.startswith("slalom-xai")])
-def test_every_direct_dependency_is_pinned_within_its_bounds(requirement):
-    name, bound = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(?:[>=]=(.*))?", requirement).groups()
-    assert normal(name) in PINS
-    assert number(PINS[normal(name)]) >= number(bound or "0")
+def test_every_direct_dependency_is_pinned_within_its_bounds():
+    for requirement in [one for one in EVERY if not one.startswith("slalom-xai")]:
+        name, bound = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(?:[>=]=(.*))?", requirement).groups()
+        assert normal(name) in PINS, requirement
+        assert number(PINS[normal(name)]) >= number(bound or "0"), requirement
+
+
+def test_everything_that_a_package_exports_has_a_docstring():
+    for package in (
+        "core",
+        "corpus",
+        "evaluate",
+        "methods",
+        "models",
+        "result",
+        "text",
+        "theory",
+        "render.figures",
+        "render.page",
+    ):
+        module = importlib.import_module(f"slalom.{package}")
+        for name in module.__all__:
+            exported = getattr(module, name)
+            if callable(exported) and getattr(exported, "__module__", "").startswith("slalom"):
+                assert exported.__doc__, f"slalom.{package}.{name} needs a docstring: it is in the documentation"
 
 
 def test_the_documentation_lists_every_extra_with_its_packages():

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "check_site.py"
 
@@ -15,29 +13,31 @@ def check(folder):
     return subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("page.html", '<script src="https://cdn.example/a.js"></script>', "page.html: <script> https://cdn.example/a.js"),
-        ("page.html", '<link rel="stylesheet" href="//fonts.example/f.css">', "<link> //fonts.example/f.css"),
-        ("page.html", '<link rel="preconnect" href="https://fonts.example">', "<link> https://fonts.example"),
-        ("page.html", '<img srcset="a.png 1x, https://img.example/b.png 2x">', "<img> https://img.example/b.png"),
-        ("page.html", "<style>@import 'https://css.example/x.css';</style>", "<style> https://css.example/x.css"),
-        ("page.html", '<p style="background:url(https://img.example/p.png)">', "<p style> https://img.example/p.png"),
-        ("page.html", '<div class="mermaid">graph</div>', "<div class=mermaid>"),
-        (
-            "style.css",
-            '@font-face { src: url("https://fonts.example/a.woff2") }',
-            "style.css: url https://fonts.example/a.woff2",
-        ),
-    ],
-)
-def test_what_is_loaded_from_elsewhere_is_named(tmp_path, name, content, said):
-    (tmp_path / "index.html").write_text("<p>nothing</p>", encoding="utf-8")
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    found = check(tmp_path)
-    assert found.returncode == 1
-    assert said in found.stderr
+ELSEWHERE = [
+    ("page.html", '<script src="https://cdn.example/a.js"></script>', "page.html: <script> https://cdn.example/a.js"),
+    ("page.html", '<link rel="stylesheet" href="//fonts.example/f.css">', "<link> //fonts.example/f.css"),
+    ("page.html", '<link rel="preconnect" href="https://fonts.example">', "<link> https://fonts.example"),
+    ("page.html", '<img srcset="a.png 1x, https://img.example/b.png 2x">', "<img> https://img.example/b.png"),
+    ("page.html", "<style>@import 'https://css.example/x.css';</style>", "<style> https://css.example/x.css"),
+    ("page.html", '<p style="background:url(https://img.example/p.png)">', "<p style> https://img.example/p.png"),
+    ("page.html", '<div class="mermaid">graph</div>', "<div class=mermaid>"),
+    (
+        "style.css",
+        '@font-face { src: url("https://fonts.example/a.woff2") }',
+        "style.css: url https://fonts.example/a.woff2",
+    ),
+]
+
+
+def test_what_is_loaded_from_elsewhere_is_named(tmp_path):
+    for number, (name, content, said) in enumerate(ELSEWHERE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "index.html").write_text("<p>nothing</p>", encoding="utf-8")
+        (folder / name).write_text(content, encoding="utf-8")
+        found = check(folder)
+        assert found.returncode == 1, said
+        assert said in found.stderr, said
 
 
 def test_links_and_files_of_the_site_itself_are_fine(tmp_path):

@@ -132,7 +132,7 @@ class SurrogateMethod(Method):
             importances_se=None if fitted.importances_se is None else fitted.importances_se[types],
         )
         result, near = _with_pair_errors(_with_errors(result, fitted, rows, scores[far]), found), None
-        if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (docs/results/core.md)
+        if (2 * plan.keep.sum(axis=1) > len(units)).all():  # deletions say nothing of small subsets (results/core.md)
             result = result._replace(shapley_se=None)
         if isinstance(self.sampler, TwoScales) and isinstance(model, Slalom):
             result, near = _corrected(result, model, plan.keep, scores, units, self.sampler.reach(len(units)), found, certainty)

@@ -520,7 +520,7 @@ class Explanation(Document):
         Args:
             keep: As in `predict`.
             level: Probability that the model's score is inside; between 0 and 1. Measured at 0.95, for the removal of one unit:
-                0.95 to 1.00, for those shown as the strongest 0.93 to 1.00 (docs/results/core.md).
+                0.95 to 1.00, for those shown as the strongest 0.93 to 1.00 (results/core.md).
 
         Returns:
             Lower and upper ends (m, 2) or (m, n_classes, 2), for one row without the first axis; None where `spread` is.

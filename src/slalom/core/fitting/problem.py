@@ -291,7 +291,7 @@ class Fit:
         values_se: Standard errors of the values, (n,) or (n, n_classes); None where the fitter has none.
         importances_se: Standard errors of the importances (n,); None where the fitter has none.
         background_se: Standard errors of the background's value and importance. On real classifiers they are far too small
-            (docs/results/core.md has the figures), so no explanation shows them.
+            (results/core.md has the figures), so no explanation shows them.
         draw: Draws all parameters from their posterior; None where the fitter has none.
         free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
             fitter does not estimate it.
