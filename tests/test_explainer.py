@@ -15,6 +15,7 @@ from slalom.errors import InputError, MissingExtra
 from slalom.methods import WhiteBoxMethod
 from slalom.text import Deletions, Pairs, Scales
 from slalom.theory.oracle import Failing, Oracle
+from tests.cases import cases
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
@@ -29,7 +30,7 @@ def explainer(**options):
     return Explainer(oracle(), output="log_odds", **options)
 
 
-@pytest.mark.parametrize("method", ["joint", "local"])
+@cases("method", ["joint", "local"])
 def test_an_exact_slalom_is_found(method):
     e = explainer(method=method, queries=600)(TEXT)
     truth = oracle().surrogate(list(e.units))
@@ -45,7 +46,7 @@ def test_an_exact_slalom_is_found(method):
     assert np.allclose(e.removal, removed, atol=0.01)
 
 
-@pytest.mark.parametrize("method", ["eff", "fidel"])
+@cases("method", ["eff", "fidel"])
 def test_the_papers_presets_find_a_slalom_without_background(method):
     e = Explainer(oracle(background=None), output="log_odds", method=method, queries=2000)(TEXT)
     truth = oracle(background=None).surrogate(list(e.units))
@@ -132,8 +133,8 @@ def test_held_out_queries_are_not_in_the_fit():
     assert e.fidelity.far.queries >= 1
 
 
-@pytest.mark.parametrize("text", ["good", "good bad", "a good film"])
-@pytest.mark.parametrize("method", ["joint", "local", "eff", "fidel"])
+@cases("text", ["good", "good bad", "a good film"])
+@cases("method", ["joint", "local", "eff", "fidel"])
 def test_short_texts(method, text):
     e = explainer(method=method)(text)
     assert len(e) == len(text.split())
@@ -204,7 +205,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), BAD)
+@cases(("options", "message"), BAD)
 def test_bad_options_are_refused_in_one_line(options, message):
     with pytest.raises(InputError, match=message) as caught:
         explainer(**options)(TEXT)
@@ -254,7 +255,7 @@ def test_the_model_itself_can_be_asked_about_parts_of_an_explained_text():
         explainer.ask(replace(e, units=("one",)), keep)
 
 
-@pytest.mark.parametrize("keep", [[0.5, 1.0], ["a", "b"], [np.nan, 1.0], [2, 1], [None, True]])
+@cases("keep", [[0.5, 1.0], ["a", "b"], [np.nan, 1.0], [2, 1], [None, True]])
 def test_what_is_no_presence_is_refused_by_the_explanation_and_by_the_model(keep):
     explainer = Explainer(lambda texts: [float(len(t)) for t in texts], output="log_odds", queries=20)
     e = explainer("one two")
@@ -328,7 +329,7 @@ def test_an_explanation_knows_whether_its_signs_mean_something():
     assert slalom.Explanation.from_dict(old).signed  # files from before had signed methods only
 
 
-@pytest.mark.parametrize("method", ["eff", "joint", "local"])
+@cases("method", ["eff", "joint", "local"])
 def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     """Whatever the fit itself was judged on: rows less the effect of their length, or the rows."""
     e = Explainer(lambda texts: np.array([[0.0, len(t) + t.count("good")] for t in texts]), output="logits", method=method)

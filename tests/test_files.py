@@ -24,6 +24,7 @@ from slalom.files import (
     texts_of,
     write_text,
 )
+from tests.cases import cases
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"a"', "naïve".encode()[:3]])  # the last one ends within a character
@@ -51,23 +52,23 @@ def test_rows_are_known_by_the_name_of_the_file(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", ['{"a": 1, "b": {}}', '{\n "a": 1,\n "b": {}\n}\n', '\r\n{"a": 1,\r\n"b": {}}'])
+@cases("content", ['{"a": 1, "b": {}}', '{\n "a": 1,\n "b": {}\n}\n', '\r\n{"a": 1,\r\n"b": {}}'])
 def test_one_object_is_one_row(content):
     assert list(json_rows(content, "it")) == [{"a": 1, "b": {}}]
     assert looks_like_json_rows(content)
 
 
-@pytest.mark.parametrize("content", ["", "a text", "[spoiler] He dies.", "{curly} words", "{\n a poem\n}", "3"])
+@cases("content", ["", "a text", "[spoiler] He dies.", "{curly} words", "{\n a poem\n}", "3"])
 def test_texts_do_not_look_like_json(content):
     assert not looks_like_json_rows(content)
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}\r\n\n{"a": 2}', '[{"a": 1}, {"a": 2}]', '\n [\n{"a": 1},\n{"a": 2}\n]\n'])
+@cases("content", ['{"a": 1}\r\n\n{"a": 2}', '[{"a": 1}, {"a": 2}]', '\n [\n{"a": 1},\n{"a": 2}\n]\n'])
 def test_rows_of_json_are_one_a_line_or_one_list(content):
     assert list(json_rows(content, "it")) == [{"a": 1}, {"a": 2}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "said"),
     [
         ('{"a": 1}\n{"a"', "line 2 of it must be a JSON object"),

@@ -10,6 +10,7 @@ from slalom.errors import InputError, ModelError
 from slalom.pipeline.refining import _order, _sizes
 from slalom.text import TwoScales
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
@@ -31,7 +32,7 @@ class Three:
         return np.array([[t.count("good") - t.count("bad"), 0.5 * t.count("great"), 0.1 * len(t.split())] for t in texts])
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
     [
         {},

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 from slalom.theory import slalom_transformer  # noqa: E402
+from tests.cases import cases  # noqa: E402
 
 WORDS = [f"w{i}" for i in range(30)]
 ARCHITECTURES = ("bert", "distilbert", "gpt2")
@@ -32,8 +33,8 @@ def texts_of(length, n=5, seed=1):
     return [" ".join(rng.choice(WORDS, length)) for _ in range(n)]  # with repetitions
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize(("layers", "heads"), [(1, 1), (1, 3), (2, 1), (4, 2)])
+@cases("arch", ARCHITECTURES)
+@cases(("layers", "heads"), [(1, 1), (1, 3), (2, 1), (4, 2)])
 def test_it_is_the_slalom(arch, layers, heads):
     values, importances = planted()
     model, tokenizer = slalom_transformer(values, importances, layers, heads, arch=arch)
@@ -43,7 +44,7 @@ def test_it_is_the_slalom(arch, layers, heads):
         assert np.abs(log_odds(model, tokenizer, texts) - oracle(texts)).max() < 1e-5
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@cases("arch", ARCHITECTURES)
 def test_double_precision_is_exact(arch):
     values, importances = planted(spread=10.0)
     model, tokenizer = slalom_transformer(values, importances, 2, 2, arch=arch, dtype="float64")
@@ -52,7 +53,7 @@ def test_double_precision_is_exact(arch):
         assert np.abs(log_odds(model, tokenizer, texts) - Oracle(values, importances)(texts)).max() < 1e-12
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@cases("arch", ARCHITECTURES)
 def test_background_unknown_words_and_padding(arch):
     values, importances = planted()
     model, tokenizer = slalom_transformer(values, importances, arch=arch, background=(1.5, 0.5))
@@ -61,7 +62,7 @@ def test_background_unknown_words_and_padding(arch):
     assert np.abs(log_odds(model, tokenizer, [""]) - 1.5).max() < 1e-5
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@cases("arch", ARCHITECTURES)
 def test_an_explainer_finds_what_was_put_in(arch):
     values, importances = planted()
     explainer = slalom.Explainer(*slalom_transformer(values, importances, 2, 2, arch=arch), method="joint")
@@ -89,7 +90,7 @@ def test_equal_values_or_importances_are_no_exception():
     assert log_odds(model, tokenizer, ["a b"]) == pytest.approx(1.5, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("values", "options", "said"),
     [({}, {}, "at least one"), ({"two words": 1.0}, {}, "without blanks"), ({"[CLS]": 1.0}, {}, r"none of \[PAD\]"),
      ({"a": np.nan}, {}, "values"), ({"a": 1.0}, {"arch": "rnn"}, "arch must be one of bert, distilbert, gpt2; got")],
@@ -99,7 +100,7 @@ def test_what_cannot_be_built_is_refused(values, options, said):
         slalom_transformer(values, {}, **options)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "said"),
     [
         ({"layers": 0}, "layers must be"), ({"layers": -1}, "layers must be"), ({"heads": 1.5}, "heads must be"),

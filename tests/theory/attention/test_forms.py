@@ -11,6 +11,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import slalom  # noqa: E402
 from slalom.errors import InputError  # noqa: E402
 from slalom.theory import attention  # noqa: E402
+from tests.cases import cases  # noqa: E402
 from tests.theory.attention.made import TEXT, WORDS, long_text, trained, untrained  # noqa: E402
 
 NETWORKS = {
@@ -54,8 +55,8 @@ def regressed(f, n):
     return np.linalg.lstsq(root[:, None] * X, root * f[some], rcond=None)[0]
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("output", ["log_odds", "logit"])
+@cases("network", NETWORKS)
+@cases("output", ["log_odds", "logit"])
 def test_the_gradient_is_that_of_autograd_at_every_position(network, output):
     model = NETWORKS[network]()
     look, truth = attention.trace(model, TEXT, output=output), attention.Reference(model, TEXT, output=output)
@@ -82,7 +83,7 @@ def test_the_printed_gradient_lacks_the_query_of_cls():
     assert gap[1:].max() < 1e-12
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@cases("network", NETWORKS)
 def test_the_game_is_the_network_with_words_replaced(network):
     model = NETWORKS[network]()
     look, truth = attention.trace(model, EIGHT), attention.Reference(model, EIGHT)
@@ -93,8 +94,8 @@ def test_the_game_is_the_network_with_words_replaced(network):
     assert np.abs(look.game("word")(subsets(7)) - truth(subsets(7)[:, group])).max() <= 1e-10
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("players", ["position", "word"])
+@cases("network", NETWORKS)
+@cases("players", ["position", "word"])
 def test_lime_shapley_and_banzhaf_are_those_of_enumeration(network, players):
     model = NETWORKS[network]()
     look = attention.trace(model, EIGHT)
@@ -107,7 +108,7 @@ def test_lime_shapley_and_banzhaf_are_those_of_enumeration(network, players):
     assert np.abs(attention.banzhaf(look, players) - share * enumerated(f, "banzhaf")[group]).max() <= 1e-10
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@cases("n", [1, 2, 3])
 def test_very_short_texts_have_a_limit_too(n):
     text = " ".join(WORDS[:n])
     look = attention.trace(trained(), text)

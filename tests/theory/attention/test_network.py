@@ -15,6 +15,7 @@ from slalom.errors import InputError  # noqa: E402
 from slalom.models.huggingface.in_place import InPlace  # noqa: E402
 from slalom.theory import attention  # noqa: E402
 from slalom.theory.oracle import Oracle  # noqa: E402
+from tests.cases import cases  # noqa: E402
 from tests.theory.attention.made import TEXT, WORDS, folder, trained, untrained  # noqa: E402
 
 
@@ -36,7 +37,7 @@ def by_hand(network, ids):
     return np.mean(found, axis=0)
 
 
-@pytest.mark.parametrize("final", [True, False])
+@cases("final", [True, False])
 def test_the_network_is_what_the_paper_says(final):
     network = untrained(final=final).inner.model
     ids = [1, 4, 7, 2, 2]
