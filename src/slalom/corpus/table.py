@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slalom.core.two_scale import TwoScale
-from slalom.errors import require
+from slalom.errors import MissingExtra, require
 from slalom.result import Explanation
+from slalom.text import KINDS, simple_words, words
+from slalom.text.units import group_spans
 
 EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
 STATUSES = (EXPLAINED, FAILED, KILLED)
 GIVEN = "given_"  # before the name of a column that is copied from the source
-LENGTHS = 24  # tokens removed up to which the effect of the length is kept
+LENGTHS = 24
+LONGEST = 5  # words of a phrase whose effect is kept
+_CELLS = 4_000_000  # of the matrix of the units that stay, at once
 _METADATA = b"slalom"
 _STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
@@ -68,9 +71,8 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
         ("removal", floats), ("removal_se", floats), ("values", floats), ("importances", floats),
         ("background_value", pa.float64()), ("background_importance", pa.float64()),
-        ("surrogate", pa.string()), ("link_middle", pa.float64()), ("link_reach", pa.float64()),
-        ("near_offset", pa.float64()), ("near_power", pa.int32()), ("length_effects", floats),
-        ("pair_units", integers), ("pair_effects", floats), ("shift_places", integers), ("shift_effects", floats),
+        ("unit_words", integers), ("words", strings), ("word_effects", floats),
+        *((phrase_column(length), floats) for length in range(2, LONGEST + 1)),
         ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
         ("queries", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float32()),
         ("remarks", strings), ("explanation", pa.string()),
@@ -101,7 +103,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "importances": _single(e.importances),
         "background_value": None if background is None else float(np.asarray(background.value)),
         "background_importance": None if background is None else float(background.importance),
-        **_together_columns(e),
+        **word_columns(e),
         "near_r2": None if near is None else near.r2,
         "near_mse": None if near is None else near.mse,
         "far_r2": None if far is None else far.r2,
@@ -179,23 +181,53 @@ def part_facts(file: Any) -> dict[str, Any]:
     return found
 
 
-def _together_columns(e: Explanation) -> dict[str, Any]:
-    """Return what `slalom.corpus.together` needs, beside values and importances, to remove several units at once."""
-    columns: dict[str, Any] = {"surrogate": e.surrogate.kind}
-    if e.link is not None:
-        columns |= {"link_middle": float(np.asarray(e.link.middle)), "link_reach": float(np.asarray(e.link.reach))}
-    if isinstance(e.surrogate, TwoScale):
-        columns |= {"near_offset": float(e.surrogate.near.offset), "near_power": e.surrogate.near.power}
-        if len(e.surrogate.pairs):
-            columns["pair_units"] = e.surrogate.pairs.ravel().astype(np.int32)
-            columns["pair_effects"] = _single(e.surrogate.effects)
-        if e.surrogate.shifts is not None:
-            columns["shift_places"] = e.surrogate.shifts.places.astype(np.int32)
-            columns["shift_effects"] = _single(-e.surrogate.shifts.offsets[:, 1:]).ravel()
-    if e.lengths is not None:
-        removed = np.arange(1, min(LENGTHS, len(e.lengths.offsets) - 1) + 1)
-        columns["length_effects"] = _single(e.lengths.removal(removed))
-    return columns
+def phrase_column(length: int) -> str:
+    """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i.
+
+    Example:
+        >>> phrase_column(2), phrase_column(1)
+        ('phrase_effects_2', 'word_effects')
+    """
+    return "word_effects" if length == 1 else f"phrase_effects_{length}"
+
+
+def word_columns(e: Explanation) -> dict[str, Any]:
+    """Return the words of an explanation, and by how much its predicted score falls without each word and each phrase."""
+    n = len(e)
+    word_of_unit = group_spans(e.spans, _words(e.text)) if e.unit in KINDS[:2] else np.arange(n)
+    first = np.searchsorted(word_of_unit, np.arange(word_of_unit[-1] + 2))  # unit of each word, and the end
+    phrases = [np.stack([first[:-length], first[length:]], axis=1) for length in range(1, LONGEST + 1)]
+    effects = np.split(_removed_together(e, np.concatenate(phrases)), np.cumsum([len(phrase) for phrase in phrases])[:-1])
+    names = e.units if len(phrases[0]) == n else [e.text[e.spans[a, 0] : e.spans[b - 1, 1]] for a, b in phrases[0].tolist()]
+    return {
+        "unit_words": word_of_unit.astype(np.int32),
+        "words": [_unicode(name) for name in names],
+        **{phrase_column(length + 1): _single(part) for length, part in enumerate(effects)},
+    }
+
+
+def _words(text: str) -> Any:
+    try:
+        return words(text)
+    except MissingExtra:  # of scripts without spaces
+        return simple_words(text)
+
+
+def _removed_together(e: Explanation, runs: Any) -> Any:
+    """Return by how much the predicted score falls without the units of each run (m, 2), from its first to before its last."""
+    n, unit = len(e), np.arange(len(e))
+    removal, whole = e.removal, float(e.predict(np.ones(n)))
+    effects = removal[runs[:, 0]].astype(np.float64)
+    several = np.flatnonzero(runs[:, 1] > runs[:, 0] + 1)
+    for some in np.array_split(several, len(several) * n // _CELLS + 1):
+        first, end = runs[some].T[..., None]
+        keep = (unit < first) | (unit >= end)
+        left = keep.any(axis=1)
+        without = np.full(len(some), float(np.asarray(e.surrogate.empty_score)))
+        if left.any():
+            without[left] = e.predict(keep[left])
+        effects[some] = whole - without
+    return effects
 
 
 def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
