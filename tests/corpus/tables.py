@@ -7,19 +7,25 @@ import numpy as np
 from slalom.corpus.folder import MANIFEST, LocalFolder
 from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.parts import write_part
-from slalom.corpus.table import EXPLAINED, GIVEN, encoded, table
+from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, encoded, phrase_column, table
 from slalom.text import simple_words as words
+from slalom.text.units import group_spans
 
 
 def row(number, text, effects, *, label="pos", target="pos", spans=None, names=None, score=0.0, **given):
-    """A row whose units are the words of the text, or spans of it."""
+    """A row whose units are the words of the text, or spans of it; effects of words and phrases are sums."""
     spans = words(text) if spans is None else np.array(spans)
     effects = [effects.get(text[a:b].lower(), 0.0) for a, b in spans] if isinstance(effects, dict) else effects
     names = [text[a:b] for a, b in spans] if names is None else names
+    word_of = group_spans(spans, words(text))
+    first = np.searchsorted(word_of, np.arange(len(set(word_of.tolist())) + 1))
+    total = np.concatenate([[0.0], np.cumsum(np.asarray(effects, dtype=float))])
+    together = {phrase_column(n): np.float32(total[first[n:]] - total[first[:-n]]) for n in range(1, LONGEST + 1)}
     return {
         "number": number, "id": f"id{number}", "status": EXPLAINED, "text": text, "label": label, "target": target,
         "score": score, "n_units": len(spans), "units": names, "starts": spans[:, 0], "ends": spans[:, 1],
-        "removal": np.float32(effects),
+        "removal": np.float32(effects), "unit_words": word_of, **together,
+        "words": [text[spans[a, 0] : spans[b - 1, 1]] for a, b in zip(first[:-1], first[1:], strict=True)],
         **{GIVEN + name: value for name, value in given.items()},
     }  # fmt: skip
 

@@ -37,7 +37,7 @@ def two(tmp_path, n=40, shuffled=False):
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_every_number(tmp_path, shuffled, monkeypatch):
-    monkeypatch.setattr(comparing, "_ROWS", 7)
+    monkeypatch.setattr(comparing, "UNITS", 30)
     folders, before, after = two(tmp_path, shuffled=shuffled)
     found = corpus.compare(*folders, gold="gold", min_texts=3)
     later = {r["id"]: r for r in after}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from slalom.corpus.moments import Effect
+from slalom.corpus.effects import Effect
 from slalom.corpus.summarised import Kind
 from slalom.errors import count
 from slalom.files import csv_text

@@ -3,36 +3,29 @@
     d(text, word) = effect after - effect before        one observation per text that has the word in both
     change(word)  = mean of d, with a paired 95% interval (Student's t over texts)
 
-Texts are matched by id. Where both corpora have them in the same order, as two runs on one source do, both are read in step and
-memory does not grow with the number of texts; else the second one is held in memory.
+Texts are matched by id.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
-from slalom.core.checks import Floats, whole_number
-from slalom.corpus.candidates import Pooled, kind_of, parts_of
+from slalom.core.checks import whole_number
+from slalom.corpus import queries
 from slalom.corpus.compared import Change, CorpusComparison, Flip, WordChange
-from slalom.corpus.counts import Counts
-from slalom.corpus.details import Details
-from slalom.corpus.moments import Moments, effect_of
-from slalom.corpus.opening import Corpus
+from slalom.corpus.counts import Counts, label_of
+from slalom.corpus.effects import effect_of
+from slalom.corpus.engine import Parts, connect, literal
+from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.shortcuts import explained_by_part
-from slalom.corpus.summarise import unit_of
+from slalom.corpus.queries import kind_of
+from slalom.corpus.summarise import PHRASES, UNITS, checked_phrases, snippet, written
 from slalom.corpus.summarised import KINDS
+from slalom.corpus.suspects import Selection, Totals
 from slalom.corpus.table import EXPLAINED, GIVEN
-from slalom.corpus.together import columns_of
-from slalom.corpus.words import LONGEST, WORD, Chunk, Observations, Reader, observations
 from slalom.errors import InputError
 
-_COLUMNS = ("number", "id", "text", "label", "score", "n_units", "units", "starts", "ends", "removal")
-_ROWS = 2000  # rows of each corpus at once
-_SELECTED = 20_000
 _WHY = 5  # words of a flip
 _OPENING = 160  # characters
 
@@ -44,7 +37,7 @@ def compare(
     gold: str | None = None,
     target: str | None = None,
     min_texts: int | None = None,
-    phrases: int = LONGEST,
+    phrases: int = PHRASES,
     top: int = 100,
     flips: int = 50,
     case: bool = False,
@@ -64,210 +57,162 @@ def compare(
 
     Raises:
         InputError: No text is in both, ids are not unique, or an argument is invalid.
+        MissingExtra: duckdb is not installed.
     """
     first, second = (open_corpus(table) if isinstance(table, str | Path) else table for table in (before, after))
-    if phrases > 5:
-        raise InputError(f"phrases must be from 1 to 5 words; got {phrases}")
-    counts = Counts.of(first, gold, None, target)
-    matched = _Matched(first, second, counts.target, gold)
-    least = max(5, matched.n // 10_000) if min_texts is None else whole_number("min_texts", min_texts, 2)
-    kinds = {unit_of(table) for table in (first, second)}
-    reader = Reader(not kinds <= {"word", "sentence"}, whole_number("phrases", phrases, 1), case=case)
-    listed = _Flips(counts, whole_number("flips", flips, 0))
-    moments = Moments(8)
-    for pair in matched.pairs(reader):
-        y0, y1, key, level = pair.both()
-        d = y1 - y0
-        moments.add(key, np.stack([np.ones(len(d)), d, d * d, y0, y0 * y0, y1, y1 * y1, level], axis=1))
-        listed.add(pair)
-    pooled = Pooled(*moments.result(), least)
-    order = pooled.order("effect")
-    selected = np.sort(np.argsort(-order, kind="stable")[:_SELECTED])
-    details = Details(reader, pooled.keys[selected], {}, counts.codes)
-    for pair in matched.pairs(reader):
-        details.add(pair.before)
-    lookup = _known_parts(pooled, details, reader)
-    changes: dict[str, list[Change]] = {kind: [] for kind in KINDS}
-    for i in selected[np.argsort(-order[selected], kind="stable")].tolist():
-        kind = kind_of(int(pooled.level[i]))
-        key = int(pooled.keys[i])
-        parts = [lookup[part] for part in parts_of(key, int(pooled.level[i]), details, reader) if part in lookup]
-        if len(changes[kind]) < top and not (kind == "phrase" and explained_by_part(pooled.known(i), parts)):
-            n, d1, d2, a1, a2, b1, b2, _ = pooled.sums[i].tolist()
-            ends = effect_of(n, a1, a2), effect_of(n, b1, b2)
-            changes[kind].append(Change(details.names[key], kind, effect_of(n, d1, d2), *ends))
-    about = {
-        "models": [first.model, second.model],
-        "folders": [first.folder, second.folder],
-        "target": counts.target,
-        "shared": matched.n,
-        "only": [matched.only_first, matched.only_second],
-        "min_texts": least,
-        "gold": gold,
-        **listed.totals(),
-    }
-    return CorpusComparison(tuple(change for kind in KINDS for change in changes[kind]), tuple(listed.kept), about)
-
-
-def _known_parts(pooled: Pooled, details: Details, reader: Reader) -> dict[int, Any]:
-    """Return texts and change of the parts of all phrases."""
-    level = {int(key): int(level) for key, level in zip(pooled.keys.tolist(), pooled.level.tolist(), strict=True)}
-    parts = {part for key in details.words for part in parts_of(key, level[key], details, reader)}
-    every = np.array(sorted(parts), dtype=np.uint64)
-    at, there = pooled.find(every)
-    return {int(key): pooled.known(int(i)) for key, i, ok in zip(every, at, there, strict=True) if ok}
+    longest, most = checked_phrases(phrases), whole_number("flips", flips, 0)
+    least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
+    check_columns([] if gold is None else [GIVEN + gold], first.columns)
+    connection = connect()
+    try:
+        parts = [Parts(connection, table.place, name=name) for name, table in (("before", first), ("after", second))]
+        counts = Counts.of(first, parts[0], gold, None, target, include_poor=True)
+        pair = _Pair(parts, counts, [first.folder, second.folder])
+        least = max(5, pair.shared // 10_000) if least is None else least
+        changes = pair.changes(longest, least, top, case)
+        about = {
+            "models": [first.model, second.model],
+            "folders": [first.folder, second.folder],
+            "target": counts.target,
+            "shared": pair.shared,
+            "only": [n - pair.shared for n in pair.texts],
+            "min_texts": least,
+            "gold": gold,
+            **pair.flipped(),
+        }
+        return CorpusComparison(tuple(changes), tuple(pair.flips(most, case)), about)
+    finally:
+        connection.close()
 
 
 @final
 class _Pair:
-    """The same texts, explained twice."""
+    """Two corpora in one database: the table `matched` has the numbers of the shared texts in both."""
 
-    def __init__(self, before: Chunk, after: Chunk) -> None:
-        self.before, self.after = before, after
-        seen = observations(before.occurrences), observations(after.occurrences)
-        one, other = (_text_and_key(found) for found in seen)
-        _, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
-        self.first, self.second, self.i, self.j = *seen, i, j
-
-    def both(self) -> tuple[Floats, Floats, Any, Floats]:
-        """Return effects before and after, keys and levels of what both have."""
-        level = self.first.level[self.i].astype(np.float64)
-        return self.first.effect[self.i], self.second.effect[self.j], self.first.key[self.i], level
-
-
-def _text_and_key(found: Observations) -> Any:
-    return found.key * np.uint64(0xBF58476D1CE4E5B9) + found.row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-
-
-@final
-class _Matched:
-    """Rows of two corpora with the same ids, explained for the target in both."""
-
-    def __init__(self, first: Corpus, second: Corpus, target: str, gold: str | None) -> None:
-        self._tables, self._target, self._gold = (first, second), target, gold
-        ids = [self._ids(table) for table in self._tables]
-        shared = set(ids[0]) & set(ids[1])
-        self.n, self.only_first, self.only_second = len(shared), len(ids[0]) - len(shared), len(ids[1]) - len(shared)
-        if not shared:
+    def __init__(self, parts: list[Parts], counts: Counts, folders: list[str]) -> None:
+        self._parts, self._counts, self._run = parts, counts, parts[0].connection.execute
+        self.texts = []
+        chosen = f"status = {literal(EXPLAINED)} AND target = {literal(counts.target)}"
+        for name, one, folder in zip(("ids_before", "ids_after"), parts, folders, strict=True):
+            self._run(f"CREATE TABLE {name} AS SELECT id, number FROM {one.source()} WHERE {chosen}" if len(one) else f"CREATE TABLE {name}(id VARCHAR, number BIGINT)")
+            self.texts.append(self._number(f"SELECT count(*) FROM {name}"))
+            twice = self._run(f"SELECT id FROM {name} GROUP BY id HAVING count(*) > 1 ORDER BY count(*) DESC, id LIMIT 1").fetchone()
+            if twice:
+                raise InputError(f"ids must be unique to match texts; {twice[0]!r} occurs more than once in {folder!r}")
+        self._run(
+            "CREATE TABLE matched AS SELECT b.number, a.number AS other FROM ids_before b JOIN ids_after a USING (id);"
+            " DROP TABLE ids_before; DROP TABLE ids_after"
+        )
+        self.shared = self._number("SELECT count(*) FROM matched")
+        if not self.shared:
             raise InputError(
-                f"{first.folder!r} and {second.folder!r} must have texts with equal ids, explained for {target!r};"
+                f"{folders[0]!r} and {folders[1]!r} must have texts with equal ids, explained for {counts.target!r};"
                 " they share none"
             )
-        order = [[name for name in names if name in shared] for names in ids]
-        self._in_step = order[0] == order[1]
-        self._order, self._shared = order[0], shared
 
-    def _ids(self, table: Corpus) -> list[str]:
-        found: list[str] = []
-        for batch in table.batches(["id", "status", "target"]):
-            rows = zip(*(batch.column(name).to_pylist() for name in ("id", "status", "target")), strict=True)
-            found += [name for name, status, target in rows if (status, target) == (EXPLAINED, self._target)]
-        if len(set(found)) < len(found):
-            twice = Counter(found).most_common(1)[0][0]
-            raise InputError(f"ids must be unique to match texts; {twice!r} occurs more than once in {table.folder!r}")
-        return found
+    def _number(self, query: str) -> int:
+        return int(self._run(query).fetchone()[0])
 
-    def _rows(self, table: Corpus, gold: str | None) -> Iterator[Any]:
-        """Yield tables of `_ROWS` shared rows each."""
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
-
-        columns = [*_COLUMNS, *columns_of(table.columns), *([GIVEN + gold] if gold is not None else [])]
-        wanted = pa.array(sorted(self._shared))
-        waiting: list[Any] = []
-        n = 0
-        for batch in table.batches([*columns, "status", "target"]):
-            mask = pc.and_(pc.is_in(batch.column("id"), wanted), pc.equal(batch.column("status"), EXPLAINED))
-            rows = batch.filter(pc.and_(mask, pc.fill_null(pc.equal(batch.column("target"), self._target), False)))
-            waiting.append(rows.select(columns))
-            n += rows.num_rows
-            while n >= _ROWS:
-                joined = pa.Table.from_batches(waiting)
-                yield joined.slice(0, _ROWS)
-                rest = joined.slice(_ROWS)
-                waiting, n = rest.to_batches(), rest.num_rows
-        if n:
-            yield pa.Table.from_batches(waiting)
-
-    def _second_rows(self) -> Iterator[Any]:
-        """Yield the rows of the second corpus in the order of the first."""
-        if self._in_step:
-            yield from self._rows(self._tables[1], None)
-            return
-        import pyarrow as pa  # noqa: PLC0415
-
-        whole = pa.concat_tables(list(self._rows(self._tables[1], None)))
-        place = {name: i for i, name in enumerate(whole.column("id").to_pylist())}
-        order = [place[name] for name in self._order]
-        for k in range(0, len(order), _ROWS):
-            yield whole.take(order[k : k + _ROWS])
-
-    def pairs(self, reader: Reader) -> Iterator[_Pair]:
-        """Yield the shared rows of both corpora, a chunk at a time."""
-        for rows in zip(self._rows(self._tables[0], self._gold), self._second_rows(), strict=True):
-            yield _Pair(*(Chunk(part.combine_chunks().to_batches()[0], reader, False) for part in rows))
-
-
-@final
-class _Flips:
-    """Counts flipped predictions and keeps those whose score changed most."""
-
-    def __init__(self, counts: Counts, most: int) -> None:
-        self._counts, self._most = counts, most
-        self._ways: Counter[tuple[str, str]] = Counter()
-        self._right = np.zeros(3)  # first, second, texts with a label
-        self.kept: list[Flip] = []
-
-    def add(self, pair: _Pair) -> None:
-        """Look at a pair of chunks."""
-        columns = [
-            (chunk.column("label"), np.array(chunk.column("score"), dtype=np.float64)) for chunk in (pair.before, pair.after)
-        ]
-        (labels, scores), (new_labels, new_scores) = columns
-        gold = self._counts.gold
-        golds = [None] * len(labels) if gold is None else [self._counts.label_of(g) for g in pair.before.column(GIVEN + gold)]
-        for g, a, b in zip(golds, labels, new_labels, strict=True):
-            if g is not None:
-                self._right += (a == g, b == g, 1)
-        flipped = [row for row, (a, b) in enumerate(zip(labels, new_labels, strict=True)) if a != b]
-        self._ways.update((labels[row], new_labels[row]) for row in flipped)
-        bar = abs(self.kept[-1].change) if len(self.kept) >= self._most > 0 else -1.0
-        change = new_scores - scores
-        for row in sorted((row for row in flipped if abs(change[row]) > bar), key=lambda row: -abs(change[row]))[: self._most]:
-            rows = pair.before.rows
-            text = rows.column("text")[row].as_py()
-            self.kept.append(
-                Flip(
-                    number=int(rows.column("number")[row].as_py()),
-                    id=rows.column("id")[row].as_py(),
-                    before=labels[row],
-                    after=new_labels[row],
-                    gold=golds[row],
-                    change=float(change[row]),
-                    words=_why(pair, row, float(np.sign(change[row]))),
-                    text=None if text is None else " ".join(text[: 2 * _OPENING].split())[:_OPENING],
+    def _chunks(self) -> Iterator[tuple[str, str]]:
+        """Yield the queries of the shared texts of both corpora, some parts of the first one at a time."""
+        for source in self._parts[0].chunks(UNITS * self._counts.rows / max(self._counts.units, 1)):
+            query = f"SELECT min(m.other), max(m.other) FROM matched m SEMI JOIN {source} USING (number)"
+            low, high = self._run(query).fetchone()
+            if low is not None:
+                yield (
+                    f"SELECT t.* FROM {source} t SEMI JOIN matched USING (number)",
+                    f"SELECT m.number, t.* EXCLUDE number FROM {self._parts[1].source()} t JOIN matched m ON t.number = m.other"
+                    f" WHERE t.number BETWEEN {low} AND {high} AND m.number IN (SELECT number FROM {source})",
                 )
-            )
-        self.kept.sort(key=lambda flip: (-abs(flip.change), flip.number))
-        del self.kept[self._most :]
 
-    def totals(self) -> Mapping[str, Any]:
-        """Return how many predictions flipped, by labels, and both accuracies."""
-        ways = [{"before": a, "after": b, "texts": n} for (a, b), n in self._ways.most_common()]
-        known = self._right[2]
-        accuracy = None if not known else [float(right / known) for right in self._right[:2]]
-        return {"flipped": sum(self._ways.values()), "flips": ways, "accuracy": accuracy}
-
-
-def _why(pair: _Pair, row: int, sign: float) -> tuple[WordChange, ...]:
-    """Return the words whose effects moved most in the direction in which the score did."""
-    here = np.flatnonzero((pair.first.row[pair.i] == row) & (pair.first.level[pair.i] == WORD))
-    i, j = pair.i[here], pair.j[here]
-    d = pair.second.effect[j] - pair.first.effect[i]
-    order = [k for k in np.argsort(-sign * d, kind="stable").tolist() if sign * d[k] > 0][:_WHY]
-    return tuple(
-        WordChange(
-            pair.before.text_of(int(pair.first.first[i[k]])), float(pair.first.effect[i[k]]), float(pair.second.effect[j[k]])
+    def _both(self, before: str, after: str, length: int, case: bool, frequent: bool = False) -> str:
+        """Return the observations that both have: number, key, effects y0 and y1."""
+        b, a = (
+            queries.observations(queries.occurrences(texts, length, case, "number AS text", frequent=frequent), "")
+            for texts in (before, after)
         )
-        for k in order
-    )
+        return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
+
+    def changes(self, longest: int, least: int, top: int, case: bool) -> Iterator[Change]:
+        """Yield what changed: words, phrases and pieces."""
+        sums = {"s1": "y1 - y0", "s2": "(y1 - y0) ** 2", "b1": "y0", "b2": "y0 ** 2", "a1": "y1", "a2": "y1 ** 2"}
+        columns = ", ".join(f"sum({what}) AS {name}" for name, what in sums.items())
+        added = ", ".join(f"sum({name}) AS {name}" for name in ("n", *sums))
+        typed = ", ".join(f"{name} DOUBLE" for name in ("n", *sums))
+        self._run(
+            f"CREATE TABLE frequent(key VARCHAR); CREATE TABLE partial(key VARCHAR, {typed}, number BIGINT, place BIGINT);"
+            f"CREATE TABLE found(length INTEGER, key VARCHAR, {typed}, number BIGINT, place BIGINT);"
+            "CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[])"
+        )
+        for length in (*range(1, longest + 1), 0):
+            for before, after in self._chunks():
+                both = self._both(before, after, length, case, frequent=True)
+                self._run(f"INSERT INTO partial SELECT key, count(*), {columns}, min(number), arg_min(place, number) FROM ({both}) GROUP BY key")
+            self._run(
+                f"INSERT INTO found SELECT {length}, key, {added}, min(number), arg_min(place, number) FROM partial GROUP BY key"
+                f" HAVING sum(n) >= {least}; INSERT INTO frequent SELECT key FROM found WHERE length = {length}; TRUNCATE partial"
+            )
+        self._run("CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, * FROM found; DROP TABLE found")
+        totals = Totals(self._parts[0].connection)
+        self._run("CREATE TABLE selected AS SELECT unnest(?::BIGINT[]) AS id", [totals.selected("effect", top).tolist()])
+        selection = Selection(self._parts[0].connection, totals)
+        listed = [key for kind in KINDS for key in selection.listed(kind, "effect", top)]
+        self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id", [listed])
+        texts = {
+            key: row
+            for key, *row in self._run(
+                f"SELECT s.id, place, text, starts, ends, unit_words FROM {self._parts[0].source()} JOIN (SELECT id, number, place"
+                " FROM totals SEMI JOIN shown USING (id)) s USING (number)"
+            ).fetchall()
+        }
+        for key in listed:
+            name = selection.keys[key]
+            n, s1, s2, b1, b2, a1, a2 = (float(totals.sums[column][key]) for column in ("n", *sums))
+            ends = effect_of(n, b1, b2), effect_of(n, a1, a2)
+            yield Change(written(name, snippet(name, *texts[key]), case), kind_of(name), effect_of(n, s1, s2), *ends)
+
+    def _predictions(self, *columns: str) -> str:
+        """Return the query of the shared texts with their predictions."""
+        gold = self._counts.gold
+        given = "NULL" if gold is None else f"b.{queries.identifier(GIVEN + gold)}"
+        names = ", ".join(("b.number", "b.label AS label", "a.label AS new", f"{given} AS gold", *columns))
+        before, after = (part.source() for part in self._parts)
+        return (
+            f"SELECT {names} FROM matched m JOIN {before} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
+        )
+
+    def flipped(self) -> dict[str, Any]:
+        """Return how many predictions flipped, by labels, and both accuracies."""
+        ways, right = Counter[tuple[str, str]](), [0, 0, 0]
+        query = f"SELECT label, new, gold, count(*) FROM ({self._predictions()}) GROUP BY ALL ORDER BY ALL"
+        for label, new, gold, n in self._run(query).fetchall():
+            truth = label_of(gold, self._counts.labels)
+            if label != new:
+                ways[label, new] += n
+            if truth is not None:
+                right = [count + n * hit for count, hit in zip(right, (label == truth, new == truth, True), strict=True)]
+        listed = [{"before": a, "after": b, "texts": n} for (a, b), n in ways.most_common()]
+        accuracy = [right[0] / right[2], right[1] / right[2]] if right[2] else None
+        return {"flipped": ways.total(), "flips": listed, "accuracy": accuracy}
+
+    def flips(self, most: int, case: bool) -> Iterator[Flip]:
+        """Yield the texts whose prediction flipped, largest change of the score first, with the words that moved it."""
+        columns = ("b.id", "a.score - b.score AS change", f"left(b.text, {2 * _OPENING}) AS text")
+        query = f"SELECT * FROM ({self._predictions(*columns)}) WHERE label IS DISTINCT FROM new ORDER BY abs(change) DESC, number"
+        rows = self._run(f"{query} LIMIT {most}").fetchall()
+        if not rows:
+            return
+        self._run("CREATE TABLE flipped AS SELECT unnest(?::BIGINT[]) AS number", [[row[0] for row in rows]])
+        self._run("DELETE FROM matched WHERE number NOT IN (FROM flipped)")
+        words: dict[int, list[WordChange]] = {}
+        for before, after in self._chunks():
+            for number, key, y0, y1 in self._run(
+                f"SELECT number, key, y0, y1 FROM ({self._both(before, after, 1, case)}) ORDER BY number, place"
+            ).fetchall():
+                words.setdefault(number, []).append(WordChange(key, y0, y1))
+        for number, label, new, gold, name, change, text in rows:
+            sign = 1.0 if change > 0 else -1.0
+            moved = [word for word in words.get(number, ()) if sign * (word.after - word.before) > 0]
+            why = sorted(moved, key=lambda word: -abs(word.after - word.before))[:_WHY]
+            opening = None if text is None else " ".join(text.split())[:_OPENING]
+            yield Flip(number, name, label, new, label_of(gold, self._counts.labels), change, tuple(why), opening)

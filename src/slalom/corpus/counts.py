@@ -1,28 +1,35 @@
-"""What the rows of a corpus are: how many by status, target, label and slice."""
+"""What the rows of a corpus are: how many by status, target, label and slice; and effects in parts of it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from slalom.corpus.opening import Corpus
-from slalom.corpus.table import EXPLAINED, GIVEN
-from slalom.corpus.words import Index
+from slalom.core.checks import Floats
+from slalom.corpus import queries
+from slalom.corpus.effects import Effect, effect_of
+from slalom.corpus.engine import Parts
+from slalom.corpus.table import EXPLAINED
 from slalom.errors import InputError, count, did_you_mean
-from slalom.result.fidelity import NEGLIGIBLE
 
-POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
-QUALITY = ("near_r2", "near_mse")  # columns that tell how well a text is explained
 _SLICES = 8  # the others are taken together
 _OTHERS = "(others)"
+
+
+class Cell(NamedTuple):
+    """A predicted label, a true label and a slice; None where there is none."""
+
+    label: str | None
+    gold: str | None
+    slice: str | None
 
 
 @final
 @dataclass(frozen=True)
 class Counts:
-    """What the rows of a corpus are: how many by status, target, label and slice.
+    """What the rows of a corpus are.
 
     Attributes:
         target: The class that is summarised.
@@ -30,10 +37,10 @@ class Counts:
         gold: Column of the true labels.
         slices: Column of the slices.
         statuses, targets: Number of rows by status, and of explained ones by target.
-        cells: Number of explained rows with the target by (label, gold, slice).
-        units: Number of their units.
-        include_poor: Whether poorly explained rows are among them.
-        poor: Poorly explained rows with the target by (label, gold, slice).
+        cells: Number of rows that are summarised, by cell.
+        poor: Poorly explained rows with the target, by cell.
+        rows, units: Number of all rows and of all units.
+        include_poor: Whether poorly explained rows are summarised.
     """
 
     target: str
@@ -42,45 +49,37 @@ class Counts:
     slices: str | None
     statuses: Mapping[str, int]
     targets: Mapping[str, int]
-    cells: Mapping[tuple[str | None, str | None, str | None], int]
+    cells: Mapping[Cell, int]
+    poor: Mapping[Cell, int]
+    rows: int
     units: int
     include_poor: bool
-    poor: Mapping[tuple[str | None, str | None, str | None], int]
 
     @classmethod
-    def of(cls, table: Corpus, gold: str | None, slices: str | None, target: str | None, include_poor: bool = True) -> "Counts":
-        """Count the rows of a corpus."""
-        given = [GIVEN + name for name in (gold, slices) if name is not None]
-        columns = ["status", "target", "label", "n_units", *dict.fromkeys(given)]
-        statuses: Counter[str] = Counter()
-        cells: Counter[tuple[Any, ...]] = Counter()
-        poor: Counter[tuple[Any, ...]] = Counter()
-        units: Counter[str | None] = Counter()
-        for batch in table.batches([*columns, *QUALITY]):
-            rows = {name: batch.column(name).to_pylist() for name in columns}
-            empty = [None] * len(rows["status"])
-            golds, parts = (rows[GIVEN + name] if name is not None else empty for name in (gold, slices))
-            statuses.update(rows["status"])
-            every = zip(rows["target"], rows["label"], golds, parts, strict=True)
-            for cell, status, bad in zip(every, rows["status"], poorly_explained(batch).to_pylist(), strict=True):
-                if status == EXPLAINED:
-                    poor[cell] += bad
-                    cells[cell] += include_poor or not bad
-            for name, n in zip(rows["target"], rows["n_units"], strict=True):
-                units[name] += n or 0
-        targets: Counter[str] = Counter()
-        for (name, *_), n in cells.items():
-            targets[name] += n
+    def of(
+        cls, table: Any, parts: Parts, gold: str | None, slices: str | None, target: str | None, include_poor: bool
+    ) -> "Counts":
+        """Count the rows of a corpus, and make the table `cells`."""
+        statuses, targets, units = Counter[str](), Counter[str](), 0
+        cells, poor = dict[str, Counter[Cell]](), dict[str, Counter[Cell]]()
+        found = parts.connection.execute(queries.facts(parts.source(), gold, slices)).fetchall() if len(parts) else []
+        for status, name, *cell, bad, n, n_units in found:
+            statuses[status] += n
+            units += n_units
+            if status == EXPLAINED:
+                targets[name] += n if include_poor or not bad else 0
+                cells.setdefault(name, Counter())[Cell(*cell)] += n if include_poor or not bad else 0
+                poor.setdefault(name, Counter())[Cell(*cell)] += n if bad else 0
         targets = +targets
-        if not targets and any(poor.values()):
+        if not targets and poor:
             raise InputError(
                 f"{table.folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"
-                f" {POOR_R2:g} or more); all {sum(poor.values())} are; explain with more queries, or add --include-poor"
-                " (include_poor=True)"
+                f" {queries.POOR_R2:g} or more); all {sum(map(Counter.total, poor.values()))} are; explain with more queries, or"
+                " add --include-poor (include_poor=True)"
             )
         if not targets:
             raise InputError(
-                f"{table.folder!r} must have at least one explained text; it has {count(sum(statuses.values()), 'row')},"
+                f"{table.folder!r} must have at least one explained text; it has {count(statuses.total(), 'row')},"
                 " none explained"
             )
         chosen = targets.most_common(1)[0][0] if target is None else target
@@ -89,97 +88,103 @@ class Counts:
             raise InputError(
                 f"target must be one of {listed}, which texts explain; got {target!r}{did_you_mean(target, targets)}"
             )
-        of_target, bad_ones = (
-            {cell[1:]: n for cell, n in counted.items() if n and cell[0] == chosen} for counted in (cells, poor)
-        )
-        made = cls(
-            chosen, table.labels, gold, slices, statuses, targets, of_target, units[chosen], include_poor, bad_ones
-        )  # fmt: skip
-        return made._with_labels() if gold is not None else made
-
-    def _with_labels(self) -> "Counts":
-        """Check that the true labels are the model's."""
-        odd = sorted({str(cell[1]) for cell in self.cells if cell[1] is not None and self.label_of(cell[1]) is None})
-        if odd:
+        golds = [cell.gold for cell in cells[chosen]]
+        if odd := sorted({g for g in golds if g is not None and label_of(g, table.labels) is None}):
             raise InputError(
-                f"the column {self.gold!r} must hold labels of the model ({', '.join(self.labels)}) or their indices;"
-                f" got {odd[0]!r}"
+                f"the column {gold!r} must hold labels of the model ({', '.join(table.labels)}) or their indices; got {odd[0]!r}"
             )
-        return self
-
-    def label_of(self, gold: str | None) -> str | None:
-        """Return the model's label of a true label, which may be its index."""
-        return label_of(gold, self.labels)
+        rows = statuses.total()
+        of_target = +cells[chosen], +poor[chosen]
+        made = cls(chosen, table.labels, gold, slices, statuses, targets, *of_target, rows, units, include_poor)
+        parts.connection.execute("CREATE TABLE cells(cell INTEGER, target VARCHAR, label VARCHAR, gold VARCHAR, slice VARCHAR)")
+        for number, cell in enumerate(made.cells):
+            parts.connection.execute("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", [number, chosen, *cell])
+        return made
 
     @property
     def texts(self) -> int:
-        """Explained texts with the target."""
+        """Texts that are summarised."""
         return sum(self.cells.values())
 
     @property
     def accuracy(self) -> float | None:
         """Share of correct predictions among texts with a true label, however well they are explained."""
         every = Counter(self.cells) if self.include_poor else Counter(self.cells) + Counter(self.poor)
-        known = {cell: n for cell, n in every.items() if cell[1] is not None}
-        right = sum(n for (label, gold, _), n in known.items() if label == self.label_of(gold))
-        return right / sum(known.values()) if known else None
+        right = sum(n for cell, n in every.items() if self.wrong(cell) is False)
+        known = sum(n for cell, n in every.items() if cell.gold is not None)
+        return right / known if known else None
 
-    def _slice_names(self) -> list[str]:
-        sizes: Counter[str] = Counter()
-        for (_, _, part), n in self.cells.items():
-            if part is not None:
-                sizes[part] += n
-        names = [name for name, _ in sizes.most_common(_SLICES)]
-        return [*names, _OTHERS] if len(sizes) > _SLICES else names
+    def wrong(self, cell: Cell) -> bool | None:
+        """Return whether the prediction is wrong; None without a true label."""
+        return None if cell.gold is None else label_of(cell.gold, self.labels) != cell.label
 
+    @property
     def groupings(self) -> dict[str, tuple[str, ...]]:
-        """Return the parts of the corpus, by grouping."""
+        """Names of the parts of the corpus, by grouping."""
         found: dict[str, tuple[str, ...]] = {}
         if self.gold is not None:
-            found["prediction"] = ("correct", "wrong")
-            found["gold"] = self.labels
+            found = {"prediction": ("correct", "wrong"), "gold": self.labels}
         found["predicted"] = self.labels
         if self.slices is not None:
-            found["slice"] = tuple(self._slice_names())
+            sizes = Counter[str]()
+            for cell, n in self.cells.items():
+                sizes[cell.slice or ""] += n if cell.slice is not None else 0
+            names = [name for name, _ in (+sizes).most_common(_SLICES)]
+            found["slice"] = (*names, _OTHERS) if len(+sizes) > _SLICES else tuple(names)
         return found
 
-    def codes(self, label: Sequence[str | None], given: Mapping[str, Sequence[str | None]]) -> dict[str, Index]:
-        """Return the part of each row, by grouping; -1 for none."""
-        none: list[str | None] = [None] * len(label)
-        golds = [self.label_of(name) for name in given.get(GIVEN + (self.gold or ""), none)]
-        where = {name: i for i, name in enumerate(self.labels)}
-        found = {"predicted": [where.get(name or "", -1) for name in label]}
-        if self.gold is not None:
-            found["gold"] = [where.get(name or "", -1) for name in golds]
-            found["prediction"] = [-1 if g is None else int(g != p) for g, p in zip(golds, label, strict=True)]
-        if self.slices is not None:
-            parts = {name: i for i, name in enumerate(self._slice_names())}
-            other = parts.get(_OTHERS, -1)
-            found["slice"] = [-1 if name is None else parts.get(name, other) for name in given[GIVEN + self.slices]]
-        return {name: np.array(code, dtype=np.int64) for name, code in found.items()}
+    def part_of(self, cell: Cell, grouping: str) -> str | None:
+        """Return the part of the corpus that a cell is in; None where it is in none."""
+        if grouping == "prediction":
+            wrong = self.wrong(cell)
+            return None if wrong is None else ("correct", "wrong")[wrong]
+        if grouping == "slice":
+            return cell.slice if cell.slice is None or cell.slice in self.groupings["slice"] else _OTHERS
+        return cell.label if grouping == "predicted" else label_of(cell.gold, self.labels)
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """Return the number of texts of each part."""
-        sizes = {grouping: dict.fromkeys(names, 0) for grouping, names in self.groupings().items()}
-        cells = list(self.cells.items())
-        given = {GIVEN + name: [cell[i] for cell, _ in cells] for i, name in ((1, self.gold), (2, self.slices)) if name}
-        codes = self.codes([cell[0] for cell, _ in cells], given)
-        for grouping, names in self.groupings().items():
-            for code, (_, n) in zip(codes[grouping].tolist(), cells, strict=True):
-                if code >= 0:
-                    sizes[grouping][names[code]] += n
+        sizes = {grouping: dict.fromkeys(names, 0) for grouping, names in self.groupings.items()}
+        for grouping, parts in sizes.items():
+            for cell, n in self.cells.items():
+                if (name := self.part_of(cell, grouping)) in parts:
+                    parts[name] += n
         return sizes
 
 
-def poorly_explained(rows: Any) -> Any:
-    """Return which rows of a record batch are poorly explained, as a pyarrow array.
+@final
+class Groups:
+    """The effects of some keys in parts of the corpus.
 
-    These have a held-out R2 near the text below `POOR_R2`, and an error that matters; texts that were not tested do not.
+    Args:
+        counts: The parts.
+        ids: Ids of the keys, in ascending order.
+        connection: Has the sums of keys by cell, in the table `sums`, and the ids in `selected`.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415
 
-    r2, error = (rows.column(name) for name in QUALITY)
-    return pc.fill_null(pc.and_(pc.less(r2, POOR_R2), pc.greater(error, NEGLIGIBLE**2)), False)
+    def __init__(self, counts: Counts, ids: Any, connection: Any) -> None:
+        query = "SELECT id, cell, n, s1, s2 FROM sums SEMI JOIN selected USING (id)"
+        found = connection.execute(query).fetchnumpy()
+        index, self._groupings = np.searchsorted(ids, found["id"]), counts.groupings
+        self._sums: dict[str, Floats] = {}
+        for grouping, names in self._groupings.items():
+            where = {name: i for i, name in enumerate(names)}
+            code = np.array([where.get(counts.part_of(cell, grouping) or "", -1) for cell in counts.cells])[found["cell"]]
+            sums = np.zeros((3, len(ids), len(names)))
+            for row, name in enumerate(("n", "s1", "s2")):
+                np.add.at(sums[row], (index[code >= 0], code[code >= 0]), np.asarray(found[name], dtype=float)[code >= 0])
+            self._sums[grouping] = sums
+
+    def texts(self, grouping: str) -> Floats:
+        """Return the texts of each key by part (k, parts)."""
+        return np.asarray(self._sums[grouping][0])
+
+    def effects(self, i: int) -> dict[str, dict[str, Effect]]:
+        """Return the effect of the i-th key in all parts of the corpus."""
+        return {
+            grouping: {name: effect_of(*self._sums[grouping][:, i, part]) for part, name in enumerate(names)}
+            for grouping, names in self._groupings.items()
+        }
 
 
 def label_of(gold: str | None, labels: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from slalom.corpus.table import EXPLAINED, GIVEN, arrow, part_facts
 from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
-FORMAT, VERSION = "slalom corpus", 2
+FORMAT, VERSION = "slalom corpus", 3
 _TEXTS = 1000  # per batch
 _NAMED = 10  # columns in an error
 
@@ -29,16 +29,17 @@ class Corpus:
         manifest: The content of its manifest.
 
     Attributes:
+        place: The folder.
         manifest: The model, the options and the source.
     """
 
     def __init__(self, folder: Folder, manifest: dict[str, Any]) -> None:
-        self._folder, self.manifest = folder, manifest
+        self.place, self.manifest = folder, manifest
 
     @property
     def folder(self) -> str:
         """Path or address of the folder."""
-        return self._folder.address
+        return self.place.address
 
     @property
     def model(self) -> str:
@@ -53,12 +54,12 @@ class Corpus:
     @property
     def numbers(self) -> list[int]:
         """Numbers of the parts that are there now. Part k holds the texts from k * part_size on."""
-        return self._folder.parts()
+        return self.place.parts()
 
     @property
     def parts(self) -> list[str]:
         """Paths or addresses of the parts that are there now, in order."""
-        return [self._folder.path(part_name(number)) for number in self.numbers]
+        return [self.place.path(part_name(number)) for number in self.numbers]
 
     @property
     def columns(self) -> list[str]:
@@ -67,7 +68,7 @@ class Corpus:
         if not numbers:
             return []
         arrow()
-        with part_file(self._folder, numbers[0]) as file:
+        with part_file(self.place, numbers[0]) as file:
             return list(file.schema_arrow.names)
 
     def __len__(self) -> int:
@@ -85,7 +86,7 @@ class Corpus:
         Raises:
             InputError: The part is damaged.
         """
-        with part_file(self._folder, number) as file:
+        with part_file(self.place, number) as file:
             return part_facts(file)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
@@ -99,12 +100,28 @@ class Corpus:
         """
         arrow()
         for number in self.numbers:
-            with part_file(self._folder, number) as file:
-                names = file.schema_arrow.names
-                missing = [name for name in columns or () if name not in names]
-                if missing:
-                    raise _no_column(missing[0], names)
+            with part_file(self.place, number) as file:
+                check_columns(columns or (), file.schema_arrow.names)
                 yield from file.iter_batches(_TEXTS, columns=None if columns is None else list(columns))
+
+    def sql(self, query: str) -> Any:
+        """Ask a question of your own in SQL, by DuckDB.
+
+        Args:
+            query: A query over the views `texts` (the table), `units` (number, place, unit, removal, removal_se), `words` (number,
+                place, word, effect) and `phrases` (number, place, length, phrase, effect). Words and phrases are in lower case;
+                `number` joins them with `texts`.
+
+        Returns:
+            A relation of DuckDB: `fetchall()`, `df()`, `write_csv(path)`; None where the statement returns nothing.
+
+        Raises:
+            InputError: A part is damaged, or DuckDB refuses the query.
+            MissingExtra: duckdb is not installed.
+        """
+        from slalom.corpus.queries import ask  # noqa: PLC0415
+
+        return ask(self.place, query)
 
     def __getitem__(self, number: int) -> Explanation:
         """Return the whole explanation of a text."""
@@ -120,7 +137,7 @@ class Corpus:
         if number < 0 or part not in self.numbers:
             texts = count(len(self), "text")
             raise IndexError(f"text {number} is not in {self.folder!r}, which has {texts}; numbers begin with 0")
-        with part_file(self._folder, part) as file:
+        with part_file(self.place, part) as file:
             if place >= file.metadata.num_rows:
                 raise IndexError(f"text {number} is not in {self.folder!r}, which has {count(len(self), 'text')}")
             for group in range(file.num_row_groups):
@@ -162,21 +179,25 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: {one_line(error)}") from error
     if found != (FORMAT, VERSION):
-        advice = "explain the texts again, in another folder" if found == (FORMAT, 1) else "update slalom"
+        older = found[0] == FORMAT and isinstance(found[1], int) and found[1] < VERSION
+        advice = "explain the texts again, in another folder" if older else "update slalom"
         raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; {advice}")
     return dict(manifest)
 
 
-def _no_column(name: str, names: Sequence[str]) -> InputError:
-    """Return the error that there is no such column: the likeliest ones come first."""
+def check_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Check that a table has some columns; the error names the likeliest ones first."""
+    name = next((name for name in wanted if name not in names), None)
+    if name is None:
+        return
     if name.startswith(GIVEN):  # of the source
         name = name.removeprefix(GIVEN)
         kept = [column.removeprefix(GIVEN) for column in names if column.startswith(GIVEN)]
-        return InputError(
+        raise InputError(
             f"the corpus must have kept the column {name!r} of its source; it has kept {_listed(name, kept)};"
             " name one of these, or keep it with slalom corpus run --keep NAME"
         )
-    return InputError(f"the corpus must have the column {name!r}; it has {_listed(name, names)}; name one of these")
+    raise InputError(f"the corpus must have the column {name!r}; it has {_listed(name, names)}; name one of these")
 
 
 def _listed(name: str, names: Sequence[str]) -> str:

@@ -1,40 +1,42 @@
-"""`summary`: passes over the table of a corpus, with memory that does not grow with the number of texts.
+"""`summary`: queries over the table of a corpus (`slalom.corpus.queries`), whose memory does not grow with the number of texts.
 
 1. Counts: statuses, targets, labels, slices.
-2. A sketch of how often each key occurs (large corpora only), so that rare keys take no memory.
-3. Sums over texts of every key that is frequent enough: exact for all that occur in at least `min_texts` texts.
-4. For the 20,000 with the largest reliance: names, and sums in parts of the corpus.
-5. For what is shown: examples, and a sample of effects.
+2. Words, then phrases of two words, of three, ..., then pieces: effects added up by key and cell, of those that are in at least
+   `min_texts` texts. A phrase can only be frequent where its first and its last words are.
+3. Effects of parts of suspicious phrases and words within the texts that have the whole.
+4. Examples and samples of what is shown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from slalom.core.checks import Floats, whole_number
-from slalom.corpus.candidates import Candidates, Pooled
-from slalom.corpus.counts import QUALITY, Counts, poorly_explained
-from slalom.corpus.details import Details
-from slalom.corpus.moments import Moments, Sketch
-from slalom.corpus.opening import Corpus
+from slalom.core.checks import whole_number
+from slalom.corpus import queries
+from slalom.corpus.counts import Counts, Groups, label_of
+from slalom.corpus.effects import Effect, effect_of
+from slalom.corpus.engine import Parts, connect
+from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.rivals import Rivals
-from slalom.corpus.summarised import CorpusSummary, WordEffect
-from slalom.corpus.table import EXPLAINED, GIVEN
-from slalom.corpus.together import columns_of
-from slalom.corpus.words import LONGEST, Chunk, Keys, Reader, observations
-from slalom.errors import InputError
+from slalom.corpus.queries import kind_of
+from slalom.corpus.summarised import KINDS, CorpusSummary, Example, Shortcut, WordEffect
+from slalom.corpus.suspects import Selection, Totals
+from slalom.corpus.table import GIVEN, LONGEST
+from slalom.errors import InputError, plural
 
 Sort: TypeAlias = Literal["effect", "total", "texts"]
+Step: TypeAlias = Callable[[float], Any]
 SORTS: tuple[Sort, ...] = ("effect", "total", "texts")
 
-_COLUMNS = ("number", "id", "status", "text", "label", "target", "n_units", "units", "starts", "ends", "removal")
-_SKETCHED = 2_000_000  # units from which a sketch pays
-_CANDIDATES = 1_500_000  # keys that are summed up
-_UNITS_ABOVE = ("word", "sentence", "unit")  # kinds of units that are not merged into words
+PHRASES = 3
+UNITS = 1_000_000  # that are grouped by text at once
+_SHORTCUTS = 30
+_WORTH = 0.25  # of a share, from which it is a reason
+_SAMPLE = 150  # effects of a word
+_AROUND = 70  # characters before and after it
 
 
 def summary(
@@ -44,7 +46,7 @@ def summary(
     slices: str | None = None,
     target: str | None = None,
     min_texts: int | None = None,
-    phrases: int = LONGEST,
+    phrases: int = PHRASES,
     strongest: int = 5,
     sort: Sort = "effect",
     top: int = 100,
@@ -54,9 +56,9 @@ def summary(
 ) -> CorpusSummary:
     """Return what a model does in general: its words and phrases, and shortcuts among them.
 
-    The effect of a word or phrase in a text is by how much the predicted score falls when all its units are removed together
-    (`slalom.corpus.together`), averaged over its occurrences there; texts are the sampling units of all means and intervals.
-    Numbers are exact for all that occur in at least `min_texts` texts.
+    The effect of a word or phrase in a text is by how much the predicted score falls when all its units are removed together,
+    averaged over its occurrences there; texts are the sampling units of all means and intervals. Numbers are exact for all that
+    occur in at least `min_texts` texts.
 
     Args:
         corpus: What `slalom.corpus.open` returns, or the folder.
@@ -75,124 +77,216 @@ def summary(
 
     Raises:
         InputError: There is no explained text, no such column, target or label, or a part is damaged.
+        MissingExtra: duckdb is not installed.
     """
-    table = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     if sort not in SORTS:
         raise InputError(f"sort must be one of {', '.join(map(repr, SORTS))}; got {sort!r}")
-    if phrases > 5:
-        raise InputError(f"phrases must be from 1 to 5 words; got {phrases}")
-    counts = Counts.of(table, gold, slices, target, include_poor)
-    least = max(5, counts.texts // 10_000) if min_texts is None else whole_number("min_texts", min_texts, 2)
-    merges = unit_of(table) not in _UNITS_ABOVE
-    reader = Reader(merges, whole_number("phrases", phrases, 1), whole_number("strongest", strongest, 1), case)
-    run = _Run(table, reader, counts, least)
-    keys, sums, least = run.sums()
-    pooled = Pooled(keys, sums, least)
-    selected = pooled.selected(sort, top)
-    details = Details(reader, pooled.keys[selected], counts.groupings(), counts.codes)
-    for chunk in run.chunks():
-        details.add(chunk)
-    candidates = Candidates(pooled, selected, details, reader)
-    shown = [key for kind in ("word", "phrase", "piece") for key in candidates.listed(kind, sort, top)]
-    suspects = candidates.shortcuts(counts, run.inside)
-    words = {key: candidates.word(key) for key in dict.fromkeys([*shown, *(key for key, _ in suspects)])}
-    if examples or top:
-        words = run.with_examples(words, whole_number("examples", examples, 0))
+    least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
+    counted = whole_number("strongest", strongest, 1), whole_number("examples", examples, 0)
+    options = Options(gold, slices, target, least, checked_phrases(phrases), counted[0], sort, top, case, counted[1], include_poor)
+    return summarised(open_corpus(corpus) if isinstance(corpus, str | Path) else corpus, options)
+
+
+class Options(NamedTuple):
+    """The options of a summary."""
+
+    gold: str | None = None
+    slices: str | None = None
+    target: str | None = None
+    min_texts: int | None = None
+    phrases: int = PHRASES
+    strongest: int = 5
+    sort: Sort = "effect"
+    top: int = 100
+    case: bool = False
+    examples: int = 3
+    include_poor: bool = False
+
+
+def summarised(table: Corpus, options: Options, step: Callable[[float], Any] = lambda share: None) -> CorpusSummary:
+    """Return a summary; `step` is called with the share that is done, and may raise to stop."""
+    check_columns([GIVEN + name for name in (options.gold, options.slices) if name is not None], table.columns)
+    connection = connect()
+    try:
+        parts = Parts(connection, table.place)
+        counts = Counts.of(table, parts, options.gold, options.slices, options.target, options.include_poor)
+        least = max(5, counts.texts // 10_000) if options.min_texts is None else options.min_texts
+        words, shortcuts, candidates = _Run(parts, counts, options._replace(min_texts=least), step).result()
+    finally:
+        connection.close()
     about = {
         "model": table.model,
         "folder": table.folder,
         "target": counts.target,
         "labels": list(table.labels),
-        "texts": sum(counts.statuses.values()),
+        "texts": counts.rows,
         "explained": counts.texts,
         "poor": sum(counts.poor.values()),
-        "include_poor": include_poor,
+        "include_poor": options.include_poor,
         "other_targets": {name: n for name, n in counts.targets.items() if name != counts.target},
-        "unit": unit_of(table),
+        "unit": table.manifest.get("options", {}).get("unit", "token"),
         "min_texts": least,
-        "strongest": strongest,
-        "sort": sort,
-        "phrases": phrases,
-        "gold": gold,
-        "slice": slices,
+        "strongest": options.strongest,
+        "sort": options.sort,
+        "phrases": options.phrases,
+        "gold": options.gold,
+        "slice": options.slices,
         "accuracy": counts.accuracy,
-        "candidates": len(pooled.keys),
-        "groups": {grouping: list(names) for grouping, names in counts.groupings().items()},
-        "group_texts": {grouping: dict(sizes) for grouping, sizes in counts.sizes().items()},
+        "candidates": candidates,
+        "groups": {grouping: list(names) for grouping, names in counts.groupings.items()},
+        "group_texts": counts.sizes(),
     }
-    found = tuple(replace(shortcut, word=words[key]) for key, shortcut in suspects)
-    return CorpusSummary(tuple(words[key] for key in shown), found, about)
+    return CorpusSummary(words, shortcuts, about)
 
 
-def unit_of(table: Corpus) -> str:
-    """Return the kind of units that a corpus was explained with."""
-    options: Mapping[str, Any] = table.manifest.get("options", {})
-    return str(options.get("unit", "token"))
+def checked_phrases(phrases: int) -> int:
+    """Return the words of the longest phrase."""
+    if phrases > LONGEST:
+        raise InputError(f"phrases must be from 1 to {LONGEST} words; got {phrases}")
+    return whole_number("phrases", phrases, 1)
 
 
 @final
-@dataclass(frozen=True)
 class _Run:
-    """Passes over one corpus."""
+    """One summary: its database, and passes over the texts.
 
-    table: Corpus
-    reader: Reader
-    counts: Counts
-    least: int
+    Args:
+        parts: The parts of the corpus.
+        counts: What its rows are.
+        options: The options.
+        step: Called with the share that is done.
+    """
 
-    def chunks(self, ranked: bool = False) -> Iterator[Chunk]:
-        """Yield the explained rows with the target."""
-        given = [GIVEN + name for name in (self.counts.gold, self.counts.slices) if name is not None]
-        columns = [*_COLUMNS, *QUALITY, *columns_of(self.table.columns), *dict.fromkeys(given)]
-        return self.reader.chunks(explained(self.table.batches(columns), self.counts), ranked)
+    def __init__(self, parts: Parts, counts: Counts, options: Options, step: Callable[[float], Any]) -> None:
+        self._parts, self._counts, self._options, self._step = parts, counts, options, step
+        self._run, self._done = parts.connection.execute, 0.0
+        self._lengths = (*range(1, options.phrases + 1), 0)
 
-    def sums(self) -> tuple[Keys, Floats, int]:
-        """Return keys (k,), their sums (k, 8), and the fewest texts for which these are complete."""
-        sketch, least = None, self.least
-        if self.counts.units * self.reader.longest > _SKETCHED:
-            sketch = Sketch()
-            for chunk in self.chunks():
-                sketch.add(chunk.occurrences.key)
-            least = sketch.threshold(least, _CANDIDATES)
-        moments = Moments(8)
-        for chunk in self.chunks(ranked=True):
-            found = chunk.occurrences
-            if sketch is not None:
-                found = found[sketch.frequent(found.key, least)]
-            seen = observations(found)
-            y = seen.effect
-            ones = np.ones(len(y))
-            numbers = np.stack([ones, y, y * y, seen.count, seen.top, y > 0, y < 0, seen.level], axis=1).astype(np.float64)
-            moments.add(seen.key, numbers)
-        return (*moments.result(), least)
+    def result(self) -> tuple[tuple[WordEffect, ...], tuple[Shortcut, ...], int]:
+        """Return the words that are listed, the shortcuts, and the number of candidates."""
+        sort, top = self._options.sort, self._options.top
+        self._add_up()
+        totals = Totals(self._parts.connection)
+        ids = totals.selected(sort, top)
+        self._run("CREATE TABLE selected AS SELECT unnest(?::BIGINT[]) AS id", [ids.tolist()])
+        selection = Selection(self._parts.connection, totals)
+        groups = Groups(self._counts, ids, self._parts.connection)
+        listed = [key for kind in KINDS for key in selection.listed(kind, sort, top)]
+        suspects, numbers = selection.suspects(self._counts, groups, self._observed)
+        shown = dict.fromkeys([*listed, *list(suspects)[:_SHORTCUTS]])
+        words = self._with_examples({key: _word(key, selection, groups.effects(int(np.searchsorted(ids, key)))) for key in shown})
+        names = self._counts.groupings.get("slice", ())
+        shortcuts = []
+        for key, i in list(suspects.items())[:_SHORTCUTS]:
+            score, least, unsupported, concentration, support, where = (float(column[i]) for column in numbers)
+            unknown = (None if np.isnan(number) else number for number in (unsupported, support, concentration))
+            part = names[int(where)] if where >= 0 else None
+            shortcut = Shortcut(words[key], score, least, *unknown, part, ())
+            shortcuts.append(replace(shortcut, reasons=_reasons(shortcut, self._counts.texts)))
+        return tuple(words[key] for key in listed), tuple(shortcuts), len(totals.n)
 
-    def inside(self, parts: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], tuple[float, float]]:
-        """Return for each (whole, part) the texts that have both, and the sum of the part's effects there."""
-        if not any(parts.values()):
+    def _chunks(self) -> Iterator[str]:
+        """Yield the query of the rows that are summarised, some parts at a time."""
+        counts, options = self._counts, self._options
+        texts = UNITS * counts.rows / max(counts.units, 1)
+        for source in self._parts.chunks(texts):
+            self._step(min(self._done / (len(self._lengths) + 2) / counts.rows, 0.99))
+            yield queries.texts(source, options.gold, options.slices, self._lengths, options.strongest, options.include_poor)
+            self._done += texts
+
+    def _add_up(self) -> None:
+        """Make the tables `totals` (of a key), `sums` (of a key in a cell) and `pieces` (of a word)."""
+        self._run(queries.TABLES)
+        for length in self._lengths:
+            for texts in self._chunks():
+                found = queries.occurrences(texts, length, self._options.case, frequent=True)
+                self._run(f"INSERT INTO partial {queries.summed(queries.observations(found))}")
+                if length == 0:
+                    self._run(queries.split_words(texts, self._options.case))
+            for statement in queries.frequent(length, self._options.min_texts or 2):
+                self._run(statement)
+        self._run(queries.TOTALS)
+
+    def _observed(self, ids: Sequence[int]) -> Iterator[None]:
+        """Yield after each chunk whose observations of some keys are in the table `seen` (number, id, y, place, cell)."""
+        self._run("CREATE OR REPLACE TABLE wanted AS SELECT id, length, key FROM totals WHERE id IN (SELECT unnest(?))", [ids])
+        lengths = [length for (length,) in self._run("SELECT DISTINCT length FROM wanted").fetchall()]
+        for texts in self._chunks():
+            self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(texts, lengths, self._options.case)}")
+            yield
+
+    def _with_examples(self, words: Mapping[int, WordEffect]) -> dict[int, WordEffect]:
+        """Return the words as they are written, with texts and a sample of effects."""
+        if not words:
             return {}
-        rivals = Rivals(parts)
-        for chunk in self.chunks():
-            rivals.add(chunk)
-        return rivals.inside()
+        signs = [1 if (word.effect.mean or 0.0) >= 0 else -1 for word in words.values()]
+        self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id, unnest(?) AS sign", [list(words), signs])
+        most = max(self._options.examples, 1)
+        for _ in self._observed(list(words)):
+            for statement in queries.examples("seen JOIN shown USING (id)", most, _SAMPLE):
+                self._run(statement)
+        samples: dict[int, list[tuple[float, bool | None]]] = {}
+        cells = list(self._counts.cells)
+        for key, effect, cell in self._run(queries.drawn(_SAMPLE)).fetchall():
+            samples.setdefault(key, []).append((effect, self._counts.wrong(cells[cell])))
+        texts: dict[tuple[int, bool], list[Example]] = {}
+        for key, usual, number, effect, place, cell, *row in self._run(queries.example_texts(self._parts.source(), most)).fetchall():
+            about = cells[cell]
+            before, word, after = snippet(words[key].name, place, *row[1:])
+            example = Example(number, row[0], effect, about.label, label_of(about.gold, self._counts.labels), before, word, after)
+            texts.setdefault((key, usual), []).append(example)
+        return {
+            key: replace(
+                word,
+                name=written(word.name, (texts.get((key, True)) or texts[key, False])[0][5:], self._options.case),
+                usual=tuple(texts.get((key, True), ())[: self._options.examples]),
+                unusual=tuple(texts.get((key, False), ())[: self._options.examples]),
+                sample=tuple(samples[key]),
+            )
+            for key, word in words.items()
+        }
 
-    def with_examples(self, words: Mapping[int, WordEffect], examples: int) -> dict[int, WordEffect]:
-        """Return the words with texts and a sample of effects."""
-        from slalom.corpus.examples import Examples  # noqa: PLC0415
 
-        collected = Examples(words, examples, self.counts)
-        for chunk in self.chunks():
-            collected.add(chunk)
-        return collected.result()
+def written(key: str, parts: tuple[str | None, str, str | None], case: bool) -> str:
+    """Return the name of a key: a phrase as it is written in a text, of which `parts` is a snippet."""
+    if kind_of(key) == "phrase" and parts[0] is not None and (name := " ".join(parts[1].split())):
+        return name if case else name.lower()
+    return key.removeprefix(queries.PIECE).replace(queries.BETWEEN, " ")
 
 
-def explained(batches: Iterable[Any], counts: Counts) -> Iterator[Any]:
-    """Yield the explained rows with the target, without those that are poorly explained unless they are to be included."""
-    import pyarrow.compute as pc  # noqa: PLC0415
+def _word(key: int, selection: Selection, groups: Mapping[str, Mapping[str, Effect]]) -> WordEffect:
+    """Return a word with its effects; its name is the key."""
+    sums = {name: float(column[key]) for name, column in selection.totals.sums.items()}
+    return WordEffect(
+        name=selection.keys[key],
+        kind=kind_of(selection.keys[key]),
+        effect=effect_of(sums["n"], sums["s1"], sums["s2"]),
+        occurrences=int(sums["times"]),
+        strongest=sums["top"] / sums["n"],
+        against=int(sums["negative"] if sums["s1"] >= 0 else sums["positive"]),
+        groups=groups,
+    )
 
-    for batch in batches:
-        mask = pc.and_(
-            pc.equal(batch.column("status"), EXPLAINED), pc.fill_null(pc.equal(batch.column("target"), counts.target), False)
-        )
-        rows = batch.filter(mask if counts.include_poor else pc.and_not(mask, poorly_explained(batch)))
-        if rows.num_rows:
-            yield rows
+
+def snippet(
+    key: str, place: int, text: str | None, starts: Sequence[int], ends: Sequence[int], word_of: Sequence[int]
+) -> tuple[str | None, str, str | None]:
+    """Return some text before an occurrence of a key, the occurrence, and some text after it."""
+    if text is None:
+        return None, key.removeprefix(queries.PIECE).replace(queries.BETWEEN, " "), None
+    last = place + key.count(queries.BETWEEN)
+    units = [place] if kind_of(key) == "piece" else [i for i, word in enumerate(word_of) if place <= word <= last]
+    start, end = starts[units[0]], max(ends[i] for i in units)
+    low, high = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    return ("…" if low else "") + text[low:start], text[start:end], text[end:high] + ("…" if high < len(text) else "")
+
+
+def _reasons(shortcut: Shortcut, texts: int) -> tuple[str, ...]:
+    effect = shortcut.word.effect
+    reasons = [f"in {effect.texts:,} of {texts:,} {plural(texts, 'text')}"]
+    if shortcut.unsupported is not None and shortcut.unsupported >= _WORTH:
+        reasons.append(f"effect {effect.mean or 0.0:+.2f}, labels say {shortcut.support or 0.0:+.2f}")
+    if shortcut.concentration is not None and shortcut.concentration >= _WORTH:
+        part = shortcut.word.groups["slice"][shortcut.slice or ""]
+        reasons.append(f"{part.texts / effect.texts:.0%} of its texts in {shortcut.slice}")
+    return tuple(reasons)

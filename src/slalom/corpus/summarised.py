@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
-from slalom.corpus.moments import Difference, Effect, difference
+from slalom.corpus.effects import Difference, Effect, difference
 from slalom.errors import count
 from slalom.files import csv_text
 from slalom.result.document import Document

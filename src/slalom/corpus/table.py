@@ -21,7 +21,6 @@ from slalom.text.units import group_spans
 EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
 STATUSES = (EXPLAINED, FAILED, KILLED)
 GIVEN = "given_"  # before the name of a column that is copied from the source
-LENGTHS = 24
 LONGEST = 5  # words of a phrase whose effect is kept
 _CELLS = 4_000_000  # of the matrix of the units that stay, at once
 _METADATA = b"slalom"

@@ -1,0 +1,232 @@
+"""The SQL of summaries, comparisons and searches over the Parquet parts of a corpus.
+
+    texts         rows of the table that are summarised, with their cell: predicted label, true label, slice
+    occurrences   a word, phrase or piece at a place of a text, with its effect there
+    observations  one row per text and key: its mean effect there; texts are the sampling units
+    sums          observations added up by key and cell
+
+A *key* names a word, a phrase or a piece: the words of a phrase are joined by `BETWEEN`, a piece begins with `PIECE`. Both are
+control characters, which no word contains, as a word like "<br />" may contain a blank. A piece is a unit of a word that has
+several: "un-", "-able".
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from slalom.corpus.engine import Parts, connect, identifier, literal
+from slalom.corpus.folder import Folder
+from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, phrase_column
+from slalom.errors import InputError, one_line
+from slalom.result.fidelity import NEGLIGIBLE
+
+PIECE, BETWEEN = "\x1e", "\x1f"
+POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
+POOR = f"coalesce(near_r2 < {POOR_R2} AND near_mse > {NEGLIGIBLE**2}, false)"
+_PIECE, _BETWEEN = "chr(30)", "chr(31)"
+_SUMS = ("n", "s1", "s2", "times", "top", "positive", "negative")
+_ADDED = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
+_DRAWN = "row_number() OVER (PARTITION BY id ORDER BY hash(number, id), number)"
+
+TABLES = f"""
+CREATE TABLE frequent(key VARCHAR);
+CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[]);
+CREATE TABLE partial(key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
+CREATE TABLE by_cell(length INTEGER, key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
+CREATE TABLE strongest(id BIGINT, usual BOOLEAN, number BIGINT, y DOUBLE, place BIGINT, cell INTEGER);
+CREATE TABLE sample(id BIGINT, number BIGINT, y DOUBLE, cell INTEGER);
+"""
+TOTALS = f"""
+CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, *
+    FROM (SELECT length, key, {_ADDED} FROM by_cell GROUP BY length, key);
+CREATE TABLE sums AS SELECT id, cell, c.n, c.s1, c.s2 FROM by_cell c JOIN totals USING (key);
+DROP TABLE by_cell; DROP TABLE partial; DROP TABLE frequent;
+"""
+
+
+def kind_of(key: str) -> str:
+    """Return what a key names.
+
+    Example:
+        >>> kind_of("in\\x1fmy"), kind_of("view"), kind_of("\\x1e-zzy")
+        ('phrase', 'word', 'piece')
+    """
+    return "piece" if key.startswith(PIECE) else "phrase" if BETWEEN in key else "word"
+
+
+def views(source: str) -> list[str]:
+    """Return the statements that make the views for questions of users."""
+    phrases = " UNION ALL ".join(
+        f"SELECT number, place, {n} AS length, {_joined(1, n, literal(' '))} AS phrase, effect"
+        f" FROM ({_unnested('texts', n, 'lower(', ')')}) WHERE w{n} IS NOT NULL"
+        for n in range(2, LONGEST + 1)
+    )
+    return [
+        f"CREATE VIEW texts AS SELECT * FROM {source}",
+        "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit, unnest(removal) AS removal,"
+        " unnest(removal_se) AS removal_se FROM texts",
+        f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1, 'lower(', ')')})",
+        f"CREATE VIEW phrases AS {phrases}",
+    ]
+
+
+def ask(folder: Folder, query: str) -> Any:
+    """Return the answer to a question of a user as a relation of DuckDB."""
+    connection = connect()
+    import duckdb  # noqa: PLC0415
+
+    for view in views(Parts(connection, folder).source()):
+        connection.execute(view)
+    try:
+        return connection.sql(query)
+    except duckdb.Error as error:
+        raise InputError(f"DuckDB refuses the query: {one_line(error, 400)}") from error
+
+
+def facts(source: str, gold: str | None, slices: str | None) -> str:
+    """Return the query of how many rows and units there are by status, target, label, true label, slice and quality."""
+    return (
+        f"SELECT status, target, label, {_given(gold)} AS gold, {_given(slices)} AS slice, {POOR} AS poor, count(*),"
+        f" coalesce(sum(n_units), 0)::BIGINT FROM {source} GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[int], strongest: int, poor: bool) -> str:
+    """Return the rows that are summarised: those of the table `cells`, with the effect from which a word is among the strongest.
+
+    That is found before lists are unnested: after it, DuckDB would sort the list once per word.
+    """
+    of_pieces = "list_filter(removal, lambda x, i: coalesce(unit_words[i] IN (unit_words[i - 1], unit_words[i + 1]), false))"
+    bars = ", ".join(
+        f"coalesce(list_reverse_sort(list_transform({effects}, lambda x: abs(x)))[{strongest}], 0) AS bar_{n}"
+        for n, effects in ((n, _column(n) if n else of_pieces) for n in lengths)
+    )
+    columns = dict.fromkeys(["words", "unit_words", "units", *map(_column, lengths)])
+    good = "" if poor else f" AND NOT {POOR}"
+    return (
+        f"SELECT t.number, t.id, c.cell, {', '.join(f't.{column}' for column in columns)}, {bars} FROM {source} t JOIN cells c ON"
+        f" t.target = c.target AND t.label IS NOT DISTINCT FROM c.label AND {_given(gold)} IS NOT DISTINCT FROM c.gold AND"
+        f" {_given(slices)} IS NOT DISTINCT FROM c.slice WHERE status = {literal(EXPLAINED)}{good}"
+    )
+
+
+def occurrences(
+    source: str, length: int, case: bool, other: str = "cell, bar_{n} AS bar", frequent: bool = False
+) -> str:
+    """Return the words (1), phrases of some words (2, ...) or pieces (0): number, place, key, effect, and other columns.
+
+    With `frequent` only phrases whose first and last words are in the table `frequent`: others are not frequent either.
+    """
+    fold, close = ("", "") if case else ("lower(", ")")
+    other = other.format(n=length)
+    if length == 0:
+        name = f"if(before = word, '-', '') || {fold}unit{close} || if(after = word, '-', '')"
+        lists = "unnest(unit_words) AS word, unnest(list_prepend(NULL, unit_words)) AS before, unnest(unit_words[2:]) AS after"
+        units = "unnest(range(len(units))) AS place, unnest(units) AS unit, unnest(removal) AS effect"
+        columns = f"number, {_names(other)}, place, word, {_PIECE} || {name} AS key, effect"
+        return f"SELECT {columns} FROM (SELECT number, {other}, {lists}, {units} FROM ({source})) WHERE before = word OR after = word"
+    columns = f"number, {_names(other)}, place, {_joined(1, length)} AS key, effect"
+    where = f"w{length} IS NOT NULL"
+    if frequent and length > 1:
+        where += "".join(f" AND {_joined(*ends)} IN (FROM frequent)" for ends in ((1, length - 1), (2, length)))
+    return f"SELECT {columns} FROM ({_unnested(f'({source})', length, fold, close, other)}) WHERE {where}"
+
+
+def observations(found: str, other: str = "any_value(cell) AS cell, max(abs(effect)) >= any_value(bar) AS top,") -> str:
+    """Return one row per text and key: mean effect, occurrences, and the place of the strongest one."""
+    return (
+        f"SELECT number, key, {other} avg(effect) AS y, count(*) AS times, arg_max(place, abs(effect)) AS place"
+        f" FROM ({found}) GROUP BY number, key"
+    )
+
+
+def summed(found: str) -> str:
+    """Return observations added up by key and cell."""
+    return (
+        "SELECT key, cell, count(*), sum(y), sum(y * y), sum(times), count(*) FILTER (top), count(*) FILTER (y > 0),"
+        f" count(*) FILTER (y < 0) FROM ({found}) GROUP BY key, cell"
+    )
+
+
+def split_words(source: str, case: bool) -> str:
+    """Return the statement that notes the pieces of frequent words: those of one text."""
+    words, pieces = occurrences(source, 1, case, "cell"), occurrences(source, 0, case, "cell")
+    of_text = (
+        f"SELECT any_value(w.key) AS key, list(p.key ORDER BY p.place) AS pieces FROM ({pieces}) p JOIN"
+        f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w ON w.number = p.number AND w.place = p.word GROUP BY p.number, p.word"
+    )
+    return f"INSERT INTO pieces SELECT key, any_value(pieces) FROM ({of_text}) GROUP BY key"
+
+
+def frequent(length: int, least: int) -> list[str]:
+    """Return the statements that keep the keys in enough texts."""
+    return [
+        f"INSERT INTO frequent SELECT key FROM partial GROUP BY key HAVING sum(n) >= {least}",
+        f"INSERT INTO by_cell SELECT {length}, key, cell, {_ADDED} FROM partial SEMI JOIN frequent USING (key) GROUP BY key, cell",
+        "TRUNCATE partial",
+    ]
+
+
+def seen(source: str, lengths: Sequence[int], case: bool) -> str:
+    """Return the observations of the keys in the table `wanted`, with their ids."""
+    first = f" AND w1 IN (SELECT split_part(key, {_BETWEEN}, 1) FROM wanted WHERE length > 1)"
+    every = " UNION ALL ".join(
+        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, case, 'cell')}{first if n > 1 else ''})"
+        " SEMI JOIN wanted USING (key)"
+        for n in lengths
+    )
+    return f"SELECT number, id, cell, y, place FROM ({observations(every, 'any_value(cell) AS cell,')}) JOIN wanted USING (key)"
+
+
+def examples(source: str, most: int, sample: int) -> list[str]:
+    """Return the statements that note the strongest texts of keys in both directions, and a sample of effects."""
+    strongest = (
+        f"SELECT id, y * sign > 0 AS usual, number, y, place, cell FROM {source} WHERE y * sign != 0 OR sign = 1 QUALIFY"
+        f" row_number() OVER (PARTITION BY id, y * sign > 0 ORDER BY abs(y) DESC, number) <= {most}"
+    )
+    drawn = f"SELECT id, number, y, cell FROM {source} QUALIFY {_DRAWN} <= {sample}"
+    return [f"INSERT INTO strongest {strongest}", f"INSERT INTO sample {drawn}"]
+
+
+def drawn(sample: int) -> str:
+    """Return a sample of the effects of each key that does not depend on the order of the rows."""
+    return f"SELECT id, y, cell FROM sample QUALIFY {_DRAWN} <= {sample} ORDER BY id, number"
+
+
+def example_texts(source: str, most: int) -> str:
+    """Return the strongest texts of keys in both directions."""
+    best = (
+        "SELECT * FROM strongest QUALIFY"
+        f" row_number() OVER (PARTITION BY id, usual ORDER BY abs(y) DESC, number) <= {most}"
+    )
+    return (
+        f"SELECT s.id, usual, number, y, place, cell, t.id, text, starts, ends, unit_words FROM ({best}) s"
+        f" JOIN (SELECT number, id, text, starts, ends, unit_words FROM {source} WHERE number IN (SELECT number FROM strongest)) t"
+        " USING (number) ORDER BY s.id, usual, abs(y) DESC, number"
+    )
+
+
+def _unnested(source: str, length: int, fold: str, close: str, other: str = "") -> str:
+    """Return one row per place of a text: the words from there on, and the effect of the phrase; words are null behind the end."""
+    words = ", ".join(
+        f"{fold}unnest({'words' if i == 1 else f'words[{i}:]'}){close} AS w{i}" for i in range(1, length + 1)
+    )
+    more = f"{other}, " if other else ""
+    return (
+        f"SELECT number, {more}unnest(range(len(words))) AS place, {words}, unnest({_column(length)}) AS effect FROM {source}"
+    )
+
+
+def _joined(first: int, last: int, between: str = _BETWEEN) -> str:
+    return f" || {between} || ".join(f"w{i}" for i in range(first, last + 1))
+
+
+def _column(length: int) -> str:
+    return "removal" if length == 0 else phrase_column(length)
+
+
+def _given(name: str | None) -> str:
+    return "NULL" if name is None else identifier(GIVEN + name)
+
+
+def _names(columns: str) -> str:
+    return ", ".join(column.split(" AS ")[-1] for column in columns.split(", "))
