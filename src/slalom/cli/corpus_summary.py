@@ -120,7 +120,7 @@ def _say_written(*paths: Path | None) -> None:
 
 def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
     """Print a summary as tables that fit into 80 columns."""
-    from slalom.corpus.counts import POOR_R2  # noqa: PLC0415
+    from slalom.corpus.queries import POOR_R2  # noqa: PLC0415
 
     about = found.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"

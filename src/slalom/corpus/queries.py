@@ -123,7 +123,7 @@ def occurrences(
         lists = "unnest(unit_words) AS word, unnest(list_prepend(NULL, unit_words)) AS before, unnest(unit_words[2:]) AS after"
         units = "unnest(range(len(units))) AS place, unnest(units) AS unit, unnest(removal) AS effect"
         columns = f"number, {_names(other)}, place, word, {_PIECE} || {name} AS key, effect"
-        return f"SELECT {columns} FROM (SELECT number, {other}, {lists}, {units} FROM ({source})) WHERE before = word OR after = word"
+        return f"SELECT {columns} FROM (SELECT number, {other}, {lists}, {units} FROM ({source})) WHERE (before = word OR after = word)"
     columns = f"number, {_names(other)}, place, {_joined(1, length)} AS key, effect"
     where = f"w{length} IS NOT NULL"
     if frequent and length > 1:

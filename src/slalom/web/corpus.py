@@ -1,55 +1,53 @@
-"""A corpus behind the server: its summary, computed in the background, and its texts, searched and sorted page by page.
+"""A corpus behind the server: its summary and its texts, searched and sorted page by page, both by DuckDB in the background.
 
-Nothing of the table is kept but what a page needs. A run may be under way: its new parts are read when somebody asks.
+A run may be under way: its new parts are read when somebody asks.
 """
 
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, final
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
-from slalom.corpus.folder import Stamp, folder_of, part_name
+from slalom.corpus.engine import Parts, connect, identifier
+from slalom.corpus.folder import LocalFolder, Stamp, folder_of, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
-from slalom.corpus.parts import part_file
+from slalom.corpus.parts import damage
 from slalom.corpus.progress import saved_progress
-from slalom.corpus.summarise import summary, unit_of
-from slalom.corpus.table import GIVEN, arrow
+from slalom.corpus.summarise import Options, summarised
+from slalom.corpus.table import GIVEN
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.render.page.corpus import summary_content
 from slalom.text import printable
 from slalom.web import schema
 from slalom.web.corpus_rows import entries, whole_text
-from slalom.web.corpus_scan import MOST, ORDERS, Facts, Hit, Scan, query_of
-from slalom.web.corpus_scan import Query as Sought
-from slalom.web.corpus_snapshot import Snapshot
+from slalom.web.corpus_search import MOST, ORDERS, Facts, Hits, find, query_of
 from slalom.web.limits import Limits
 from slalom.web.served import Served, dumps
 from slalom.web.work import Queue, Stopped
 
 Answered: TypeAlias = Callable[["ServedCorpus", Request, Iterator[str | None]], Awaitable[Response]]
+Stamps: TypeAlias = Mapping[int, Stamp]
+T = TypeVar("T")
 
 _LOG = logging.getLogger("slalom")
-_PATIENCE = 1.5  # seconds that a request reads parts before it says how far it is
-_KEPT = 24  # recent scans, and summaries of classes
+_PATIENCE = 1.5  # seconds that a request waits for a search before it says that it is not ready
+_KEPT = 24  # recent searches, and summaries of classes
 _FRESH = 1.0  # seconds that a list of the parts is good for
 _PAUSE = 10.0  # seconds between two summaries of a corpus that grows, at least
-_PASSES = 5  # of a summary over the table, at most
 _VALUES = 50  # of a kept column that is offered as slices
 _WORKERS = 2
-_UNITS_ABOVE = ("word", "sentence", "unit")
 
 
 @final
 class ServedCorpus:
-    """A corpus, its queue, its summary and its recent scans.
+    """A corpus, its queue, its summaries and its recent searches.
 
     Args:
         path: The folder, or its address.
@@ -60,13 +58,13 @@ class ServedCorpus:
 
     Raises:
         InputError: It is no corpus, or has no such column.
-        MissingExtra: pyarrow is not installed.
+        MissingExtra: duckdb is not installed.
     """
 
     def __init__(
         self, path: str | Path, models: Sequence[Served], limits: Limits, gold: str | None = None, slices: str | None = None
     ) -> None:
-        arrow()
+        connect().close()
         self._folder = folder_of(path)
         self._manifest = read_manifest(self._folder)
         keep = tuple(self._manifest.get("keep", ()))
@@ -77,31 +75,35 @@ class ServedCorpus:
                     f"a column must be one that the corpus keeps ({kept}); got {column!r}; --keep of the run keeps it"
                 )
         gold = gold if gold is not None else "gold" if "gold" in keep else None
-        corpus = Corpus(self._folder, self._manifest)
-        merges = unit_of(corpus) not in _UNITS_ABOVE
-        self._facts = Facts(corpus.labels, gold, keep, merges, int(self._manifest["part_size"]))
+        self._corpus = Corpus(self._folder, self._manifest)
+        self._facts = Facts(self._corpus.labels, gold, keep, int(self._manifest["part_size"]))
         self._slices, self._models, self._limits = slices, models, limits
         self.queue = Queue("slalom corpus", _WORKERS, limits.waiting)
         self._lock = threading.Lock()
-        self._scans: OrderedDict[Sought, Scan] = OrderedDict()
-        self._seen: tuple[float, Snapshot] | None = None
+        self._seen: tuple[float, Stamps] | None = None
+        self._searches: OrderedDict[Any, _Task[Hits]] = OrderedDict()  # by query and parts
         self._summaries: OrderedDict[str, _Summary] = OrderedDict()  # by class; "" is the one that most texts explain
-        self._values = _Values(self._facts)
+        self._values: dict[str, list[tuple[Any, int]] | None] = {}
         self._same: dict[str, Any] | None = None
 
     def stop(self) -> None:
         """Cancel all work."""
         self.queue.stop()
         with self._lock:
-            for found in self._summaries.values():
-                found.stop()
+            for summary in self._summaries.values():
+                summary.stop()
 
-    def _snapshot(self) -> Snapshot:
-        """Return the parts as they were a moment ago."""
+    def _stamps(self) -> Stamps:
+        """Return the parts as they were a moment ago; one that is written again has another stamp."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
-                self._seen = time.monotonic(), Snapshot(self._folder)
+                local = isinstance(self._folder, LocalFolder)  # a request for each part would take long
+                parts = self._folder.parts()
+                self._seen = time.monotonic(), {n: self._folder.stamp(part_name(n)) if local else None for n in parts}
             return self._seen[1]
+
+    def _good(self, stamps: Stamps) -> list[int]:
+        return [number for number in stamps if damage(self._folder, number) is None]
 
     # --- the summary
 
@@ -109,72 +111,69 @@ class ServedCorpus:
         """Yield what is known of the corpus, as JSON; the summary is left out where it is the known one."""
         if target and target not in self._facts.labels:
             raise InputError(f"target must be one of {', '.join(map(repr, self._facts.labels[:20]))}; got {target[:40]!r}")
-        snapshot, summary_of_target = self._snapshot(), self._summary(target)
-        summary_of_target.want(snapshot)
-        version, content, state = summary_of_target.found()
-        about = dumps(self._about(snapshot))
-        sent = content if content is not None and version != known else "null"
-        yield f'{{"corpus":{about},"state":{dumps(state)},"version":{dumps(version)},"summary":{sent}}}'
-
-    def _summary(self, target: str) -> "_Summary":
-        """Return the summary of a class; those that were asked for lately are kept."""
+        stamps = self._stamps()
         with self._lock:
-            found = self._summaries.pop(target, None) or _Summary(
-                partial(self._summarised, target), self._facts.labels.index(target) if target else None
-            )
-            self._summaries[target] = found
-            while len(self._summaries) > _KEPT:
-                self._summaries.popitem(last=False)[1].stop()
-            return found
+            number = f".{self._facts.labels.index(target)}" if target else ""
+            latest = _recent(self._summaries, target, lambda: _Summary(lambda step: self._summarised(target, step), number))
+        latest.want(stamps)
+        version, content, state = latest.found()
+        sent = content if content is not None and version != known else "null"
+        yield f'{{"corpus":{dumps(self._about(stamps))},"state":{dumps(state)},"version":{dumps(version)},"summary":{sent}}}'
 
-    def _summarised(self, target: str, opened: Callable[[int], None]) -> str:
-        """Return the summary as JSON. Its parts are those of one moment: it reads them several times."""
+    def _summarised(self, target: str, step: Callable[[float], Any]) -> str:
+        """Return the summary as JSON."""
         self._same = self._same or _same_model(self._manifest, self._models)
-        snapshot = Snapshot(self._folder, opened)
-        self._values.read(snapshot)
-        corpus = Corpus(snapshot, self._manifest)
+        self._values = self._counted()
+        options = Options(gold=self._facts.gold, slices=self._slices, target=target or None)
         try:
-            found = summary_content(summary(corpus, gold=self._facts.gold, slices=self._slices, target=target or None))
+            content = summary_content(summarised(self._corpus, options, step))
         except InputError as error:
             raise InputError(str(error).replace(self._folder.path(""), self.name)) from error
-        found["about"]["folder"] = self.name  # never a path
-        return dumps(found)
+        content["about"]["folder"] = self.name  # never a path
+        return dumps(content)
+
+    def _counted(self) -> dict[str, list[tuple[Any, int]] | None]:
+        """Return statuses and the values of each kept column, the most frequent first; None where there are too many."""
+        connection, found = connect(), dict[str, list[tuple[Any, int]] | None]()
+        try:
+            source = Parts(connection, self._folder, self._good(self._stamps())).source()
+            for name, column in {"": "status", **{name: GIVEN + name for name in self._facts.keep}}.items():
+                value = identifier(column)
+                query = f"SELECT {value}, count(*) AS n FROM {source} WHERE {value} IS NOT NULL GROUP BY 1 ORDER BY n DESC, 1"
+                values = connection.execute(f"{query} LIMIT {_VALUES + 1}").fetchall()
+                found[name] = values if len(values) <= _VALUES else None
+        finally:
+            connection.close()
+        return found
 
     @property
     def name(self) -> str:
         """Last part of the folder's path."""
         return printable(PurePosixPath(self._folder.address.replace("\\", "/")).name or "corpus")
 
-    def _about(self, snapshot: Snapshot) -> dict[str, Any]:
+    def _about(self, stamps: Stamps) -> dict[str, Any]:
         manifest, saved = self._manifest, saved_progress(self._folder)
         options: Mapping[str, Any] = manifest.get("options", {})
-        done, _ = self._count(snapshot)
-        running = is_running(self._folder)
-        queries = options.get("queries")
+        done, running, queries = self._count(stamps), is_running(self._folder), options.get("queries")
         return {
             "name": self.name,
             "model": printable(str(manifest["model"]["name"])),
             "labels": list(self._facts.labels),
             "scale": manifest["model"].get("scale"),
-            "options": {
-                "method": options.get("method"),
-                "unit": options.get("unit"),
-                "queries": queries if isinstance(queries, int) else None,
-                "target": options.get("target"),
-                "seed": options.get("seed", 0),
-            },
+            "options": {name: options.get(name) for name in ("method", "unit", "target")}
+            | {"queries": queries if isinstance(queries, int) else None, "seed": options.get("seed", 0)},
             "full": bool(manifest.get("full")),
             "text": bool(manifest.get("text", True)),
             "gold": self._facts.gold,
             "slice": self._slices,
-            "columns": self._values.found(),
-            "statuses": self._values.statuses(),
+            "columns": {name: self._values.get(name, []) for name in self._facts.keep},
+            "statuses": dict(self._values.get("") or ()),
             "sorts": [
                 {"name": name, "title": order.title} for name, order in ORDERS.items() if self._facts.gold or not order.gold
             ],
             "texts": done,
             "of": saved.get("texts") if running or not saved.get("complete") else done,
-            "parts": len(snapshot.stamps),
+            "parts": len(stamps),
             "running": running,
             "served": self._same,
         }
@@ -182,177 +181,154 @@ class ServedCorpus:
     # --- the texts
 
     def texts(self, wanted: schema.CorpusQuery) -> Iterator[str | None]:
-        """Read parts until the query is answered or its time is up, one per step; yield a page of texts at last."""
+        """Wait for a search until it is ready or the time is up, and yield a page of texts."""
         query = query_of(self._facts, wanted.search, wanted.word, wanted.sort, wanted.slice, wanted.target)
         if query.scans and wanted.offset > MOST - wanted.limit:
             raise InputError(f"offset must be at most {MOST - wanted.limit:,} for a search or another order; narrow it down")
-        snapshot, deadline = self._snapshot(), time.monotonic() + _PATIENCE
-        if not query.scans:
-            yield dumps(self._in_order(snapshot, wanted))
-            return
-        scan = self._scan(query)
-        left = 1
-        while left and time.monotonic() < deadline:
-            with scan.lock:
-                waiting = scan.left(snapshot.stamps)
-                if waiting:
-                    scan.read(waiting[0], snapshot.stamps[waiting[0]], snapshot)
-                left = max(len(waiting) - 1, 0)
-            yield None
-        with scan.lock:
-            left = len(scan.left(snapshot.stamps))
-            hits, matches, damaged = scan.page(wanted.offset, wanted.limit), scan.matches, set(scan.damaged)
-        parts = len(snapshot.stamps)
-        shown, unread = entries(snapshot, hits, self._facts)
+        stamps, size, share = self._stamps(), self._facts.part_size, 1.0
+        page = slice(wanted.offset, wanted.offset + wanted.limit)
+        good = self._good(stamps)
+        if query.scans:
+            with self._lock:
+                key = query, tuple(good), tuple(stamps.items())
+                search = _recent(self._searches, key, lambda: _Task(lambda step: find(self._folder, good, query, self._facts)))
+            deadline = time.monotonic() + _PATIENCE
+            while not search.done(0.05) and time.monotonic() < deadline:
+                yield None
+            hits, share = (search.result(), 1.0) if search.done() else (Hits(0, ()), 0.0)
+            matches, shown = hits.matches, hits.first[page]
+        else:  # in the order of the source no other part is read
+            matches, numbers = self._count(stamps), list(stamps)
+            places = range(page.start, min(page.stop, matches))
+            shown = [(numbers[place // size] * size + place % size, None) for place in places]
         yield dumps({
-            "texts": shown, "matches": matches, "offset": wanted.offset,
-            "complete": not left, "read": parts - left, "parts": parts, "most": MOST, "damaged": _names(damaged | unread),
+            "texts": entries(self._folder, [hit for hit in shown if hit[0] // size in good], self._facts),
+            "matches": matches, "offset": wanted.offset, "complete": share == 1.0, "read": round(share * len(stamps)),
+            "parts": len(stamps), "most": MOST if query.scans else matches,
+            "damaged": [part_name(number) for number in stamps if number not in good][:20],
         })  # fmt: skip
 
-    def _in_order(self, snapshot: Snapshot, wanted: schema.CorpusQuery) -> dict[str, Any]:
-        """Return a page in the order of the source: no other part is read."""
-        size, numbers = self._facts.part_size, snapshot.parts()
-        total, damaged = self._count(snapshot)
-        places = range(wanted.offset, min(wanted.offset + wanted.limit, total))
-        hits = [Hit(numbers[place // size] * size + place % size, None) for place in places]
-        shown, unread = entries(snapshot, hits, self._facts)
-        return {
-            "texts": shown, "matches": total, "offset": wanted.offset, "complete": True,
-            "read": len(numbers), "parts": len(numbers), "most": total, "damaged": _names(damaged | unread),
-        }  # fmt: skip
-
-    def _count(self, snapshot: Snapshot) -> tuple[int, set[int]]:
-        """Return the number of texts, and the last part where it is damaged, which tells how many texts it has."""
+    def _count(self, stamps: Stamps) -> int:
+        """Return the number of texts; a last part that is damaged does not tell how many it has."""
+        last = max(stamps, default=0)
         try:
-            return len(Corpus(snapshot, self._manifest)), set()
+            return (len(stamps) - 1) * self._facts.part_size + self._corpus.facts(last)["rows"] if stamps else 0
         except InputError:
-            numbers = snapshot.parts()
-            return (len(numbers) - 1) * self._facts.part_size, {numbers[-1]}
-
-    def _scan(self, query: Sought) -> Scan:
-        with self._lock:
-            scan = self._scans.pop(query, None) or Scan(query, self._facts)
-            self._scans[query] = scan
-            while len(self._scans) > _KEPT:
-                self._scans.popitem(last=False)
-            return scan
+            return (len(stamps) - 1) * self._facts.part_size
 
     def text(self, number: int) -> Iterator[str]:
         """Yield one text as JSON."""
-        snapshot = self._snapshot()
         full = bool(self._manifest.get("full"))
-        yield dumps(whole_text(snapshot, snapshot.stamps, number, self._facts, full, self._limits.characters))
+        yield dumps(whole_text(self._folder, self._stamps(), number, self._facts, full, self._limits.characters))
 
 
-def _names(parts: set[int]) -> list[str]:
-    return [part_name(number) for number in sorted(parts)[:20]]
+def _recent(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    """Return what is kept under a key, or make it; the least recent ones are forgotten."""
+    found = kept.pop(key, None) or make()
+    kept[key] = found
+    while len(kept) > _KEPT:
+        forgotten = kept.popitem(last=False)[1]
+        if isinstance(forgotten, _Summary):
+            forgotten.stop()
+    return found
 
 
 @final
-class _Values:
-    """Values of the kept columns, and statuses, by how many texts have them; new parts are added."""
+class _Task(Generic[T]):
+    """A computation in a thread of its own.
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        self._lock = threading.Lock()
-        self._reset()
+    Args:
+        work: What is computed; it is given a function to call with the share that is done, which raises to stop it.
+    """
 
-    def _reset(self) -> None:
-        self._done: dict[int, Stamp] = {}
-        self._counts: dict[str, Counter[str | None]] = {name: Counter() for name in ("status", *self._facts.keep)}
+    def __init__(self, work: Callable[[Callable[[float], Any]], T]) -> None:
+        self._work, self._found, self._error = work, list[T](), None
+        self.share, self._stopping, self.began = 0.0, False, time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="slalom corpus task", daemon=True)
+        self._error: Exception | None
+        self._thread.start()
 
-    def read(self, snapshot: Snapshot) -> None:
-        """Count the values of the parts that were not read before."""
-        if any(snapshot.stamps.get(number, ()) != stamp for number, stamp in self._done.items()):
-            with self._lock:
-                self._reset()
-        columns = {"status": "status"} | {name: GIVEN + name for name in self._facts.keep}
-        for number in [number for number in snapshot.stamps if number not in self._done]:
-            try:
-                with part_file(snapshot, number) as file:
-                    table = file.read(list(columns.values()))
-            except InputError:
-                table = None  # the summary says what is damaged
-            with self._lock:
-                self._done[number] = snapshot.stamps[number]
-                for name, column in columns.items() if table is not None else ():
-                    if len(self._counts[name]) <= _VALUES:
-                        self._counts[name].update(table.column(column).to_pylist())
+    def _run(self) -> None:
+        try:
+            self._found.append(self._work(self._step))
+        except Exception as error:
+            self._error = error
 
-    def found(self) -> dict[str, list[tuple[str, int]] | None]:
-        """Return the values of each kept column, the most frequent first; None where there are too many for slices."""
-        with self._lock:
-            return {
-                name: None if len(counts) > _VALUES else [(value, n) for value, n in counts.most_common() if value is not None]
-                for name, counts in self._counts.items()
-                if name in self._facts.keep
-            }
+    def _step(self, share: float) -> None:
+        if self._stopping:
+            raise Stopped("the server is stopping")
+        self.share = share
 
-    def statuses(self) -> dict[str, int]:
-        """Return the number of texts by status."""
-        with self._lock:
-            return {str(name): n for name, n in self._counts["status"].items()}
+    def stop(self) -> None:
+        """End the thread at its next step."""
+        self._stopping = True
+
+    def done(self, seconds: float = 0.0) -> bool:
+        """Return whether it has ended, after at most so many seconds."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def result(self) -> T:
+        """Return what was computed, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
 
 
 @final
 class _Summary:
-    """The latest summary of a class, and the thread that makes the next one."""
+    """The latest summary of a class, and the task that makes the next one."""
 
-    def __init__(self, make: Callable[[Callable[[int], None]], str], number: int | None) -> None:
+    def __init__(self, make: Callable[[Callable[[float], Any]], str], number: str) -> None:
         self._make, self._number = make, number  # of the class
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._of: Mapping[int, Stamp] | None = None  # the parts that the latest one is of
+        self._task: _Task[str] | None = None
+        self._of: Stamps | None = None  # the parts that the latest one is of
+        self._wanted: Stamps = {}
         self._content: str | None = None
         self._error: str | None = None
-        self._version, self._ended, self._took, self._share = 0, 0.0, 0.0, 0.0
-        self._stopping = False
+        self._version, self._ended, self._took, self._stopping = 0, 0.0, 0.0, False
 
-    def want(self, snapshot: Snapshot) -> None:
+    def want(self, stamps: Stamps) -> None:
         """Begin a summary where the parts have changed; one of a corpus that grows does not come too often."""
         with self._lock:
-            known = self._of is not None and dict(self._of) == dict(snapshot.stamps)
+            self._collect()
             early = self._of is not None and time.monotonic() - self._ended < max(_PAUSE, 5 * self._took)
-            if known or early or self._thread is not None or self._stopping or not snapshot.stamps:
+            if self._of == stamps or early or self._task is not None or self._stopping or not stamps:
                 return
-            self._share = 0.0
-            self._thread = threading.Thread(target=self._run, args=(snapshot.stamps,), name="slalom summary", daemon=True)
-            self._thread.start()
+            self._wanted, self._task = stamps, _Task(self._make)
 
-    def _run(self, stamps: Mapping[int, Stamp]) -> None:
-        began = time.monotonic()
-        content = error = None
+    def _collect(self) -> None:
+        """Take the result of a task that has ended."""
+        if self._task is None or not self._task.done():
+            return
+        task, self._task, self._error = self._task, None, None
         try:
-            content = self._make(lambda count: self._opened(count, _PASSES * max(len(stamps), 1)))
+            self._content = task.result()
         except Stopped:
             pass
         except SlalomError as failure:
-            error = one_line(failure)
+            self._error = one_line(failure)
         except Exception as failure:
             _LOG.error("a summary failed: %s", type(failure).__name__)
-            error = f"the summary failed: {type(failure).__name__}"
-        with self._lock:
-            self._thread, self._of, self._error = None, stamps, error
-            self._content = content if content is not None else self._content
-            self._ended, self._took, self._version = time.monotonic(), time.monotonic() - began, self._version + 1
-
-    def _opened(self, count: int, most: int) -> None:
-        if self._stopping:
-            raise Stopped("the server is stopping")
-        self._share = min(count / most, 0.99)
+            self._error = f"the summary failed: {type(failure).__name__}"
+        self._of, self._ended, self._version = self._wanted, time.monotonic(), self._version + 1
+        self._took = self._ended - task.began
 
     def stop(self) -> None:
-        """End the thread at the next part."""
-        self._stopping = True
+        """End the task at its next step."""
+        with self._lock:
+            self._stopping = True
+            if self._task is not None:
+                self._task.stop()
 
     def found(self) -> tuple[str, str | None, dict[str, Any]]:
         """Return the version of the latest summary, the summary, and how far the next one is."""
         with self._lock:
-            computing = self._thread is not None
-            version = str(self._version) if self._number is None else f"{self._version}.{self._number}"
-            return version, self._content, {
-                "computing": computing, "share": round(self._share, 3) if computing else None, "error": self._error,
-            }  # fmt: skip
+            self._collect()
+            share = None if self._task is None else round(self._task.share, 3)
+            state = {"computing": share is not None, "share": share, "error": self._error}
+            return f"{self._version}{self._number}", self._content, state
 
 
 def _same_model(manifest: Mapping[str, Any], models: Sequence[Served]) -> dict[str, Any]:

@@ -9,13 +9,12 @@ import numpy as np
 from slalom.core.checks import Floats
 from slalom.corpus.counts import label_of
 from slalom.corpus.folder import Folder
-from slalom.corpus.parts import part_file
 from slalom.corpus.table import EXPLAINED, GIVEN
-from slalom.errors import InputError, ModelError, one_line
+from slalom.errors import ModelError, one_line
 from slalom.render.page.content import content
 from slalom.result import NORMAL_95, Explanation
 from slalom.text import pieces, printable
-from slalom.web.corpus_scan import Facts, Hit
+from slalom.web.corpus_search import Facts, rows
 from slalom.web.failures import NotFound
 
 _PREVIEWED = 220  # characters of a text in the list
@@ -24,37 +23,10 @@ _ENTRY = ("number", "id", "status", "error", "text", "label", "probability", "ta
 _TEXT = (*_ENTRY, "n_units", "removal_se", "far_r2", "queries", "remarks")
 
 
-def entries(folder: Folder, hits: Sequence[Hit], facts: Facts) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return texts as the list shows them, in the order of the hits, and the damaged parts, which are left out."""
-    by_part: dict[int, list[int]] = {}
-    for hit in hits:
-        by_part.setdefault(hit.number // facts.part_size, []).append(hit.number % facts.part_size)
-    columns = [*_ENTRY, *(GIVEN + name for name in facts.keep)]
-    found: dict[int, dict[str, Any]] = {}
-    damaged = set[int]()
-    for part, places in by_part.items():
-        try:
-            rows = read_rows(folder, part, places, columns)
-        except InputError:
-            damaged.add(part)
-            continue
-        found |= {part * facts.part_size + place: row for place, row in rows.items()}
-    return [_entry(found[hit.number], hit.effect, facts) for hit in hits if hit.number in found], damaged
-
-
-def read_rows(folder: Folder, part: int, places: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Return some rows of a part by their places; those that it does not have are left out."""
-    wanted, before = sorted(set(places)), 0
-    found: dict[int, dict[str, Any]] = {}
-    with part_file(folder, part) as file:
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            inside = [place for place in wanted if before <= place < before + rows]
-            if inside:
-                table = file.read_row_group(group, list(columns)).take([place - before for place in inside])
-                found |= dict(zip(inside, table.to_pylist(), strict=True))
-            before += rows
-    return found
+def entries(folder: Folder, hits: Sequence[tuple[int, float | None]], facts: Facts) -> list[dict[str, Any]]:
+    """Return texts as the list shows them, in the order of the hits: number, and effect of the word that was looked for."""
+    found = rows(folder, facts.part_size, [number for number, _ in hits], [*_ENTRY, *(GIVEN + name for name in facts.keep)])
+    return [_entry(found[number], effect, facts) for number, effect in hits if number in found]
 
 
 def _entry(row: Mapping[str, Any], effect: float | None, facts: Facts) -> dict[str, Any]:
@@ -121,21 +93,19 @@ def _pieces(row: Mapping[str, Any], most: int) -> list[tuple[str, int | None]]:
 
 def whole_text(folder: Folder, parts: Iterable[int], number: int, facts: Facts, full: bool, most: int) -> dict[str, Any]:
     """Return a text whole: as its stored explanation shows it, or with the effects of its units."""
-    part, place = divmod(number, facts.part_size)
+    part = number // facts.part_size
     if number < 0 or part not in set(parts):
         raise NotFound(f"text {number} is not in the corpus, or not yet")
     columns = [*_TEXT, *(GIVEN + name for name in facts.keep), *(["explanation"] if full else [])]
     try:
-        row = read_rows(folder, part, [place], columns).get(place)
-        if row is None:
-            raise NotFound(f"text {number} is not in the corpus, or not yet")
-        stored = row.get("explanation")
+        row = rows(folder, facts.part_size, [number], columns).get(number)
+        stored = None if row is None else row.get("explanation")
         e = None if stored is None else Explanation.from_dict(json.loads(stored))
     except (OSError, ValueError, KeyError) as error:
-        if isinstance(error, NotFound):
-            raise
         again = "the command that began the corpus explains it again"
         raise ModelError(f"part {part} of the corpus is damaged; {again}") from error
+    if row is None:
+        raise NotFound(f"text {number} is not in the corpus, or not yet")
     shown = _facts(row, facts) | {
         "text": None if row["text"] is None else printable(row["text"][:most]),
         "cut": row["text"] is not None and len(row["text"]) > most,
