@@ -52,7 +52,7 @@ def compare(
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Measures, separated by commas.", show_default="all that apply, except instability"),
+        typer.Option(help="Measures, separated by commas.", show_default="all that apply"),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Number of texts, drawn at random.")] = 50,
     queries: Annotated[

@@ -34,7 +34,6 @@ MEASURES: Mapping[str, Measure] = {
     "insertion": Measure(False, "drop of the probability with the top units alone (sufficiency)"),
     "naive_bayes": Measure(None, "rank correlation with Naive Bayes of the corpus"),
     "human": Measure(True, "AU-ROC for the words that people have marked"),
-    "instability": Measure(False, "1 - rank correlation with another seed"),
     "queries": Measure(False, "distinct inputs sent to the model"),
     "tokens": Measure(False, "tokens of these inputs"),
     "seconds": Measure(False, "time of an explanation"),
