@@ -56,7 +56,7 @@ def test_style_sheets_have_no_colours_of_their_own():
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_coloured_text_can_be_read(theme):
-    hues = [theme.positive, theme.negative, theme.neutral, *map(theme.method, slalom.methods())]
+    hues = [theme.positive, theme.negative, theme.neutral, *map(theme.method, slalom.list_methods())]
     for hue in hues:
         for behind in (theme.paper, theme.page, theme.faint):
             assert contrast(theme.text(hue), behind) >= 4.3
@@ -64,7 +64,7 @@ def test_coloured_text_can_be_read(theme):
 
 
 def test_ours_are_those_of_the_registry_and_every_method_has_a_colour_of_its_own():
-    names = list(slalom.methods())
+    names = list(slalom.list_methods())
     assert [name for name in names if is_ours(name)] == [method.name for method in OURS]
     for theme in (LIGHT, DARK):
         assert [theme.method(method.name) for method in OURS] == list(theme.strong)
