@@ -185,7 +185,7 @@ def test_without_biases_and_with_constant_attention_all_is_conserved(name, layer
 
 @cases("layers", [1, 3])
 @cases("name", LAYERS)
-def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypatch):
+def test_without_biases_only_the_softmax_keeps_relevance(name, layers):
     """What the softmaxes keep is what their expansion says: sum_i R_i - sum_i x_i (R_i - s_i sum_j R_j)."""
     weigh, seen = relevance._attention_weights, []
 
@@ -194,7 +194,6 @@ def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypat
         seen.append((logits, found))
         return found
 
-    monkeypatch.setattr(relevance, "_attention_weights", watched)
     grad = torch.autograd.grad
     slopes = []
 
@@ -203,8 +202,10 @@ def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypat
         slopes.extend(rest)
         return (first,)
 
-    monkeypatch.setattr(torch.autograd, "grad", everything)
-    found, score = everywhere(*network(name, layers, biases=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "_attention_weights", watched)
+        patch.setattr(torch.autograd, "grad", everything)
+        found, score = everywhere(*network(name, layers, biases=False))
     kept = 0.0
     for (logits, shares), slope in zip(seen, slopes, strict=True):
         x, s = logits.detach(), shares.detach()
