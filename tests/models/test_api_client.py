@@ -18,7 +18,7 @@ from slalom.errors import InputError, MissingExtra, ModelError
 from slalom.models import Api, Engine, Queries
 from slalom.models.api import Client, Refused
 from slalom.models.api.probe import TEXT
-from slalom.models.api.waiting import asked_wait, seconds_of
+
 from tests.servers import Served
 from tests.waiting import DEADLINE, until
 
