@@ -17,6 +17,7 @@ import json
 import os
 import re
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import cache
@@ -155,6 +156,7 @@ class Client:
         with _STARTING:
             if self._connection is None or self._connection.pid != os.getpid():  # threads do not survive a fork
                 self._connection = self._connected()
+                weakref.finalize(self, _closed, self._connection).atexit = False
             return asyncio.run_coroutine_threadsafe(start(), _loop(os.getpid()))
 
     def drain(self) -> None:
@@ -173,16 +175,9 @@ class Client:
         """Close the connections; a later request opens them again."""
         with _STARTING:
             connection, self._connection = self._connection, None
-        if connection is not None and connection.pid == os.getpid():
+        if connection is not None:
             self._requests += connection.transport.requests
-
-            async def end() -> None:
-                for task in connection.transport.tasks:
-                    task.cancel()
-                await connection.openai.close()
-                await asyncio.sleep(0)  # sockets are closed by callbacks
-
-            asyncio.run_coroutine_threadsafe(end(), _loop(connection.pid)).result()
+            _closed(connection, wait=True)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Return the answer to a request, inside the thread of the requests; arguments as in `submit`."""
@@ -341,6 +336,21 @@ class Client:
         if url.hostname != urlsplit(DEFAULT_URL).hostname:  # of an account at OpenAI, from the environment
             client.organization = client.project = None
         return _Connection(os.getpid(), client, transport, asyncio.Semaphore(self.concurrency))
+
+
+def _closed(connection: _Connection, wait: bool = False) -> None:
+    """Close connections, and cancel what is in flight."""
+
+    async def end() -> None:
+        for task in connection.transport.tasks:
+            task.cancel()
+        await connection.openai.close()
+        await asyncio.sleep(0)  # sockets are closed by callbacks
+
+    if connection.pid == os.getpid():  # not of the parent of a fork
+        ending = asyncio.run_coroutine_threadsafe(end(), _loop(connection.pid))
+        if wait:
+            ending.result()
 
 
 @cache
