@@ -6,11 +6,8 @@
 [1]
 """
 
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from slalom.views import connect
 
 if TYPE_CHECKING:
     from slalom.contexts import ContextExplainer, context
@@ -44,24 +41,6 @@ _HOMES = {
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def _draw(module: str, function: str, result: Any) -> Any:
-    return getattr(import_module(f"slalom.render.{module}"), function)(result)
-
-
-# Results are drawn by a higher layer, which is loaded on first use.
-for _name, _module, _function in (
-    ("plot", "figures", "Plots"),
-    ("page", "page", "page"),
-    ("notebook", "notebook", "notebook"),
-    ("compared plot", "figures", "ComparedPlots"),
-    ("compared page", "page", "comparison_page"),
-    ("corpus plot", "figures", "CorpusPlots"),
-    ("corpus page", "page.corpus", "corpus_page"),
-    ("corpus comparison page", "page.corpus", "corpus_comparison_page"),
-):
-    connect(_name, partial(_draw, _module, _function))
 
 
 def __getattr__(name: str) -> Any:

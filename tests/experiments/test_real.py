@@ -16,9 +16,9 @@ from experiments.reviews import reviews
 from experiments.starts import MambaForSequenceClassification, begin
 from experiments.table11 import printed
 from experiments.texts import FILMS, MIXED, RESTAURANTS, made_of_phrases
+from experiments.tokenizers import learnt_tokenizer, new_tokenizer, save_tokenizer
+from experiments.training import Labelled, Recipe, train
 from slalom import Explainer
-from slalom.training import Labelled, Recipe, train
-from slalom.training.networks import learnt_tokenizer, new_tokenizer, save_tokenizer
 
 TEXTS = made_of_phrases("films", 40, 0)[0]
 
