@@ -112,9 +112,7 @@ def test_further_queries_of_a_method_are_refused_in_flight():
     assert len(counting.asked) == planned.queries
 
 
-@cases(
-    ("method", "all_of_them"), [("joint", True), ("context-cite", True), ("random", True), ("lime", False)]
-)
+@cases(("method", "all_of_them"), [("joint", True), ("context-cite", True), ("random", True), ("lime", False)])
 def test_an_estimate_is_a_lower_limit_where_a_method_asks_as_it_goes(method, all_of_them):
     explainer, counting = made(method=method, queries=40, check=10, pairs=False)
     estimate = explainer.estimate(TEXT)
