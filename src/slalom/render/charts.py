@@ -76,7 +76,7 @@ def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
 
 def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
     """Return half the 95% intervals of a score (n,); None where they are not known."""
-    errors = e.errors(name, _label(e, column))
+    errors = e.standard_errors(name, _label(e, column))
     return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
 
 
