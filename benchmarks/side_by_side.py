@@ -2,7 +2,6 @@
 
     python benchmarks/side_by_side.py imdb      --out FOLDER [--texts 100] [--queries 500 5000] [--device cuda] [--jobs 12]
     python benchmarks/side_by_side.py yelp-hat  --out FOLDER     human attention, on Yelp-HAT reviews that all annotators marked
-    python benchmarks/side_by_side.py seeds     --out FOLDER     how much an explanation changes with the seed
 
 What `slalom compare` does, with the authors' package among the methods (benchmarks/reference.py, where it is installed), and
 the texts shared out over processes. With several jobs the card is shared too, so that times mean little: benchmarks/speed.py
@@ -29,9 +28,8 @@ from reference import REFERENCE
 from reviews import classifier, reviews, rows
 
 SAMPLING = ["joint", "local", "eff", "fidel", "ridge", "ridge-scales", "lime", "kernel-shap", "partition-shap"]
-SAMPLING += ["captum-kernel-shap", "captum-lime"]
 LOOKING = ["leave-one-out", "integrated-gradients", "input-x-gradient", "gradient", "attention", "rollout", "attnlrp", "random"]
-MEASURES = {"imdb": ["near", "far", "deletion", "insertion", "naive_bayes"], "yelp-hat": ["human"], "seeds": ["instability"]}
+MEASURES = {"imdb": ["near", "far", "deletion", "insertion", "naive_bayes"], "yelp-hat": ["human"]}
 
 
 @final

@@ -98,7 +98,7 @@ def test_a_tolerance_is_reached_where_the_intervals_are_narrow():
     wide, narrow = (explained(model, method=RidgeErrors(), tolerance=t, queries=None) for t in (1.0, 0.3))
     assert wide.queries < narrow.queries
     for e, tolerance in ((wide, 1.0), (narrow, 0.3)):
-        width = NormalDist().inv_cdf(0.975) * e.removal_se[e.strongest(10)].max()
+        width = NormalDist().inv_cdf(0.975) * e.errors["removal"][e.strongest(10)].max()
         assert width == pytest.approx(half_width(e), rel=1e-9)
         assert width <= tolerance
         assert e.stopped.startswith(
@@ -118,7 +118,7 @@ def test_a_noisy_model_goes_to_the_maximum_where_the_tolerance_is_small():
 
 
 def test_without_standard_errors_the_tolerance_is_one_of_the_error_near_the_text():
-    method = slalom.methods()["ridge"]
+    method = slalom.list_methods()["ridge"]
     e = explained(Counted(noise=4.0), method=method, tolerance=2.0)
     error = e.fidelity.near.mse**0.5
     assert error <= 2.0

@@ -4,7 +4,6 @@ fidelity     does it predict the model?                 strict_fidelity, fidelit
 aopc         does it rank the decisive units first?     aopc; perturbation
 naive_bayes  does it rank like word counts?             NaiveBayes, rank_correlation; naive_bayes_correlation
 human        does it rank like people?                  consensus, auroc; human_attention
-stability    is it the same with another seed?          instability; seed_instability
 summary      statistics over texts                      summarize, compare_paired, holm
 comparison   methods side by side                       compare, comparison_estimate, Compared
 """
@@ -21,7 +20,7 @@ from slalom.evaluate.aopc import (
 )
 from slalom.evaluate.checks import magnitude
 from slalom.evaluate.compared import MEASURES, Compared, Measure
-from slalom.evaluate.comparison import DEFAULT_METHODS, compare, comparison_estimate
+from slalom.evaluate.comparison import DEFAULT_METHODS, CompareOptions, compare, comparison_estimate
 from slalom.evaluate.fidelity import (
     Strict,
     fidelity,
@@ -35,7 +34,6 @@ from slalom.evaluate.fidelity import (
 from slalom.evaluate.human import Annotated, consensus, human_attention, unit_marks, word_spans, yelp_hat
 from slalom.evaluate.naive_bayes import NaiveBayes, naive_bayes_correlation
 from slalom.evaluate.ranks import auroc, rank_correlation
-from slalom.evaluate.stability import Instability, instability, seed_instability
 from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
 
 __all__ = [
@@ -43,8 +41,8 @@ __all__ = [
     "ERASER",
     "MEASURES",
     "Annotated",
+    "CompareOptions",
     "Compared",
-    "Instability",
     "Measure",
     "NaiveBayes",
     "PairedComparison",
@@ -64,14 +62,12 @@ __all__ = [
     "holm",
     "human_attention",
     "insertion_masks",
-    "instability",
     "magnitude",
     "masks",
     "naive_bayes_correlation",
     "perturbation",
     "rank_correlation",
     "removals",
-    "seed_instability",
     "steps_of",
     "strict_fidelity",
     "subsets",

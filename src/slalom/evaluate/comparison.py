@@ -39,22 +39,39 @@ _BATCH = 8  # texts explained together
 _COSTS = ("queries", "tokens", "seconds")
 
 
+class CompareOptions(ModelKeywords, total=False):
+    """Options of a comparison, and those of the `Explainer` about the model.
+
+    Attributes:
+        methods: Names of methods, or Methods; `slalom.list_methods()` lists the names. Default: `DEFAULT_METHODS`.
+        queries: One or more budgets per text; "auto" asks in rounds until the error on its own held-out queries, which count
+            as queries, no longer falls. Default: 500.
+        measures: Names of `MEASURES`. Default: all that apply.
+        corpus: Labelled texts and their labels, 0 or 1. They add the measure "naive_bayes" and the method "naive-bayes".
+        human: Words and maps (annotators, words) for each text, which must be ``" ".join(words)``. Adds the measure "human".
+        target: As `Explainer` takes it.
+        unit: As `Explainer` takes it; None: that of each method. Default: "token".
+        seed: Seed of the queries, the fits and the masks. None draws one, which `about` records. Default: 0.
+    """
+
+    methods: Sequence[str | Method]
+    queries: int | Literal["auto"] | Sequence[int | Literal["auto"]]
+    measures: Sequence[str] | None
+    corpus: tuple[Sequence[str], Sequence[int]] | None
+    human: Annotations | None
+    target: Target
+    unit: str | UnitFunction | None
+    seed: int | None
+
+
 def compare(
     model: Any,
     texts: Iterable[str],
     tokenizer: Any = None,
     *,
-    methods: Sequence[str | Method] = DEFAULT_METHODS,
-    queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
-    measures: Sequence[str] | None = None,
-    corpus: tuple[Sequence[str], Sequence[int]] | None = None,
-    human: Annotations | None = None,
-    target: Target = None,
-    unit: str | UnitFunction | None = "token",
-    seed: int | None = 0,
     out: str | Path | None = None,
     progress: bool | None = None,
-    **options: Unpack[ModelKeywords],
+    **options: Unpack[CompareOptions],
 ) -> Compared:
     """Explain texts by several methods and measure all of them.
 
@@ -62,20 +79,11 @@ def compare(
         model: As `Explainer` takes it.
         texts: The texts to explain.
         tokenizer: As `Explainer` takes it.
-        methods: Names of methods, or Methods; `slalom.methods()` lists the names.
-        queries: One or more budgets per text; "auto" asks in rounds until the error on its own held-out queries, which count
-            as queries, no longer falls.
-        measures: Names of `MEASURES`. Default: all that apply, except "instability", which explains everything again with
-            another seed.
-        corpus: Labelled texts and their labels, 0 or 1. They add the measure "naive_bayes" and the method "naive-bayes".
-        human: Words and maps (annotators, words) for each text, which must be ``" ".join(words)``. Adds the measure "human".
-        target: As `Explainer` takes it.
-        unit: As `Explainer` takes it; None: that of each method.
-        seed: Seed of the queries, the fits and the masks. None draws one, which `about` records.
         out: File for the records; the same call continues an interrupted comparison.
         progress: Whether to show a progress bar. Default: in a terminal.
-        **options: Options of the `Explainer` about the model: output, labels, batch_size, precision, device, cache, identity,
-            long, prices and max_cost.
+        **options: methods, queries, measures, corpus, human, target, unit and seed, as `CompareOptions` describes them, and
+            options of the `Explainer` about the model: output, labels, batch_size, precision, device, trust_remote_code,
+            cache, identity, long, prices and max_cost.
 
     Returns:
         The records, with tables and pictures. A method that fails or cannot be used on this model is left out and named in
@@ -95,9 +103,7 @@ def compare(
         >>> compare(model, texts, methods=["ridge", "random"], queries=50, output="log_odds", progress=False).rows
         [('ridge', 50), ('random', None)]
     """
-    comparison = _prepared(
-        model, texts, tokenizer, methods, queries, measures, corpus, human, target, unit, seed, out, dict(options)
-    )
+    comparison = _prepared(model, texts, tokenizer, out, options)
     spending = comparison.evaluator.explainer.engine.spending
     if spending.max_cost is not None:
         estimate = comparison.estimate()
@@ -105,19 +111,7 @@ def compare(
     return comparison.compared(progress)
 
 
-def comparison_estimate(
-    model: Any,
-    texts: Iterable[str],
-    tokenizer: Any = None,
-    *,
-    methods: Sequence[str | Method] = DEFAULT_METHODS,
-    queries: int | Literal["auto"] | Sequence[int | Literal["auto"]] = (500,),
-    measures: Sequence[str] | None = None,
-    target: Target = None,
-    unit: str | UnitFunction | None = "token",
-    seed: int | None = 0,
-    **options: Unpack[ModelKeywords],
-) -> Estimate:
+def comparison_estimate(model: Any, texts: Iterable[str], tokenizer: Any = None, **options: Unpack[CompareOptions]) -> Estimate:
     """Return what a comparison will ask and cost; the model is asked nothing.
 
     It counts the queries of every method and budget, those that measure it, and twenty of each method that come before the
@@ -127,12 +121,6 @@ def comparison_estimate(
         model: As `compare` takes it.
         texts: As `compare` takes them.
         tokenizer: As `compare` takes it.
-        methods: As `compare` takes them.
-        queries: As `compare` takes them.
-        measures: As `compare` takes them.
-        target: As `compare` takes it.
-        unit: As `compare` takes it.
-        seed: As `compare` takes it.
         **options: As `compare` takes them.
 
     Raises:
@@ -145,40 +133,29 @@ def comparison_estimate(
         >>> print(comparison_estimate(model, ["one good film and two bad ones", "a bad end"], **options))
         164 queries, about 754 tokens: $0.000754
     """
-    return _prepared(
-        model, texts, tokenizer, methods, queries, measures, None, None, target, unit, seed, None, dict(options)
-    ).estimate()
+    return _prepared(model, texts, tokenizer, None, options).estimate()
 
 
-def _prepared(
-    model: Any,
-    texts: Any,
-    tokenizer: Any,
-    methods: Any,
-    queries: Any,
-    measures: Any,
-    corpus: Any,
-    human: Any,
-    target: Target,
-    unit: str | UnitFunction | None,
-    seed: int | None,
-    out: Any,
-    options: dict[str, Any],
-) -> "_Comparison":
+def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: CompareOptions) -> "_Comparison":
     """Check all arguments of a comparison."""
     if isinstance(model, Explainer):
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
-    unknown = sorted(options.keys() - ModelKeywords.__annotations__.keys())
+    unknown = sorted(options.keys() - CompareOptions.__annotations__.keys())
     if unknown:
-        taken = ", ".join(ModelKeywords.__annotations__)
-        raise TypeError(f"compare has no option {', '.join(unknown)}; those of the model are {taken}")
-    texts, budgets, path = _texts(texts), _budgets(queries), _file(out)
-    chosen = [find_method(method) for method in _listed("methods", methods, "'joint', 'lime'")]
+        taken = ", ".join(CompareOptions.__annotations__)
+        raise TypeError(f"compare has no option {', '.join(unknown)}; it has {taken}")
+    about_model: Any = {name: value for name, value in options.items() if name in ModelKeywords.__annotations__}
+    target, unit, corpus = options.get("target"), options.get("unit", "token"), options.get("corpus")
+    texts, budgets, path = _texts(texts), _budgets(options.get("queries", 500)), _file(out)
+    listed = _listed("methods", options.get("methods", DEFAULT_METHODS), "'joint', 'lime'")
+    chosen = [find_method(method) for method in listed]
     if not chosen:
-        raise InputError("methods must name at least one method; slalom.methods() lists them")
-    names = _measures(measures, corpus is not None, human is not None)
-    human = _annotations(human, texts)
-    explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **options)
+        raise InputError("methods must name at least one method; slalom.list_methods() lists them")
+    human = _annotations(options.get("human"), texts)
+    names = _measures(options.get("measures"), corpus is not None, human is not None)
+    explainer = Explainer(
+        model, tokenizer, target=target, seed=options.get("seed", 0), unit=unit, progress=False, **about_model
+    )
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
     if path is not None and "<lambda>" in explainer.options.unit_name:
         raise InputError("out= knows a unit function by its name; got a lambda; define it with def")
@@ -254,7 +231,7 @@ def _run(
     missing = {m.name: m for m, budget in runs if not records.has(range(len(texts)), m.name, budget)}
     for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
         try:
-            evaluate.explained(texts[:1], method, 20, 0)
+            evaluate.explained(texts[:1], method, 20)
         except (ModelError, CostLimit):
             raise
         except Exception as error:  # methods of other packages may raise anything
@@ -353,7 +330,7 @@ def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool
         "human": (has_human, "texts with words that people have marked"),
     }
     if requested is None:
-        return tuple(name for name in MEASURES if name != "instability" and needs.get(name, (True, ""))[0])
+        return tuple(name for name in MEASURES if needs.get(name, (True, ""))[0])
     requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
         if name not in tuple(MEASURES):

@@ -13,7 +13,6 @@ from slalom.evaluate.fidelity import fidelity, masks
 from slalom.evaluate.human import human_attention
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
 from slalom.evaluate.naive_bayes import naive_bayes_correlation
-from slalom.evaluate.stability import seed_instability
 from slalom.explainer import Explainer
 from slalom.methods import Method
 from slalom.models import Estimate, Queries
@@ -37,18 +36,17 @@ class Evaluator:
     ) -> None:
         self.explainer, self.ratios, self.human, self.seed, self.measures = explainer, ratios, human, seed, set(measures)
 
-    def explained(self, texts: list[str], method: Method, budget: Budget, seed: int) -> list[Explanation]:
+    def explained(self, texts: list[str], method: Method, budget: Budget) -> list[Explanation]:
         """Explain texts without a warning for each one that is cut; `compare` counts them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
             check = None if budget == AUTO else 0  # "auto" needs held-out queries
-            return list(self.explainer(texts, method=method, queries=budget, check=check, seed=seed))
+            return list(self.explainer(texts, method=method, queries=budget, check=check, seed=self.seed))
 
     def estimate(self, texts: list[str], method: Method, budget: Budget) -> Estimate:
-        """Return what `explained` asks about texts, once or twice."""
+        """Return what `explained` asks about texts."""
         check = None if budget == AUTO else 0
-        found = self.explainer.estimate(texts, method=method, queries=budget, check=check, seed=self.seed)
-        return total_of(found, found) if "instability" in self.measures else found
+        return self.explainer.estimate(texts, method=method, queries=budget, check=check, seed=self.seed)
 
     def estimate_of_tests(self, texts: list[str], runs: int) -> Estimate:
         """Return what measuring the explanations of texts by so many methods and budgets asks."""
@@ -67,10 +65,8 @@ class Evaluator:
 
     def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: Budget) -> list[dict[str, Any]]:
         """Return one record per text."""
-        repeat = "instability" in self.measures
         with self.explainer.engine.fresh():
-            explanations = self.explained(texts, method, budget, self.seed)
-            repeated = self.explained(texts, method, budget, self.seed + 1) if repeat else []
+            explanations = self.explained(texts, method, budget)
         undefined = [None] * len(explanations)
         strict = fidelity(explanations, self.explainer, seed=self.seed) if self.measures & {"near", "far"} else undefined
         areas = perturbation(explanations, self.explainer) if self.measures & {"deletion", "insertion"} else undefined
@@ -95,8 +91,6 @@ class Evaluator:
             if self.human is not None and "human" in self.measures:
                 words, maps = self.human[numbers[i]]
                 record["human"] = human_attention(e, words, maps, score=ranking_score(e))
-            if repeat:
-                record["instability"] = seed_instability([e, repeated[i]], score=ranking_score(e)).rank
             records.append(record)
         return records
 

@@ -55,7 +55,7 @@ class Continuations:
 
     def log_probabilities(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return log p(label | prompt), (rows, labels), in float64, from those of all tokens of all paths (rows, tokens)."""
-        paths = tokens.double().split([len(path) for path in self.paths], dim=1)
+        paths = torch.split(tokens.double(), [len(path) for path in self.paths], dim=1)
         columns = [path.sum(dim=1) for path in paths]
         alone = []
         for column, longer in zip(columns, self.longer, strict=True):

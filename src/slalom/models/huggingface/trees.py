@@ -39,7 +39,7 @@ def packed(sequences: Sequence[Sequence[int]], most: int) -> list[Pack]:
         [([1, 2, 3], [-1, 0, 1]), ([1, 2, 4], [-1, 0, 1])]
     """
     packs, path, last = list[Pack](), list[int](), list[int]()
-    for number in sorted(range(len(sequences)), key=sequences.__getitem__):
+    for number in sorted(range(len(sequences)), key=lambda i: list(sequences[i])):
         sequence = list(sequences[number])
         shared = common(last, sequence)
         full = len(packs[-1].tokens) + len(sequence) - shared > most if packs and most else shared < len(last)
