@@ -54,7 +54,7 @@ def test_a_seed_draws_one_case_and_every_fitter_is_drawn():
     assert {hostile.drawn(seed).kinds["fitter"] for seed in range(120)} == set(hostile.FITTERS)
 
 
-# -- single precision that hides the priors ----------------------------------------------------------------------
+# -- small effects beside a large level --------------------------------------------------------------------------
 
 
 def deletions(n=256, m=200):
@@ -68,7 +68,7 @@ def deletions(n=256, m=200):
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch, filled up"])
-def test_single_precision_that_hides_the_priors_is_given_up(monkeypatch, library):
+def test_small_effects_beside_a_large_level_are_found(monkeypatch, library):
     if library != "numpy":
         monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
         monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % 512, (31 - units) % 64))
@@ -262,7 +262,7 @@ def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
     monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
     monkeypatch.setattr(TorchBackend, "inverse_cholesky", lambda self, matrix: (matrix, self.xp.ones((), dtype=matrix.dtype)))
     found = fit(counts, scores, Joint(), weights)
-    assert f"{FALLBACK} single precision or the GPU was not enough" in found.diagnosis
+    assert f"{FALLBACK} the fit failed on the GPU" in found.diagnosis
     np.testing.assert_array_equal(found.model.values, plain.model.values)
     np.testing.assert_array_equal(found.values_se, plain.values_se)
 

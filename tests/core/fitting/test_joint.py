@@ -395,7 +395,7 @@ def test_one_unit_is_fitted_exactly(count):
 
 
 def many_rows(seed, background, noise):
-    """60 units and 1200 rows: more than the entries from which single precision is used on the way."""
+    """60 units and 1200 rows."""
     rng = np.random.default_rng(seed)
     truth = Slalom(rng.normal(size=60), rng.normal(size=60), (0.5, 3.0) if background else None)
     kept = rng.integers(1, 60, 1200)
@@ -404,7 +404,7 @@ def many_rows(seed, background, noise):
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_single_precision_on_the_way_costs_no_digits_at_the_end(background):
+def test_many_rows_without_noise_are_fitted_to_the_last_digits(background):
     truth, counts, scores = many_rows(0, background, 0.0)
     found = fit(counts, scores, Joint()).model
     assert np.abs(found.values - truth.values).max() < 1e-9

@@ -116,7 +116,7 @@ def test_shapley_errors_are_near_those_of_exact_shapley_values(n, background):
     exact = spread(np.array([model.shapley() for model in models(found.posterior)]))
     ratio = found.posterior.errors().shapley / exact
     assert abs(np.median(ratio) - 1.0) < 0.1
-    assert np.mean(np.abs(ratio - 1.0) < 0.15) > 0.8
+    assert np.mean(np.abs(ratio - 1.0) < 0.2) > 0.8
 
 
 def test_shapley_errors_with_a_link_are_near_those_of_exact_shapley_values():
