@@ -16,6 +16,7 @@ from slalom.errors import InputError  # noqa: E402
 from slalom.theory import attention  # noqa: E402
 from slalom.training import Recipe, Stopped  # noqa: E402
 from slalom.training.networks import learnt_words, new_tokenizer  # noqa: E402
+from tests.cases import cases  # noqa: E402
 from tests.theory.attention.made import SMALL, reviews  # noqa: E402
 
 
@@ -23,11 +24,11 @@ def train(out, **changes):
     return attention.train(*reviews(300), out, device="cpu", progress=False, **{**SMALL, "epochs": 4, **changes})
 
 
-@pytest.mark.parametrize("final", [True, False])
+@cases("final", [True, False])
 def test_it_learns_with_and_without_a_final_layer(final, tmp_path):
-    made = train(tmp_path / "m", epochs=8, final=final, test=reviews(200, 9))
+    made = train(tmp_path / f"m{final}", epochs=8, final=final, test=reviews(200, 9))
     assert made.test > 0.85
-    assert attention.load(tmp_path / "m").inner.model.config.final == final
+    assert attention.load(tmp_path / f"m{final}").inner.model.config.final == final
 
 
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch):
@@ -71,7 +72,7 @@ def test_the_tokenizer_reads_whole_words():
     assert few.convert_ids_to_tokens(few("a good film")["input_ids"]) == ["[CLS]", "a", "good", "[UNK]"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "settings", "said"),
     [
         ((["a", "b"], [0]), {}, r"must be 2 whole numbers, one per text; got int64 of shape \(1,\)"),
