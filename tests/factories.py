@@ -258,11 +258,11 @@ def short_sighted(folder, tokens=16):
     import torch  # noqa: PLC0415
 
     from slalom.models.huggingface.saved import quietly  # noqa: PLC0415
-    from slalom.networks.blank import new_classifier, word_tokenizer  # noqa: PLC0415
+    from slalom.theory.blank import new_classifier, word_tokenizer  # noqa: PLC0415
 
     torch.manual_seed(0)
     words = word_tokenizer(["a", "good", "bad", "film"], tokens, start=True)
     with quietly():
-        new_classifier("bert", words, ("negative", "positive"), 1, 8, 2, None, 0.0).save_pretrained(folder)
+        new_classifier("bert", words, ("negative", "positive"), 1, 8, 2, 32).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

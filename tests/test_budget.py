@@ -118,7 +118,7 @@ def test_a_noisy_model_goes_to_the_maximum_where_the_tolerance_is_small():
 
 
 def test_without_standard_errors_the_tolerance_is_one_of_the_error_near_the_text():
-    method = slalom.methods()["ridge"]
+    method = slalom.list_methods()["ridge"]
     e = explained(Counted(noise=4.0), method=method, tolerance=2.0)
     error = e.fidelity.near.mse**0.5
     assert error <= 2.0

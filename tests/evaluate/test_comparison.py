@@ -14,6 +14,7 @@ from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
 from slalom.render.charts import queries_chart
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import short_sighted
 
 TEXTS = [
@@ -211,7 +212,7 @@ class Table:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
     [
         ({"texts": Table()}, r"got a Table with 'text', 'label'; pass one of them: x\['text'\]"),
@@ -286,7 +287,7 @@ def test_a_model_that_fails_stops_the_comparison():
         compare(failing, TEXTS, output="log_odds", methods=("ridge",), progress=False)
 
 
-@pytest.mark.parametrize("content", ["[1]\n", "5\n", "{}\n", '{"format": "slalom comparison records"}\n{}\n', "null\n[]\n"])
+@cases("content", ["[1]\n", "5\n", "{}\n", '{"format": "slalom comparison records"}\n{}\n', "null\n[]\n"])
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     out = tmp_path / "notes.jsonl"
     out.write_text(content)

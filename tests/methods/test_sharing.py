@@ -10,6 +10,7 @@ import slalom
 from slalom.evaluate import fidelity
 from slalom.methods import method
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 LINE = "a film with a plot that is not good and a cast that is good in a film that is long"
 JOINT = method("joint")
@@ -103,7 +104,7 @@ def test_the_numbers_of_types_do_not_matter():
     np.testing.assert_allclose(types.shapley_se, tokens.shapley_se, rtol=0.3)  # draws are in the order of the types
 
 
-@pytest.mark.parametrize("place", [0, -1])
+@cases("place", [0, -1])
 def test_a_model_of_places_is_explained_as_well_as_without_sharing(place):
     effects = {"good": 1.5, "bad": -2.0, "film": 0.3, "not": -0.7}
 

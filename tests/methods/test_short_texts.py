@@ -8,6 +8,7 @@ import pytest
 import slalom
 from slalom.core import TwoScale
 from slalom.result import NORMAL_95
+from tests.cases import cases
 
 TEXT = "this dull but warm film has one scene that I like and two which nobody will ever forget"
 WORDS = TEXT.split()
@@ -29,7 +30,7 @@ def asked_alone(explainer, e):
     return e.score - np.array([explainer.ask(e, row) for row in ~np.eye(len(e), dtype=bool)])
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@cases("n", [2, 3])
 def test_two_or_three_units_have_the_removals_of_the_model(n):
     explainer = slalom.Explainer(together, output="log_odds", unit="word")
     for first in range(6):

@@ -1,11 +1,11 @@
 """Standard errors of scores in explanations: shapes, tied units, several classes, and methods that have none."""
 
 import numpy as np
-import pytest
 
 import slalom
 from slalom.core import Lengths, Slalom
 from slalom.methods import far, surrogate
+from tests.cases import cases
 
 TEXT = "good and bad and good or so it goes on and on for a while until it ends"
 WEIGHTS = {"good": 1.5, "bad": -2.0, "so": 0.7, "while": 0.4}
@@ -29,7 +29,7 @@ def explained(**options):
     return explainer(TEXT, queries=200, check=0, **options)
 
 
-@pytest.mark.parametrize("method", ["local", "joint"])
+@cases("method", ["local", "joint"])
 def test_every_score_has_errors_of_its_shape(method):
     e = explained(method=method)
     for name in SCORES:
@@ -40,7 +40,7 @@ def test_every_score_has_errors_of_its_shape(method):
     assert e.certain()[e.units.index("good")]
 
 
-@pytest.mark.parametrize("method", ["joint", "local"])
+@cases("method", ["joint", "local"])
 def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the_text_do_not_tell_it(method, monkeypatch):
     told, found, fit_near = np.zeros(len(TEXT.split())), [], surrogate.fit_near
 

@@ -1,12 +1,12 @@
 """Held-out queries of short texts: enough of them for an R2, or none."""
 
 import numpy as np
-import pytest
 
 import slalom
 from slalom.result.fidelity import LEAST_QUERIES
 from slalom.text import QueryPlan, query_keys, reserved
 from slalom.text.held_out import LEAST
+from tests.cases import cases
 
 WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet", "kilo", "lima"]
 VALUES = dict(zip(WORDS, 2.0 * np.random.default_rng(0).normal(size=12), strict=True))
@@ -22,7 +22,7 @@ def answers(texts):
     return scores
 
 
-@pytest.mark.parametrize("n", range(1, 13))
+@cases("n", range(1, 13))
 def test_short_texts_are_tested_or_say_why_not(n):
     e = slalom.Explainer(answers, output="log_odds", progress=False)(" ".join(WORDS[:n]))
     assert e.queries <= 2**n
@@ -46,7 +46,7 @@ def test_one_word_is_exact():
     assert e.fidelity_text.endswith("the surrogate is exact")
 
 
-@pytest.mark.parametrize("names", [WORDS[:7], ["very", "very", "good", "film", "and", "so", "on", "it"]])
+@cases("names", [WORDS[:7], ["very", "very", "good", "film", "and", "so", "on", "it"]])
 def test_reserved_rows_are_not_fitted(names):
     n = len(names)
     every = (np.arange(1, 2**n)[:, None] >> np.arange(n)) & 1 == 1

@@ -30,7 +30,6 @@ from slalom.result.scale import determined, full_effect, saturated
 from slalom.result.spread import Spread, prediction_variance
 from slalom.result.wording import fidelity_text, summary, unit_texts
 from slalom.text import KINDS, units
-from slalom.views import view
 
 SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
 _OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
@@ -188,7 +187,9 @@ class Explanation(Document):
     @property
     def plot(self) -> Any:
         """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
-        return view("plot")(self)
+        from slalom.render.figures import Plots  # noqa: PLC0415
+
+        return Plots(self)
 
     @property
     def values(self) -> Floats:
@@ -608,7 +609,9 @@ class Explanation(Document):
 
     def _repr_html_(self) -> str:
         """Show the text in a notebook, its units coloured by their effect."""
-        return str(view("notebook")(self))
+        from slalom.render.notebook import notebook  # noqa: PLC0415
+
+        return notebook(self)
 
     @property
     def leading(self) -> int:
@@ -633,7 +636,9 @@ class Explanation(Document):
         return cls(**decode(saved, fields(cls)))
 
     def _page(self) -> str:
-        return str(view("page")([self]))
+        from slalom.render.page import page  # noqa: PLC0415
+
+        return page([self])
 
     def to_pandas(self, *, tidy: bool = False) -> Any:
         """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
