@@ -98,7 +98,7 @@ def test_a_tolerance_is_reached_where_the_intervals_are_narrow():
     wide, narrow = (explained(model, method=RidgeErrors(), tolerance=t, queries=None) for t in (1.0, 0.3))
     assert wide.queries < narrow.queries
     for e, tolerance in ((wide, 1.0), (narrow, 0.3)):
-        width = NormalDist().inv_cdf(0.975) * e.removal_se[e.strongest(10)].max()
+        width = NormalDist().inv_cdf(0.975) * e.errors["removal"][e.strongest(10)].max()
         assert width == pytest.approx(half_width(e), rel=1e-9)
         assert width <= tolerance
         assert e.stopped.startswith(

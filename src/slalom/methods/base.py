@@ -132,6 +132,13 @@ class MethodResult(NamedTuple):
     gradient_se: Floats | None = None
     shapley_se: Floats | None = None
 
+    @property
+    def errors(self) -> dict[str, Floats]:
+        """The standard errors that are known, by the names of the scores."""
+        names = {"value": self.values_se, "importance": self.importances_se, "removal": self.removal_se}
+        names |= {"linear": self.linear_se, "gradient": self.gradient_se, "shapley": self.shapley_se}
+        return {name: errors for name, errors in names.items() if errors is not None}
+
     def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
         """Return the predicted scores of rows (m, n), the effect of the length included.
 
