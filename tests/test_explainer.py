@@ -73,7 +73,7 @@ def test_equal_tokens_have_scores_of_their_own_in_token_units_only():
     first, last = [i for i, u in enumerate(t.units) if u == "a"][:2]
     assert t.values[first] == t.values[last]
     assert t.importances[first] == t.importances[last]
-    assert t.values_se[first] == t.values_se[last]
+    assert t.errors["value"][first] == t.errors["value"][last]
     assert e.units == t.units
     assert t.removal[first] == t.removal[last]
     assert e.values[first] == e.values[last]  # until the scores tell them apart

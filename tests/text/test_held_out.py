@@ -4,6 +4,7 @@ import numpy as np
 
 import slalom
 from slalom.result.fidelity import LEAST_QUERIES
+from slalom.result.wording import all_asked, fidelity_text
 from slalom.text import QueryPlan, query_keys, reserved
 from slalom.text.held_out import LEAST
 from tests.cases import cases
@@ -32,10 +33,10 @@ def test_short_texts_are_tested_or_say_why_not(n):
     if n < 6:
         assert e.fidelity == (None, None)
         assert e.queries == 2**n
-        assert e.all_asked
+        assert all_asked(e)
         exact = "the surrogate is exact" if e.fit_r2 > 1 - 1e-9 else f"R2 = {e.fit_r2:.3f}"
-        assert f"all parts of this text ({2**n}) were asked and fitted" in e.fidelity_text
-        assert exact in e.fidelity_text
+        assert f"all parts of this text ({2**n}) were asked and fitted" in fidelity_text(e)
+        assert exact in fidelity_text(e)
     else:
         assert all(q.r2 is not None for q in e.fidelity)
 
@@ -43,7 +44,7 @@ def test_short_texts_are_tested_or_say_why_not(n):
 def test_one_word_is_exact():
     e = slalom.Explainer(answers, output="log_odds", progress=False)("alpha")
     np.testing.assert_allclose(e.predict([[1], [0]]), answers(["alpha", ""]), atol=1e-12)
-    assert e.fidelity_text.endswith("the surrogate is exact")
+    assert fidelity_text(e).endswith("the surrogate is exact")
 
 
 @cases("names", [WORDS[:7], ["very", "very", "good", "film", "and", "so", "on", "it"]])
