@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
-from slalom.errors import ModelError
 from slalom.methods import MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Engine, Observed, Queries
@@ -19,7 +18,6 @@ from slalom.pipeline.run import Run
 from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
 from slalom.threads import many_blas_threads, one_blas_thread
 
-_HUGE = 1e150  # the square of a score must fit into a float
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
 _LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard errors: 95% intervals then held 0.4 to 0.7
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
@@ -34,10 +32,9 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     model, m, scores = engine.model, task.whole, observed.scores
     with named_failures(options.method):
         result = options.method.explain(context)
+    errors = result.errors
     if task.whole < min(len(task.units), _LEAST_ROWS):
-        result = result._replace(
-            values_se=None, importances_se=None, removal_se=None, linear_se=None, gradient_se=None, shapley_se=None
-        )
+        errors = {}
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)
@@ -48,7 +45,9 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
     inputs, predicted = {**answer.lengths, **further.lengths}, result.predict(task.keep, task.units)
-    rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
+    if "removal" in errors:
+        rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
+        errors = {**errors, "removal": np.maximum(errors["removal"], rounding)}
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -66,12 +65,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         queries=len(inputs),
         tokens=sum(inputs.values()),
         seconds=run.spend(run.clock() - began),
-        values_se=result.values_se,
-        importances_se=result.importances_se,
-        removal_se=None if result.removal_se is None else np.maximum(result.removal_se, rounding),
-        linear_se=result.linear_se,
-        gradient_se=result.gradient_se,
-        shapley_se=result.shapley_se,
+        errors=errors,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
         lengths=result.lengths,
         label=decision.label,
@@ -95,11 +89,6 @@ def _scored(engine: Engine, run: Run, options: Options) -> tuple[int | Literal["
     target = run.target(options.target, model.head)
     observed = model.observe(run.answers.outputs, target)
     scores = observed.scores
-    if np.abs(scores).max() > _HUGE:
-        raise ModelError(
-            f"{model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
-            " check what it returns, or divide it by a constant"
-        )
     run.further.begin(task, scores, lambda rows: _ask_rows(engine, task, rows, target), options.limit)
     context = MethodContext(
         model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
