@@ -2,9 +2,9 @@
 
     python benchmarks/corpus_summary.py [--texts 1000000] [--words 30] [--unit word|token] [--old FOLDER]
 
-Words are drawn by Zipf's law from 200,000; `--unit token` cuts words of more than five letters in two. `--old` names a folder with
-the sources of another version (`git archive COMMIT | tar -x -C FOLDER`), which summarises the same table in a process of its own;
-words and means that both list are compared. Sources of before the columns of words and phrases add up the effects of units.
+Words are drawn by Zipf's law from 200,000; `--unit token` cuts words of more than five letters in two. `--old` names a folder
+with the sources of another version (git archive COMMIT src | tar -x -C FOLDER), which summarises the same table in a process of
+its own; words and means that both list are compared. Older sources add up the effects of units.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def main() -> None:
             both = sorted(set(new["words"]) & set(old["words"]))
             ends = np.array([[result["words"][word] for word in both] for result in (new, old)])
             texts, rest = np.abs(ends[0] - ends[1])[:, 0].max(), np.abs(ends[0] - ends[1])[:, 1:].max()
-            print(f"both list {len(both)}: texts differ by at most {texts:g}, means, spreads and ends of intervals by {rest:.1e}")
+            print(f"both list {len(both)}: texts differ by at most {texts:g}, means, spreads and intervals by {rest:.1e}")
 
 
 if __name__ == "__main__":

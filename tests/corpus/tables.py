@@ -1,6 +1,7 @@
 """Corpora written from rows, for tests of what reads them."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def row(number, text, effects, *, label="pos", target="pos", spans=None, names=N
         "number": number, "id": f"id{number}", "status": EXPLAINED, "text": text, "label": label, "target": target,
         "score": score, "n_units": len(spans), "units": names, "starts": spans[:, 0], "ends": spans[:, 1],
         "removal": np.float32(effects), "unit_words": word_of, **together,
-        "words": [text[spans[a, 0] : spans[b - 1, 1]] for a, b in zip(first[:-1], first[1:], strict=True)],
+        "words": [text[spans[a, 0] : spans[b - 1, 1]] for a, b in pairwise(first)],
         **{GIVEN + name: value for name, value in given.items()},
     }  # fmt: skip
 

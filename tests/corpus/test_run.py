@@ -78,7 +78,7 @@ def test_a_run_explains_every_text_as_the_explainer_does_whatever_the_parts(tmp_
     corpus.run(source, tmp_path / "out", explainer(score), part_size=40)
     for mine, theirs in zip(rows(tmp_path / "out"), undisturbed, strict=True):
         for name, value in theirs.items():
-            if name in ("removal", "values", "removal_se") and value is not None:
+            if name in ("removal", "value", "removal_se") and value is not None:
                 np.testing.assert_allclose(mine[name], value, rtol=1e-5, atol=1e-7)
             elif isinstance(value, float):
                 assert mine[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name

@@ -16,13 +16,13 @@ from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, encoded, table
 from slalom.errors import InputError
 from slalom.render.page.content import content
-from slalom.web import corpus as web_corpus
 from slalom.text import simple_words
+from slalom.web import corpus as web_corpus
 from slalom.web.corpus import ServedCorpus
 from slalom.web.limits import Limits
 from tests.corpus.tables import row, write
 from tests.factories import MARKUP
-from tests.waiting import DEADLINE, until
+from tests.waiting import until
 from tests.web.serving import answers, explainer, score, serving
 
 OPENINGS = ("a good film", "a bad film", "a great cast and a good end", "nothing of note", "bad , bad and not good")

@@ -1,5 +1,6 @@
-"""`slalom corpus summary` and `slalom corpus compare`: what a model does in general, and what changed between two."""
+"""`slalom corpus summary`, `compare` and `sql`: what a model does in general, what changed, and questions of your own."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from rich.text import Text
 from slalom.cli.options import Json
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import plural
-from slalom.files import write_text
+from slalom.files import csv_text, write_text
 
 _NAME = 24  # characters of a word in a table
 _PARTS = 4  # slices or classes side by side
@@ -99,6 +100,30 @@ def compare(
     if not _written(found, csv, html, as_json):
         show_comparison(found, console(), by, top)
         _say_written(csv, html)
+
+
+def sql(
+    out: Folder,
+    query: Annotated[str, typer.Argument(help="A query of DuckDB over texts, units, words and phrases.")],
+    as_json: Json = False,
+    csv: Csv = None,
+) -> None:
+    """Ask a question of your own in SQL: the views are texts, units, words and phrases."""
+    from slalom import corpus  # noqa: PLC0415
+
+    check_outputs(None, csv, None)
+    found = corpus.open(out).sql(query)
+    if found is None:
+        return
+    if csv or as_json:
+        rows = found.fetchall()
+        if csv:
+            write_text(csv, csv_text([list(found.columns), *map(list, rows)]))
+        if as_json:
+            typer.echo(json.dumps([dict(zip(found.columns, row, strict=True)) for row in rows], default=str))
+    else:
+        typer.echo(found)
+    _say_written(csv)
 
 
 def _written(found: Any, csv: Path | None, html: Path | None, as_json: bool) -> bool:
@@ -272,4 +297,4 @@ def _interval(effect: Any) -> str:
     return "" if effect.low is None else f"{effect.low:+.2f} to {effect.high:+.2f}"
 
 
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("summary", summary), ("compare", compare))
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("summary", summary), ("compare", compare), ("sql", sql))

@@ -16,7 +16,7 @@ from slalom.corpus import queries
 from slalom.corpus.compared import Change, CorpusComparison, Flip, WordChange
 from slalom.corpus.counts import Counts, label_of
 from slalom.corpus.effects import effect_of
-from slalom.corpus.engine import Parts, connect, literal
+from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
 from slalom.corpus.queries import kind_of
@@ -94,10 +94,12 @@ class _Pair:
         self.texts = []
         chosen = f"status = {literal(EXPLAINED)} AND target = {literal(counts.target)}"
         for name, one, folder in zip(("ids_before", "ids_after"), parts, folders, strict=True):
-            self._run(f"CREATE TABLE {name} AS SELECT id, number FROM {one.source()} WHERE {chosen}" if len(one) else f"CREATE TABLE {name}(id VARCHAR, number BIGINT)")
+            self._run(f"CREATE TABLE {name}(id VARCHAR, number BIGINT)")
+            if len(one):
+                self._run(f"INSERT INTO {name} SELECT id, number FROM {one.source()} WHERE {chosen}")
             self.texts.append(self._number(f"SELECT count(*) FROM {name}"))
-            twice = self._run(f"SELECT id FROM {name} GROUP BY id HAVING count(*) > 1 ORDER BY count(*) DESC, id LIMIT 1").fetchone()
-            if twice:
+            most = f"SELECT id FROM {name} GROUP BY id HAVING count(*) > 1 ORDER BY count(*) DESC, id LIMIT 1"
+            if twice := self._run(most).fetchone():
                 raise InputError(f"ids must be unique to match texts; {twice[0]!r} occurs more than once in {folder!r}")
         self._run(
             "CREATE TABLE matched AS SELECT b.number, a.number AS other FROM ids_before b JOIN ids_after a USING (id);"
@@ -147,39 +149,39 @@ class _Pair:
         for length in (*range(1, longest + 1), 0):
             for before, after in self._chunks():
                 both = self._both(before, after, length, case, frequent=True)
-                self._run(f"INSERT INTO partial SELECT key, count(*), {columns}, min(number), arg_min(place, number) FROM ({both}) GROUP BY key")
+                texts = "min(number), arg_min(place, number)"
+                self._run(f"INSERT INTO partial SELECT key, count(*), {columns}, {texts} FROM ({both}) GROUP BY key")
             self._run(
-                f"INSERT INTO found SELECT {length}, key, {added}, min(number), arg_min(place, number) FROM partial GROUP BY key"
-                f" HAVING sum(n) >= {least}; INSERT INTO frequent SELECT key FROM found WHERE length = {length}; TRUNCATE partial"
+                f"INSERT INTO found SELECT {length}, key, {added}, min(number), arg_min(place, number) FROM partial"
+                f" GROUP BY key HAVING sum(n) >= {least};"
+                f"INSERT INTO frequent SELECT key FROM found WHERE length = {length}; TRUNCATE partial"
             )
-        self._run("CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, * FROM found; DROP TABLE found")
+        self._run("CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, * FROM found")
         totals = Totals(self._parts[0].connection)
         self._run("CREATE TABLE selected AS SELECT unnest(?::BIGINT[]) AS id", [totals.selected("effect", top).tolist()])
         selection = Selection(self._parts[0].connection, totals)
         listed = [key for kind in KINDS for key in selection.listed(kind, "effect", top)]
         self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id", [listed])
-        texts = {
+        rows = {
             key: row
             for key, *row in self._run(
-                f"SELECT s.id, place, text, starts, ends, unit_words FROM {self._parts[0].source()} JOIN (SELECT id, number, place"
-                " FROM totals SEMI JOIN shown USING (id)) s USING (number)"
+                f"SELECT s.id, place, text, starts, ends, unit_words FROM {self._parts[0].source()} JOIN"
+                " (SELECT id, number, place FROM totals SEMI JOIN shown USING (id)) s USING (number)"
             ).fetchall()
         }
         for key in listed:
             name = selection.keys[key]
             n, s1, s2, b1, b2, a1, a2 = (float(totals.sums[column][key]) for column in ("n", *sums))
             ends = effect_of(n, b1, b2), effect_of(n, a1, a2)
-            yield Change(written(name, snippet(name, *texts[key]), case), kind_of(name), effect_of(n, s1, s2), *ends)
+            yield Change(written(name, snippet(name, *rows[key]), case), kind_of(name), effect_of(n, s1, s2), *ends)
 
     def _predictions(self, *columns: str) -> str:
         """Return the query of the shared texts with their predictions."""
         gold = self._counts.gold
-        given = "NULL" if gold is None else f"b.{queries.identifier(GIVEN + gold)}"
+        given = "NULL" if gold is None else f"b.{identifier(GIVEN + gold)}"
         names = ", ".join(("b.number", "b.label AS label", "a.label AS new", f"{given} AS gold", *columns))
         before, after = (part.source() for part in self._parts)
-        return (
-            f"SELECT {names} FROM matched m JOIN {before} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
-        )
+        return f"SELECT {names} FROM matched m JOIN {before} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
 
     def flipped(self) -> dict[str, Any]:
         """Return how many predictions flipped, by labels, and both accuracies."""
@@ -198,7 +200,9 @@ class _Pair:
     def flips(self, most: int, case: bool) -> Iterator[Flip]:
         """Yield the texts whose prediction flipped, largest change of the score first, with the words that moved it."""
         columns = ("b.id", "a.score - b.score AS change", f"left(b.text, {2 * _OPENING}) AS text")
-        query = f"SELECT * FROM ({self._predictions(*columns)}) WHERE label IS DISTINCT FROM new ORDER BY abs(change) DESC, number"
+        query = (
+            f"SELECT * FROM ({self._predictions(*columns)}) WHERE label IS DISTINCT FROM new ORDER BY abs(change) DESC, number"
+        )
         rows = self._run(f"{query} LIMIT {most}").fetchall()
         if not rows:
             return

@@ -74,8 +74,8 @@ class Counts:
         if not targets and poor:
             raise InputError(
                 f"{table.folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"
-                f" {queries.POOR_R2:g} or more); all {sum(map(Counter.total, poor.values()))} are; explain with more queries, or"
-                " add --include-poor (include_poor=True)"
+                f" {queries.POOR_R2:g} or more); all {sum(map(Counter.total, poor.values()))} are; explain with more queries,"
+                " or add --include-poor (include_poor=True)"
             )
         if not targets:
             raise InputError(
@@ -91,7 +91,8 @@ class Counts:
         golds = [cell.gold for cell in cells[chosen]]
         if odd := sorted({g for g in golds if g is not None and label_of(g, table.labels) is None}):
             raise InputError(
-                f"the column {gold!r} must hold labels of the model ({', '.join(table.labels)}) or their indices; got {odd[0]!r}"
+                f"the column {gold!r} must hold labels of the model ({', '.join(table.labels)}) or their indices;"
+                f" got {odd[0]!r}"
             )
         rows = statuses.total()
         of_target = +cells[chosen], +poor[chosen]

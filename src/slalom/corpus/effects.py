@@ -1,6 +1,6 @@
 """Mean effects over texts with their intervals, from sums.
 
-    mean = s1 / n,   var = (s2 - s1^2 / n) / (n - 1),   interval: mean +- t_{0.975, n-1} sqrt(var / n)
+mean = s1 / n,   var = (s2 - s1^2 / n) / (n - 1),   interval: mean +- t_{0.975, n-1} sqrt(var / n)
 """
 
 from typing import Any, NamedTuple

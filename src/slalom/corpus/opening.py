@@ -108,9 +108,9 @@ class Corpus:
         """Ask a question of your own in SQL, by DuckDB.
 
         Args:
-            query: A query over the views `texts` (the table), `units` (number, place, unit, removal, removal_se), `words` (number,
-                place, word, effect) and `phrases` (number, place, length, phrase, effect). Words and phrases are in lower case;
-                `number` joins them with `texts`.
+            query: A query over the views `texts` (the table), `units` (number, place, unit, removal, removal_se), `words`
+                (number, place, word, effect) and `phrases` (number, place, length, phrase, effect). Words and phrases are in
+                lower case; `number` joins them with `texts`.
 
         Returns:
             A relation of DuckDB: `fetchall()`, `df()`, `write_csv(path)`; None where the statement returns nothing.

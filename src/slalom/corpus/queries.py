@@ -15,6 +15,7 @@ from typing import Any
 
 from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.folder import Folder
+from slalom.corpus.summarised import Kind
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, phrase_column
 from slalom.errors import InputError, one_line
 from slalom.result.fidelity import NEGLIGIBLE
@@ -43,7 +44,7 @@ DROP TABLE by_cell; DROP TABLE partial; DROP TABLE frequent;
 """
 
 
-def kind_of(key: str) -> str:
+def kind_of(key: str) -> Kind:
     """Return what a key names.
 
     Example:
@@ -62,8 +63,8 @@ def views(source: str) -> list[str]:
     )
     return [
         f"CREATE VIEW texts AS SELECT * FROM {source}",
-        "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit, unnest(removal) AS removal,"
-        " unnest(removal_se) AS removal_se FROM texts",
+        "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit,"
+        " unnest(removal) AS removal, unnest(removal_se) AS removal_se FROM texts",
         f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1, 'lower(', ')')})",
         f"CREATE VIEW phrases AS {phrases}",
     ]
@@ -91,7 +92,7 @@ def facts(source: str, gold: str | None, slices: str | None) -> str:
 
 
 def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[int], strongest: int, poor: bool) -> str:
-    """Return the rows that are summarised: those of the table `cells`, with the effect from which a word is among the strongest.
+    """Return the rows that are summarised: those of the table `cells`, with the effect of the last of the strongest words.
 
     That is found before lists are unnested: after it, DuckDB would sort the list once per word.
     """
@@ -103,15 +104,13 @@ def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[i
     columns = dict.fromkeys(["words", "unit_words", "units", *map(_column, lengths)])
     good = "" if poor else f" AND NOT {POOR}"
     return (
-        f"SELECT t.number, t.id, c.cell, {', '.join(f't.{column}' for column in columns)}, {bars} FROM {source} t JOIN cells c ON"
-        f" t.target = c.target AND t.label IS NOT DISTINCT FROM c.label AND {_given(gold)} IS NOT DISTINCT FROM c.gold AND"
+        f"SELECT t.number, t.id, c.cell, {', '.join(f't.{column}' for column in columns)}, {bars} FROM {source} t JOIN cells c"
+        f" ON t.target = c.target AND t.label IS NOT DISTINCT FROM c.label AND {_given(gold)} IS NOT DISTINCT FROM c.gold AND"
         f" {_given(slices)} IS NOT DISTINCT FROM c.slice WHERE status = {literal(EXPLAINED)}{good}"
     )
 
 
-def occurrences(
-    source: str, length: int, case: bool, other: str = "cell, bar_{n} AS bar", frequent: bool = False
-) -> str:
+def occurrences(source: str, length: int, case: bool, other: str = "cell, bar_{n} AS bar", frequent: bool = False) -> str:
     """Return the words (1), phrases of some words (2, ...) or pieces (0): number, place, key, effect, and other columns.
 
     With `frequent` only phrases whose first and last words are in the table `frequent`: others are not frequent either.
@@ -123,7 +122,8 @@ def occurrences(
         lists = "unnest(unit_words) AS word, unnest(list_prepend(NULL, unit_words)) AS before, unnest(unit_words[2:]) AS after"
         units = "unnest(range(len(units))) AS place, unnest(units) AS unit, unnest(removal) AS effect"
         columns = f"number, {_names(other)}, place, word, {_PIECE} || {name} AS key, effect"
-        return f"SELECT {columns} FROM (SELECT number, {other}, {lists}, {units} FROM ({source})) WHERE (before = word OR after = word)"
+        inside = f"SELECT number, {other}, {lists}, {units} FROM ({source})"
+        return f"SELECT {columns} FROM ({inside}) WHERE (before = word OR after = word)"
     columns = f"number, {_names(other)}, place, {_joined(1, length)} AS key, effect"
     where = f"w{length} IS NOT NULL"
     if frequent and length > 1:
@@ -152,7 +152,8 @@ def split_words(source: str, case: bool) -> str:
     words, pieces = occurrences(source, 1, case, "cell"), occurrences(source, 0, case, "cell")
     of_text = (
         f"SELECT any_value(w.key) AS key, list(p.key ORDER BY p.place) AS pieces FROM ({pieces}) p JOIN"
-        f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w ON w.number = p.number AND w.place = p.word GROUP BY p.number, p.word"
+        f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w"
+        " ON w.number = p.number AND w.place = p.word GROUP BY p.number, p.word"
     )
     return f"INSERT INTO pieces SELECT key, any_value(pieces) FROM ({of_text}) GROUP BY key"
 
@@ -161,7 +162,8 @@ def frequent(length: int, least: int) -> list[str]:
     """Return the statements that keep the keys in enough texts."""
     return [
         f"INSERT INTO frequent SELECT key FROM partial GROUP BY key HAVING sum(n) >= {least}",
-        f"INSERT INTO by_cell SELECT {length}, key, cell, {_ADDED} FROM partial SEMI JOIN frequent USING (key) GROUP BY key, cell",
+        f"INSERT INTO by_cell SELECT {length}, key, cell, {_ADDED} FROM partial SEMI JOIN frequent USING (key)"
+        " GROUP BY key, cell",
         "TRUNCATE partial",
     ]
 
@@ -194,22 +196,17 @@ def drawn(sample: int) -> str:
 
 def example_texts(source: str, most: int) -> str:
     """Return the strongest texts of keys in both directions."""
-    best = (
-        "SELECT * FROM strongest QUALIFY"
-        f" row_number() OVER (PARTITION BY id, usual ORDER BY abs(y) DESC, number) <= {most}"
-    )
+    best = f"SELECT * FROM strongest QUALIFY row_number() OVER (PARTITION BY id, usual ORDER BY abs(y) DESC, number) <= {most}"
     return (
         f"SELECT s.id, usual, number, y, place, cell, t.id, text, starts, ends, unit_words FROM ({best}) s"
-        f" JOIN (SELECT number, id, text, starts, ends, unit_words FROM {source} WHERE number IN (SELECT number FROM strongest)) t"
-        " USING (number) ORDER BY s.id, usual, abs(y) DESC, number"
+        f" JOIN (SELECT number, id, text, starts, ends, unit_words FROM {source}"
+        " WHERE number IN (SELECT number FROM strongest)) t USING (number) ORDER BY s.id, usual, abs(y) DESC, number"
     )
 
 
 def _unnested(source: str, length: int, fold: str, close: str, other: str = "") -> str:
-    """Return one row per place of a text: the words from there on, and the effect of the phrase; words are null behind the end."""
-    words = ", ".join(
-        f"{fold}unnest({'words' if i == 1 else f'words[{i}:]'}){close} AS w{i}" for i in range(1, length + 1)
-    )
+    """Return one row per place of a text: the words from there on (null behind the end), and the effect of the phrase."""
+    words = ", ".join(f"{fold}unnest({'words' if i == 1 else f'words[{i}:]'}){close} AS w{i}" for i in range(1, length + 1))
     more = f"{other}, " if other else ""
     return (
         f"SELECT number, {more}unnest(range(len(words))) AS place, {words}, unnest({_column(length)}) AS effect FROM {source}"

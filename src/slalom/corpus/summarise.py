@@ -83,7 +83,9 @@ def summary(
         raise InputError(f"sort must be one of {', '.join(map(repr, SORTS))}; got {sort!r}")
     least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
     counted = whole_number("strongest", strongest, 1), whole_number("examples", examples, 0)
-    options = Options(gold, slices, target, least, checked_phrases(phrases), counted[0], sort, top, case, counted[1], include_poor)
+    options = Options(
+        gold, slices, target, least, checked_phrases(phrases), counted[0], sort, top, case, counted[1], include_poor
+    )
     return summarised(open_corpus(corpus) if isinstance(corpus, str | Path) else corpus, options)
 
 
@@ -174,14 +176,16 @@ class _Run:
         listed = [key for kind in KINDS for key in selection.listed(kind, sort, top)]
         suspects, numbers = selection.suspects(self._counts, groups, self._observed)
         shown = dict.fromkeys([*listed, *list(suspects)[:_SHORTCUTS]])
-        words = self._with_examples({key: _word(key, selection, groups.effects(int(np.searchsorted(ids, key)))) for key in shown})
+        words = self._with_examples(
+            {key: _word(key, selection, groups.effects(int(np.searchsorted(ids, key)))) for key in shown}
+        )
         names = self._counts.groupings.get("slice", ())
         shortcuts = []
         for key, i in list(suspects.items())[:_SHORTCUTS]:
-            score, least, unsupported, concentration, support, where = (float(column[i]) for column in numbers)
-            unknown = (None if np.isnan(number) else number for number in (unsupported, support, concentration))
+            score, least, *shares, where = (float(column[i]) for column in numbers)
+            unsupported, concentration, support = (None if np.isnan(share) else share for share in shares)
             part = names[int(where)] if where >= 0 else None
-            shortcut = Shortcut(words[key], score, least, *unknown, part, ())
+            shortcut = Shortcut(words[key], score, least, unsupported, support, concentration, part, ())
             shortcuts.append(replace(shortcut, reasons=_reasons(shortcut, self._counts.texts)))
         return tuple(words[key] for key in listed), tuple(shortcuts), len(totals.n)
 
@@ -230,10 +234,14 @@ class _Run:
         for key, effect, cell in self._run(queries.drawn(_SAMPLE)).fetchall():
             samples.setdefault(key, []).append((effect, self._counts.wrong(cells[cell])))
         texts: dict[tuple[int, bool], list[Example]] = {}
-        for key, usual, number, effect, place, cell, *row in self._run(queries.example_texts(self._parts.source(), most)).fetchall():
+        for key, usual, number, effect, place, cell, *row in self._run(
+            queries.example_texts(self._parts.source(), most)
+        ).fetchall():
             about = cells[cell]
             before, word, after = snippet(words[key].name, place, *row[1:])
-            example = Example(number, row[0], effect, about.label, label_of(about.gold, self._counts.labels), before, word, after)
+            example = Example(
+                number, row[0], effect, about.label, label_of(about.gold, self._counts.labels), before, word, after
+            )
             texts.setdefault((key, usual), []).append(example)
         return {
             key: replace(

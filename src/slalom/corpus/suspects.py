@@ -137,9 +137,7 @@ class Selection:
                 elsewhere = (known.texts * known.mean - total) / without if without else 0.0
                 rest = sign * max((sign * means[other] for other in others if other in means), default=0.0)
                 carried = score.get(part, 0.0) / score[key] if score[key] > 0 else 1.0
-                rivals[key][part] = Rival(
-                    whole.mean, whole.texts, known.mean, means[part], elsewhere, without, rest, carried
-                )
+                rivals[key][part] = Rival(whole.mean, whole.texts, known.mean, means[part], elsewhere, without, rest, carried)
         return rivals
 
     def _inside(self, pairs: Sequence[tuple[int, int]], observed: Observed) -> dict[tuple[int, int], tuple[int, float]]:
@@ -147,7 +145,10 @@ class Selection:
         if not pairs:
             return {}
         run = self._connection.execute
-        run("CREATE TABLE pairs AS SELECT unnest(?) AS whole, unnest(?) AS part", [list(ids) for ids in zip(*pairs, strict=True)])
+        run(
+            "CREATE TABLE pairs AS SELECT unnest(?) AS whole, unnest(?) AS part",
+            [list(ids) for ids in zip(*pairs, strict=True)],
+        )
         run("CREATE TABLE inside(whole BIGINT, part BIGINT, n BIGINT, total DOUBLE)")
         for _ in observed(sorted({key for pair in pairs for key in pair})):
             run(

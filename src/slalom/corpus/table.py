@@ -15,6 +15,7 @@ import numpy as np
 
 from slalom.errors import MissingExtra, require
 from slalom.result import Explanation
+from slalom.result.scores import SCORES, listed
 from slalom.text import KINDS, simple_words, words
 from slalom.text.units import group_spans
 
@@ -68,7 +69,7 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("label", pa.string()), ("probability", pa.float32()), ("probabilities", floats),
         ("target", pa.string()), ("score", pa.float64()),
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
-        ("removal", floats), ("removal_se", floats), ("values", floats), ("importances", floats),
+        *((column, floats) for score in SCORES.values() if score.listed for column in (score.name, f"{score.name}_se")),
         ("background_value", pa.float64()), ("background_importance", pa.float64()),
         ("unit_words", integers), ("words", strings), ("word_effects", floats),
         *((phrase_column(length), floats) for length in range(2, LONGEST + 1)),
@@ -96,10 +97,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "starts": e.spans[:, 0].astype(np.int32),
         "ends": e.spans[:, 1].astype(np.int32),
         "sizes": e.sizes.astype(np.int32),
-        "removal": _single(e.removal),
-        "removal_se": None if "removal" not in e.errors else _single(e.errors["removal"]),
-        "values": _single(e.values),
-        "importances": _single(e.importances),
+        **score_columns(e, shares=full),
         "background_value": None if background is None else float(np.asarray(background.value)),
         "background_importance": None if background is None else float(background.importance),
         **word_columns(e),
@@ -180,6 +178,14 @@ def part_facts(file: Any) -> dict[str, Any]:
     return found
 
 
+def score_columns(e: Explanation, shares: bool) -> dict[str, Any]:
+    """Return the scores of the units with their standard errors; `shares` are Shapley values, which take long."""
+    columns = dict[str, Any]()
+    for score, numbers, errors in listed(e, shares):
+        columns |= {score.name: _optional(numbers), f"{score.name}_se": _optional(errors)}
+    return columns
+
+
 def phrase_column(length: int) -> str:
     """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i.
 
@@ -237,6 +243,10 @@ def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
 
 def _single(numbers: Any) -> Any:
     return np.asarray(numbers, dtype=np.float64).astype(np.float32)
+
+
+def _optional(numbers: Any) -> Any:
+    return None if numbers is None else _single(numbers)
 
 
 def _unicode(text: str) -> str:

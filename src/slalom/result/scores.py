@@ -123,13 +123,16 @@ class Scored(NamedTuple):
     errors: Floats | None
 
 
-def listed(e: "Explanation") -> Iterator[Scored]:
-    """Yield the listed scores of an explanation; of a method without signs the first alone."""
+def listed(e: "Explanation", shares: bool = True) -> Iterator[Scored]:
+    """Yield the listed scores of an explanation; of a method without signs the first alone.
+
+    Without `shares` those are left out that take longer than all the others: they are integrals.
+    """
     for score in SCORES.values():
         if not e.signed:
             yield Scored(replace(score, label="Score", meaning=_STRENGTH, kind="attention"), np.abs(score.compute(e)), None)
             return
-        if score.listed:
+        if score.listed and (shares or score.kind != "share"):
             numbers = _defined(e, score)
             yield Scored(score, numbers, None if numbers is None else e.errors.get(score.name))
 

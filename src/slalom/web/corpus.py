@@ -242,10 +242,10 @@ class _Task(Generic[T]):
     """
 
     def __init__(self, work: Callable[[Callable[[float], Any]], T]) -> None:
-        self._work, self._found, self._error = work, list[T](), None
+        self._work, self._found = work, list[T]()
+        self._error: Exception | None = None
         self.share, self._stopping, self.began = 0.0, False, time.monotonic()
         self._thread = threading.Thread(target=self._run, name="slalom corpus task", daemon=True)
-        self._error: Exception | None
         self._thread.start()
 
     def _run(self) -> None:

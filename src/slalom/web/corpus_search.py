@@ -124,7 +124,9 @@ def find(folder: Folder, numbers: Sequence[int], query: Query, facts: Facts) -> 
         if query.word:
             found = []
             for i, (length, key) in enumerate(_keys(query.word)):
-                found.append(f"SELECT number, effect FROM ({occurrences(chosen, length, False, '0 AS cell')} AND key = $key{i})")
+                found.append(
+                    f"SELECT number, effect FROM ({occurrences(chosen, length, False, '0 AS cell')} AND key = $key{i})"
+                )
                 values[f"key{i}"] = key
             of_word = f"SELECT number, avg(effect) AS effect FROM ({' UNION ALL '.join(found)}) GROUP BY number"
             effect = f"SELECT * FROM ({of_word}) JOIN"
