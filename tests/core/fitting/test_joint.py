@@ -166,7 +166,7 @@ def test_standard_errors_shrink_with_the_square_root_of_the_rows():
     for m in (1000, 16000):
         counts = design("sizes", 10, m, rng)
         found = fit(counts, truth(counts) + 0.03 * rng.normal(size=m), Joint(link=False))
-        errors.append([np.median(found.values_se), np.median(found.importances_se), *found.background_se])
+        errors.append([np.median(found.values_se), np.median(found.importances_se)])
     np.testing.assert_allclose(np.divide(*errors), 4.0, rtol=0.2)
 
 
@@ -271,9 +271,6 @@ def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, ba
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
-    assert (other.background_se is None) == (plain.background_se is None)
-    for one, same in zip(other.background_se or (), plain.background_se or (), strict=True):
-        np.testing.assert_allclose(one, same, rtol=1e-6)
 
 
 @cases("precision", ["highest", "high"])

@@ -1,4 +1,4 @@
-"""Standard errors of values, importances and background: a Gaussian at the mode, and three corrections.
+"""Standard errors of values and importances: a Gaussian at the mode, and three corrections.
 
     var g = g' H^-1 g  +  sum_h (2 / gamma_h) (dg / dlog h)^2  +  b^2 (e^(2 u) - 2 e^(u / 2) + 1 - u)
 
@@ -32,11 +32,10 @@ PRECISIONS = ("strength", "tightness")
 
 
 class Errors(NamedTuple):
-    """Errors of the values (n,) or (n, C), the importances (n,), and the background's value and importance."""
+    """Errors of the values (n,) or (n, C), and of the importances (n,)."""
 
     values: Floats
     importances: Floats
-    background: tuple[float | Floats, float] | None
 
 
 def standard_errors(
@@ -53,11 +52,7 @@ def standard_errors(
         candidate.point, candidate.factors, backend.scalars(*numbers), backend.asarray(mix), mean, tuple(about)
     )
     values, importances = arrays.to_host(computed[0], "units classes"), arrays.to_host(computed[1], "units")
-    values, background = values[:, 0] if single else values, None
-    if candidate.point.background:
-        value, importance = (backend.numpy(part) for part in computed[2:])
-        background = float(value[0]) if single else value, float(importance[0])
-    return Errors(values, importances, background)
+    return Errors(values[:, 0] if single else values, importances)
 
 
 def widened(errors: Errors, point: Centred, strength: float, tightness: float, basis: Floats | None) -> Errors:
@@ -66,19 +61,16 @@ def widened(errors: Errors, point: Centred, strength: float, tightness: float, b
     return Errors(
         with_shrinkage(errors.values, deviations / point.rest, strength * point.rest**2 / spread),
         with_shrinkage(errors.importances, point.t, tightness),
-        errors.background,
     )
 
 
-def gaussian(
-    point: Centred, factors: Factors, numbers: Any, mix: Any, mean: Any, about: tuple[str, ...]
-) -> tuple[Any, Any, Any | None, Any | None]:
-    """Return the errors of values (n, C), importances (n,), the background's value (C,) and its importance (1,).
+def gaussian(point: Centred, factors: Factors, numbers: Any, mix: Any, mean: Any, about: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the errors of values (n, C) and importances (n,).
 
     numbers: strength, tightness, and how many of the psi and of the t the data determine. mix (C, K) maps outputs to classes.
     mean (n,): the weights of the mean over the units, which importances are relative to.
     """
-    xp, n, share, rest = point.backend.xp, len(point.t), point.share, point.rest
+    n, share, rest = len(point.t), point.share, point.rest
     spread = _Spread(point, factors, numbers, mix, about)
     psi, weight, shape = point.psi, point.weight, factors.shape
     by_share = 0.0 * factors.half[:, 1:]
@@ -90,15 +82,7 @@ def gaussian(
     whitened = factors.linear.T
     values = spread(whitened[:1] + whitened[1:] / rest, by_share, along=log_weight)
     importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ mean)[:, None]).T)
-    if share is None:
-        return values, importances, None, None
-    z, unity, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
-    to_value = xp.concatenate((unity, -weight / share))[None] @ whitened
-    by_all = [
-        xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
-    ]
-    to_importance = xp.concatenate((weight - mean, unity / (share * rest), tail))
-    return values, importances, spread(to_value, xp.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
+    return values, importances
 
 
 class _Spread:
