@@ -7,7 +7,7 @@ manifest.json           what the table is: model, options, source
 progress.json           how far the last run came
 parts/NNNNNN.parquet    the table
 digests/NNNNNN.sha256   what the bytes of a part must be (`slalom.corpus.parts`)
-under-way/NNNNNN        how many texts of a part under way are explained
+under-way/NNNNNN        how many texts of a part under way are explained; a killed run leaves it
 .slalom-corpus.lock     held by a run
 """
 
