@@ -235,9 +235,8 @@ def test_heavier_rows_are_fitted_better():
     assert error[1] < 0.8 * error[0]
 
 
-@pytest.mark.parametrize("lane", [1, 8])
 @pytest.mark.parametrize(("classes", "link"), [(None, False), (None, True), (3, None)])
-def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, link, lane):
+def test_torch_gives_what_numpy_gives(monkeypatch, classes, link):
     rng = np.random.default_rng(16)
     truth = planted(rng, 12, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 12, 200, rng)
@@ -245,7 +244,6 @@ def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, li
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(link=link))
     monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
     other = fit(counts, y, Joint(link=link))
     assert other.iterations == plain.iterations
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
@@ -254,8 +252,8 @@ def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, li
 
 
 @pytest.mark.parametrize(("classes", "background"), [(None, None), (None, False), (3, None)])
-def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, background):
-    """More units than `mixture` takes: these errors are computed on the device, with padding."""
+def test_errors_of_many_units_are_the_same_with_torch(monkeypatch, classes, background):
+    """More units than `mixture` takes: these errors are computed on the device."""
     rng = np.random.default_rng(17)
     truth = planted(rng, 70, background=(0.3, 1.0) if classes is None else None, classes=classes)
     counts = design("sizes", 70, 500, rng)
@@ -263,7 +261,6 @@ def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, ba
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(background=background, link=False if classes is None else None))
     monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (12, 9))
     other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
@@ -456,3 +453,18 @@ def test_torch_inverts_cholesky_factors_by_blocks(n):
     np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
     assert not found.triu(1).any()
     assert TorchBackend("cpu").inverse_cholesky(-matrix)[1] != 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("rows", "units", "classes"), [(400, 40, None), (400, 40, 3), (120, 600, None)])
+def test_fits_on_a_gpu_are_those_of_the_cpu(rows, units, classes):
+    rng = np.random.default_rng(0)
+    shape = (units,) if classes is None else (units, classes)
+    counts = (rng.random((rows, units)) < rng.random((rows, 1))).astype(float)
+    truth = Slalom(rng.normal(size=shape), rng.normal(size=units), (0.3 if classes is None else np.zeros(classes), 1.0))
+    y = truth(counts)
+    y = y + 0.05 * rng.normal(size=y.shape)
+    here, there = (fit(counts, y, Joint(device=device)) for device in ("cpu", "cuda"))
+    assert here.iterations == there.iterations
+    np.testing.assert_allclose(there.model.values, here.model.values, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(there.importances_se, here.importances_se, rtol=1e-5)

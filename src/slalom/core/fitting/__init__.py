@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.core.checks import Counts
-from slalom.core.fitting._arrays.backend import release_memory
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
@@ -18,7 +17,8 @@ from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 from slalom.threads import many_blas_threads
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
+
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 

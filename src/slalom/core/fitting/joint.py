@@ -18,7 +18,6 @@ from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
 from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_for
-from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
 from slalom.core.fitting._evidence.draws import SomeRows, drawn
 from slalom.core.fitting._evidence.errors import standard_errors, widened
@@ -162,18 +161,17 @@ class _Search:
         self.weighted = Problem(self.counts, self.scores, self.weights)
         self.device_counts = backend.asarray(self.counts)
         self.line = ridge(self.device_counts, self.scores, self.weights, backend)
-        self.arrays = arrays = ProblemArrays(backend, *self.counts.shape)
         centre = backend.asarray(self.line.centre)
         design = Design(
-            arrays.aligned(self.device_counts, "rows units"),
-            arrays.aligned(self.device_counts - centre, "rows units"),
-            arrays.aligned(centre, "units"),
-            arrays.to_device(self.scores, "rows outputs"),
-            arrays.to_device(self.weights, "rows"),
-            arrays.to_device(np.sqrt(self.weights), "rows"),
+            self.device_counts,
+            self.device_counts - centre,
+            centre,
+            backend.asarray(self.scores),
+            backend.asarray(self.weights),
+            backend.asarray(np.sqrt(self.weights)),
         )
         variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
-        self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
+        self.solver = Solver(design, backend, self.scores, self.weights, variance, *limits)
         self.solver.large = self.counts.size >= _LARGE
         self.solver.coarse = coarse and self.solver.large
         rows, units = design.counts.shape
@@ -254,12 +252,12 @@ class _Search:
         psi = total * line.slopes
         if not with_background:
             psi = psi - (line.centre @ psi) / total  # the level is then S at the mean input
-        variance, to_device = self.solver.variance, self.arrays.to_device
+        variance, to_device = self.solver.variance, self.backend.asarray
         point = Centred(
-            to_device(line.level, "outputs"),
-            to_device(psi, "units outputs"),
-            to_device(np.zeros(len(psi)), "units"),
-            to_device(np.array([*([0.5] if with_background else []), *(link or ())]), "extras"),
+            to_device(line.level),
+            to_device(psi),
+            to_device(np.zeros(len(psi))),
+            to_device(np.array([*([0.5] if with_background else []), *(link or ())])),
             with_background,
             link is not None,
             self.solver.design,
@@ -267,7 +265,7 @@ class _Search:
         )
         noise = line.noise
         if link is not None:
-            residual = self.arrays.to_host(point.residual, "rows+rho outputs")[: len(self.scores)]
+            residual = self.backend.numpy(point.residual)[: len(self.scores)]
             noise = self.weighted.mean_square(residual)
         size = max(float((psi**2).mean()), 1e-30 * variance)
         hyper = Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
@@ -289,8 +287,8 @@ class _Search:
         From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls long before its maximum.
         """
         middle, reach = self.solver.link_range
-        scalars = [*self.arrays.to_host(plain.point.scalars, "extras"), middle, -np.log(_WIDE * reach)]
-        return replace(plain.point, scalars=self.arrays.to_device(np.array(scalars), "extras"), linked=True), plain.hyper
+        scalars = [*self.backend.numpy(plain.point.scalars), middle, -np.log(_WIDE * reach)]
+        return replace(plain.point, scalars=self.backend.asarray(np.array(scalars)), linked=True), plain.hyper
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return a point with the narrowest link that contains the scores: ridge regression on the scores before that link."""
@@ -329,7 +327,7 @@ class _Search:
         point = self.host_point(best.point)
         nodes: list[tuple[Candidate, float]] = []
         if linear or not worth_mixing(self.solver, best):
-            errors = standard_errors(best, self.basis, self.arrays)
+            errors = standard_errors(best, self.basis, self.backend)
             best = replace(best, point=point, factors=self.host_factors(best))
         else:
             solver = self.host_solver
@@ -372,31 +370,24 @@ class _Search:
             return self.solver
         centre = self.line.centre
         design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
-        arrays = replace(self.arrays, backend=NumpyBackend())
-        return replace(self.solver, design=design, arrays=arrays, tilt=None, last=None, device_priors={})
+        return replace(self.solver, design=design, backend=NumpyBackend(), tilt=None, last=None, device_priors={})
 
     def host_point(self, point: Centred) -> Centred:
         """Return a point on the host, with a design that has the mean input only."""
-        to_host, design = self.arrays.to_host, Design(None, None, self.line.centre, None, None, None)
+        to_host, design = self.backend.numpy, Design(None, None, self.line.centre, None, None, None)
         return replace(
             point,
-            level=to_host(point.level, "outputs"),
-            psi=to_host(point.psi, "units outputs"),
-            t=to_host(point.t, "units"),
-            scalars=to_host(point.scalars, "extras"),
+            level=to_host(point.level),
+            psi=to_host(point.psi),
+            t=to_host(point.t),
+            scalars=to_host(point.scalars),
             design=design,
             backend=NumpyBackend(),
         )
 
     def host_factors(self, best: Candidate) -> Factors:
         """Return the factors of a candidate on the host."""
-        (linear, half, shape, schur), to_host = best.factors, self.arrays.to_host
-        return Factors(
-            to_host(linear, "1+units 1+units"),
-            to_host(half, "outputs 1+units units+extras"),
-            to_host(shape, "units+extras units+extras"),
-            to_host(schur, "units+extras units+extras"),
-        )
+        return Factors(*map(self.backend.numpy, best.factors))
 
     def model(self, point: Centred) -> Slalom:
         """Return the Slalom of a point on the host; ArithmeticError where it is not finite."""

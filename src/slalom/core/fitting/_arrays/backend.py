@@ -1,17 +1,16 @@
 """Array backends of the fitters: numpy on the CPU, or torch on a CUDA device. The fitting code is the same for both.
 
-numpy and torch spell most operations alike; a `Backend` holds the module and the few that they spell differently. Beside
-these, algorithms use three services: `Backend.compiled` makes a function cheap to call many times, `Backend.scalars` and
-`Backend.floats` exchange a few numbers with the device in one transfer, and `shapes.ProblemArrays` moves a problem's arrays.
+numpy and torch spell most operations alike; a `Backend` holds the module and the few that they spell differently.
+`Backend.scalars` and `Backend.floats` exchange a few numbers with the device in one transfer.
 """
 
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
-from typing import Any, ParamSpec, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -23,9 +22,6 @@ from slalom.forks import renew_after_fork
 _SMALL = 256  # rows of a matrix that LAPACK inverts faster than blocks do
 _BLOCKS = 16  # diagonal blocks of a triangular matrix that is inverted on a GPU; a power of two
 _MIN_ROWS_FOR_BLOCKS = 64  # below, one piece is faster
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def diagonal(matrix: Any) -> Any:
@@ -72,26 +68,6 @@ class Backend(ABC):
     def session(self) -> AbstractContextManager[Any]:
         """Return the context in which a fit runs."""
 
-    @abstractmethod
-    def pad(self, array: Any, *more: int) -> Any:
-        """Append zeros to an array of the device, `more` of them along each axis."""
-
-    def padding(self, rows: int, units: int) -> tuple[int, int]:
-        """Return how many rows and units to append to a problem's arrays so that similar problems have equal shapes."""
-        return 0, 0
-
-    def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function that computes the same, with less overhead per call where the device allows it.
-
-        The function takes and returns nested tuples and dataclasses of arrays. It must not transfer to the host, branch on the
-        values of arrays or modify its inputs; what is no array in its arguments is taken as constant.
-        """
-        return function
-
-    def release_memory(self) -> None:
-        """Free what compiled functions keep."""
-        return
-
 
 @final
 class NumpyBackend(Backend):
@@ -115,9 +91,6 @@ class NumpyBackend(Backend):
 
     def cast(self, array: Any, coarse: bool) -> Any:
         return array.astype(np.float32 if coarse else np.float64, copy=False)
-
-    def pad(self, array: Any, *more: int) -> Any:
-        return np.pad(array, [(0, number) for number in more]) if any(more) else array
 
     def inverse_cholesky(self, matrix: Floats) -> tuple[Floats, Any]:
         if len(matrix) <= _SMALL:
@@ -182,15 +155,6 @@ class TorchBackend(Backend):
     def cast(self, array: Any, coarse: bool) -> Any:
         return array.to(self.xp.float32 if coarse else self.xp.float64)
 
-    def pad(self, array: Any, *more: int) -> Any:
-        ends = [end for number in reversed(more) for end in (0, number)]
-        return self.xp.nn.functional.pad(array, ends) if any(more) else array
-
-    def padding(self, rows: int, units: int) -> tuple[int, int]:
-        if self.device.type != "cuda":
-            return 0, 0
-        return -rows % (256 if rows <= 256 else 512), (31 - units) % 64
-
     def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
         factor, failed = self.xp.linalg.cholesky_ex(matrix)
         return self._inverse_lower(factor), failed.to(matrix.dtype)
@@ -223,25 +187,8 @@ class TorchBackend(Backend):
             size *= 2
         return inverse[:n, :n].contiguous()
 
-    def compiled(self, function: Callable[P, R]) -> Callable[P, R]:
-        if self.device.type != "cuda":
-            return function
-        from slalom.core.fitting._arrays.graphs import captured  # noqa: PLC0415  (imports torch)
 
-        return captured(function)
-
-    def release_memory(self) -> None:
-        from slalom.core.fitting._arrays.graphs import release  # noqa: PLC0415  (imports torch)
-
-        on_gpu = self.device.type == "cuda"
-        if on_gpu:
-            self.xp.cuda.synchronize(self.device)  # a replay may still use the memory
-        release()
-        if on_gpu:
-            self.xp.cuda.empty_cache()
-
-
-_TORCH: dict[str, TorchBackend] = {}  # one per device: CUDA graphs are cached by their backend, among others
+_TORCH: dict[str, TorchBackend] = {}  # one per device
 
 
 def _torch(device: str) -> TorchBackend:
@@ -268,17 +215,3 @@ def backend_for(device: str) -> Backend:
     if not backend.xp.cuda.is_available():
         raise InputError(f"device {device!r} is not available: torch finds no CUDA device; use device='cpu'")
     return backend
-
-
-def release_memory() -> None:
-    """Free the GPU memory that fits keep for the next one.
-
-    Fits on a GPU keep CUDA graphs and their buffers, up to about 1 GiB per device, because the next fit of a similar size is
-    then several times faster. After this call that fit captures its graphs again. Without a GPU there is nothing to free.
-
-    Example:
-        >>> from slalom.core.fitting import release_memory
-        >>> release_memory()
-    """
-    for backend in list(_TORCH.values()):
-        backend.release_memory()

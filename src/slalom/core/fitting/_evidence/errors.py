@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.shapes import ProblemArrays
+from slalom.core.fitting._arrays.backend import Backend
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.solver import Candidate
 from slalom.core.fitting._evidence.steps import Factors
@@ -40,19 +40,17 @@ class Errors(NamedTuple):
 
 
 def standard_errors(
-    candidate: Candidate, basis: Floats | None, arrays: ProblemArrays, about: Collection[str] = PRECISIONS
+    candidate: Candidate, basis: Floats | None, backend: Backend, about: Collection[str] = PRECISIONS
 ) -> Errors:
     """Return the errors of a candidate, computed on its device.
 
     basis (C, K) maps outputs to classes; None: a single log odds. about: the precisions whose uncertainty counts.
     """
-    backend, single = arrays.backend, basis is None
+    single, units = basis is None, len(candidate.point.t)
     mix, numbers = np.ones((1, 1)) if basis is None else basis, (*candidate.hyper[:2], *candidate.determined)
-    mean = arrays.to_device(np.full(arrays.units, 1.0 / arrays.units), "units")
-    computed = backend.compiled(gaussian)(
-        candidate.point, candidate.factors, backend.scalars(*numbers), backend.asarray(mix), mean, tuple(about)
-    )
-    values, importances = arrays.to_host(computed[0], "units classes"), arrays.to_host(computed[1], "units")
+    mean = backend.asarray(np.full(units, 1.0 / units))
+    computed = gaussian(candidate.point, candidate.factors, backend.scalars(*numbers), backend.asarray(mix), mean, tuple(about))
+    values, importances = backend.numpy(computed[0]), backend.numpy(computed[1])
     values, background = values[:, 0] if single else values, None
     if candidate.point.background:
         value, importance = (backend.numpy(part) for part in computed[2:])

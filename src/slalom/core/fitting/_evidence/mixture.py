@@ -54,13 +54,13 @@ def mixture(solver: Solver, best: Candidate) -> list[tuple[Candidate, float]]:
 def mixed_errors(solver: Solver, best: Candidate, basis: Floats | None, nodes: list[tuple[Candidate, float]]) -> Errors:
     """Return the errors of a candidate from its `mixture`."""
     if not nodes:
-        return standard_errors(best, basis, solver.arrays)
+        return standard_errors(best, basis, solver.backend)
 
     def variance_of(candidate: Candidate) -> Floats:
-        return _in_a_row(standard_errors(candidate, basis, solver.arrays, about=())) ** 2
+        return _in_a_row(standard_errors(candidate, basis, solver.backend, about=())) ** 2
 
     centre = _in_a_row(_estimates(best.point, basis))
-    first = standard_errors(best, basis, solver.arrays, about=("strength",))
+    first = standard_errors(best, basis, solver.backend, about=("strength",))
     variance = _in_a_row(first) ** 2 - variance_of(best)
     for node, weight in nodes:
         variance += weight * (variance_of(node) + (_in_a_row(_estimates(node.point, basis)) - centre) ** 2)

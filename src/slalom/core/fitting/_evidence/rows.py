@@ -50,7 +50,7 @@ class RowInverse(NamedTuple):
     def column(self, i: int) -> Step:
         """Return H^-1 e for the i-th unit vector e of the shape side."""
         unit = 0.0 * self.prior
-        unit[self.units + i] += 1.0  # in place: CUDA graphs cannot copy a number from the host
+        unit[self.units + i] += 1.0
         solved = self.without_level(unit)
         return self._step(-(self.cross @ solved) / self.size, solved)
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.core.fitting._arrays.backend import Backend
-from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
@@ -91,7 +90,7 @@ def _next_jitter(jitter: float) -> float:
 class Solver:
     """The data of a fit, and the steps that bring a candidate to its highest evidence.
 
-    design is on the device, moved there by arrays; scores (m, K) and weights (m,) are on the host. variance: of the scores.
+    design is on the device of the backend; scores (m, K) and weights (m,) are on the host. variance: of the scores.
     tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. large: whether
     linearisations dominate the time. coarse: whether Gram matrices may be of single precision. by_rows: whether steps are
     computed in the space of the rows (`rows`). The last linearisation is kept:
@@ -100,7 +99,7 @@ class Solver:
     """
 
     design: Design
-    arrays: ProblemArrays
+    backend: Backend
     scores: Floats
     weights: Floats
     variance: float
@@ -116,14 +115,9 @@ class Solver:
     device_priors: dict[tuple[bool, bool], Priors] = field(default_factory=dict)
 
     @property
-    def backend(self) -> Backend:
-        """The backend of the device."""
-        return self.arrays.backend
-
-    @property
     def units(self) -> int:
         """The number of units of the problem."""
-        return self.arrays.units
+        return len(self.design.mean)
 
     def maximise_evidence(
         self,
@@ -200,7 +194,7 @@ class Solver:
             if not self.large:
                 at = self.tilted(at)
             factors = at.factors
-            decrease = self.backend.compiled(steps.predicted_decrease)(factors, at.system.gradient)
+            decrease = steps.predicted_decrease(factors, at.system.gradient)
             if self.backend.floats(decrease)[0] < self.negligible:
                 break
             moved, _, damping = self.step(at, damping)
@@ -211,7 +205,7 @@ class Solver:
 
     def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors | RowInverse) -> Any:
         """Return the slope by the shape that integrating out the linear side adds."""
-        return self.backend.compiled(steps.marginal_force)(point, factors, self.step_scalars(hyper), self.coarse)
+        return steps.marginal_force(point, factors, self.step_scalars(hyper), self.coarse)
 
     def tilted(self, at: Linearised) -> Linearised:
         """Add that slope to the cost, as a linear term around this point."""
@@ -264,7 +258,7 @@ class Solver:
 
     def solve_linear_block(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper, float]:
         """Return the best point of this shape, its precisions, and the evidence for the shape up to a constant."""
-        (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, self.backend.compiled(steps.solve_linear_block)
+        (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, steps.solve_linear_block
         while True:
             by_rows, coarse = self.by_rows, self.coarse and not self.by_rows
             best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point), by_rows, coarse)
@@ -309,11 +303,11 @@ class Solver:
         priors, n_terms = self.priors(point), len(Terms._fields)
         while True:
             if damping is None:
-                linearise = self.backend.compiled(steps.linearise)
+                linearise = steps.linearise
                 scalars = self.step_scalars(hyper, jitter)
                 rows, system, factors, array = linearise(point, scalars, priors, by_rows, coarse, traces)
             else:
-                both, scalars = self.backend.compiled(steps.linearise_and_step), self.step_scalars(hyper, jitter, damping)
+                both, scalars = steps.linearise_and_step, self.step_scalars(hyper, jitter, damping)
                 rows, system, factors, moved, array = both(point, scalars, priors, by_rows, coarse, damping >= 1.0)
             numbers = self.backend.floats(array)
             terms, (psi_ratio, t_ratio, failed, *traced) = Terms(*numbers[:n_terms]), numbers[n_terms:]
@@ -347,7 +341,7 @@ class Solver:
         """Return the point after a damped step, and the numbers of `steps.damped_step`."""
         if at.tried is not None and at.tried[0] == damping:
             return at.tried[1:]
-        attempt, scalars = self.backend.compiled(steps.damped_step), self.step_scalars(at.hyper, damping=damping)
+        attempt, scalars = steps.damped_step, self.step_scalars(at.hyper, damping=damping)
         equations, priors = (at.rows, at.system, at.factors), self.priors(at.point)
         moved, numbers = attempt(at.point, *equations, scalars, priors, self.tilt, damping >= 1.0)
         return moved, self.backend.floats(numbers)
@@ -362,7 +356,7 @@ class Solver:
 
         Returns the point, and whether this is worth repeating: not where already the first step misses its prediction.
         """
-        lbfgs_step = self.backend.compiled(steps.lbfgs_step)
+        lbfgs_step = steps.lbfgs_step
         fixed = factors, self.step_scalars(hyper), self.priors(point), self.tilt
         descent, pairs, step, ahead, move, numbers = lbfgs_step(point, None, (), *fixed)
         *terms, predicted = self.backend.floats(numbers)
@@ -411,14 +405,14 @@ class Solver:
         n, outputs = at.point.psi.shape
         traces = at.traces
         if not traces:
-            traces = self.backend.floats(self.backend.compiled(steps.determined)(self.backend, at.factors, n, False))
+            traces = self.backend.floats(steps.determined(self.backend, at.factors, n, False))
         psi_trace, t_trace, log_det = traces
         psi, t = n * outputs - at.hyper.strength * psi_trace, n - at.hyper.tightness * t_trace
         return (max(psi, 1e-3), max(t, 0.0)), log_det
 
     def link_score_test(self, at: Linearised) -> float:
         """Return the nats that a quadratic and a cubic in S would gain on the residuals: the score test for a link."""
-        test = self.backend.compiled(steps.link_score_test)
+        test = steps.link_score_test
         numbers = self.backend.numpy(test(at.point, at.rows, at.system, at.factors))
         gram, slope = numbers[:4].reshape(2, 2), numbers[4:]
         gram = gram + np.diag(1e-9 * np.diag(gram) + 1e-300)

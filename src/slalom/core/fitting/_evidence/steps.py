@@ -7,7 +7,7 @@ H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each s
 (M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is. With fewer rows than units, and one output,
 it costs one of the size of the rows (`rows`).
 
-The functions that take `step_scalars` are run through `Backend.compiled`: numbers that change from call to call come in that
+In the functions that take `step_scalars` numbers that change from call to call come in that
 one array, the numbers that the host decides by are returned in one array, and a choice on the way is a factor of 0 or 1.
 
 Between two linearisations, quasi-Newton steps use the last factors of H, corrected by what the gradients have shown since
