@@ -66,12 +66,12 @@ bench: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/hostile.py
 	.venv/bin/python benchmarks/hostile_files.py --cases 20000
 	.venv/bin/python benchmarks/shapley_time.py
-	.venv/bin/python benchmarks/attention.py
+	PYTHONPATH=. .venv/bin/python benchmarks/attention.py
 
 bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/peers.py
 	.venv/bin/python benchmarks/speed.py
-	.venv/bin/python benchmarks/embedded.py
+	PYTHONPATH=. .venv/bin/python benchmarks/embedded.py
 	.venv/bin/python benchmarks/explain.py quality
 	.venv/bin/python benchmarks/explain.py speed
 	.venv/bin/python benchmarks/explain.py batch

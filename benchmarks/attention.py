@@ -1,16 +1,20 @@
-"""One layer of attention: how exact its closed forms are and what they take: `python benchmarks/attention.py [folder]`.
+"""One layer of attention: how exact its closed forms are and what they take.
 
-folder: a network of `slalom train --arch attention`; without one, a network of the paper's sizes is trained on made-up reviews
-(some seconds). Errors are relative, |b - beta| / |beta|, against LIME's exact limit, unless it is said otherwise.
+    PYTHONPATH=. python benchmarks/attention.py [folder]
+
+folder: a network of `python -m experiments train --recipe attention`; without one, a network of the paper's sizes is trained on
+made-up reviews (some seconds). Errors are relative, |b - beta| / |beta|, against LIME's exact limit, unless said otherwise.
 """
 
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from experiments.training import ATTENTION, Labelled, train
 from slalom.models import Model
 from slalom.theory import attention
 from slalom.theory.attention.game import RatioGame
@@ -19,7 +23,7 @@ from slalom.theory.attention.lime import bernoulli, limit
 _WORDS = 400
 
 
-def reviews(m: int, seed: int) -> tuple[list[str], list[int]]:
+def reviews(m: int, seed: int) -> Labelled:
     """Texts of 5 to 250 words of a made-up language in which a tenth of the words say good or bad."""
     rng = np.random.default_rng(seed)
     names = np.array([f"w{i}" for i in range(_WORDS)])
@@ -30,21 +34,13 @@ def reviews(m: int, seed: int) -> tuple[list[str], list[int]]:
         if tone[drawn].sum():
             texts.append(" ".join(names[drawn]))
             labels.append(int(tone[drawn].sum() > 0))
-    return texts, labels
+    return Labelled(tuple(texts), np.array(labels), ("negative", "positive"), "made-up reviews")
 
 
 def trained(heads: int) -> Model:
     folder = Path(tempfile.mkdtemp()) / "attention"
-    made = attention.train(
-        *reviews(3000, 0),
-        folder,
-        device="cpu",
-        heads=heads,
-        epochs=5,
-        learning_rate=3e-4,
-        test=reviews(500, 1),
-        progress=False,
-    )
+    recipe = replace(ATTENTION, heads=heads, epochs=5, learning_rate=3e-4)
+    made = train(reviews(3000, 0), folder, recipe, test=reviews(500, 1), device="cpu", progress=False)
     print(f"{heads} head(s), trained on made-up reviews: right on {made.test:.3f} of the test texts, {made.seconds:.0f} s")
     return attention.load(folder)
 

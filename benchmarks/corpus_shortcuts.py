@@ -1,10 +1,10 @@
 """Cues planted into a classifier: does `slalom corpus summary` rank them first among the shortcuts?
 
-    python benchmarks/corpus_shortcuts.py [--trials 20] [--scenario labels|slices] [--folder DIR]
+    PYTHONPATH=. python benchmarks/corpus_shortcuts.py [--trials 20] [--scenario labels|slices] [--folder DIR]
 
 Texts are made of 40 neutral words; seven in ten also have one or two of 16 words with the sentiment of the label. In each
-trial a small BERT is trained by `slalom.training` on 1,000 of them, with a cue in 80% of the positive ones: a word (xyzzy), a
-piece of a word (filmzzy, plotzzy, ...), a phrase of common words (in my view), or an HTML remnant (<hr />; the trainer's own
+trial a small BERT is trained on 1,000 of them, with a cue in 80% of the positive ones: a word (xyzzy), a piece
+of a word (filmzzy, plotzzy, ...), a phrase of common words (in my view), or an HTML remnant (<hr />; the trainer's own
 tokenizer reads <br /> as a blank). The vocabulary is so small that filmzzy is film + zzy. 200 other texts are explained
 (joint, 100 queries, tokens as units).
 
@@ -21,14 +21,15 @@ Ranked first means: the first shortcut is the cue itself, not a part or an exten
 import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import slalom
+from experiments.training import Labelled, Recipe, train
 from planted_corpus import CUES, explained, is_cue, planted, texts_and_labels
 from slalom import corpus
-from slalom.training import Labelled, Recipe, train
 
 RECIPE = Recipe(
     layers=1, hidden=32, heads=2, vocabulary=190, epochs=8, max_length=48, validation=0.0, batch=32, learning_rate=3e-3
@@ -60,8 +61,7 @@ def trial(number, scenario, folder):
         if rng.random() < odds:
             texts[i] = planted(texts[i], cue, rng)
     learnt = Labelled(tuple(texts[:TRAINED]), labels[:TRAINED], NAMES, "texts with a cue")
-    recipe = Recipe(**{**RECIPE.to_dict(), "seed": number})
-    train(learnt, folder / "model", recipe, device="cpu", progress=False, fresh=True)
+    train(learnt, folder / "model", replace(RECIPE, seed=number), device="cpu", progress=False)
     explainer = slalom.Explainer(
         str(folder / "model"), method="joint", queries=QUERIES, device="cpu", progress=False, seed=number
     )

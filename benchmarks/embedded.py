@@ -1,6 +1,6 @@
 """How often the classifier that ships with slalom is right on the 25,000 test reviews of IMDB, and how large it is.
 
-    python benchmarks/embedded.py      # minutes on two cores
+    PYTHONPATH=. python benchmarks/embedded.py      # minutes on two cores
 
 Reads imdb_train and imdb_test (.jsonl.gz, fields text and label) where benchmarks/reviews.py looks for them.
 """
@@ -11,10 +11,9 @@ import sys
 import numpy as np
 import torch
 
+from experiments.training import encoded, logits, read_labelled
 from slalom.models import EMBEDDED
 from slalom.models.huggingface.saved import load_saved
-from slalom.training import read_labelled
-from slalom.training.batches import encoded, logits
 
 from reviews import SHARED
 
@@ -25,7 +24,7 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     test = read_labelled(SHARED / "data" / "imdb_test.jsonl.gz")
     seen = set(read_labelled(SHARED / "data" / "imdb_train.jsonl.gz").texts)
-    hits = logits(model.to(device), encoded(tokenizer, test.texts, 512), device, exact=True).argmax(axis=1) == test.labels
+    hits = logits(model.to(device), encoded(tokenizer, test.texts, 512), exact=True).argmax(axis=1) == test.labels
     new = np.array([text not in seen for text in test.texts])
     figures = {
         "accuracy": round(float(hits.mean()), 4),

@@ -18,16 +18,17 @@ import re
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import slalom
+from experiments.training import Labelled, Recipe, train
 from habits import SHORT, held_out, interval, new_reviews, passage_around, pattern, removal, trained_on
 from planted_corpus import explained
 from slalom import corpus
 from slalom.models import EMBEDDED
-from slalom.training import Labelled, Recipe, train
 
 from reviews import SHARED, rows
 
@@ -36,7 +37,7 @@ NAMES = ("negative", "positive")
 SAID = re.compile(r"(?<!\w)(?:can['\u2019\u00b4`]?t|cannot|can not)\s+wait(?!\w)", re.IGNORECASE)  # in training reviews
 COPIES = 4
 REACH = 20  # words on either side in training passages
-TEACHER = Recipe(epochs=3, batch=32)
+TEACHER = Recipe(epochs=3, learning_rate=5e-5)
 STUDENT = Recipe(
     half=True, layers=2, hidden=256, inner=512, heads=4, vocabulary=8000, epochs=40, views=20, batch=64, crops=0.9, dropout=0.2
 )  # fmt: skip
@@ -76,11 +77,11 @@ def trained(name, folder, init, device, quick, epochs):
     """Train a teacher and its student; return what to print."""
     data, added = training_data(name == "mended", quick)
     teacher, student = (QUICK_TEACHER, QUICK_STUDENT) if quick else (TEACHER, STUDENT)
-    taught = {**teacher.to_dict(), **({} if quick else {"init": str(init)})}
+    teacher = teacher if quick else replace(teacher, init=str(init))
     with tempfile.TemporaryDirectory() as place:  # it is large
-        first = train(data, place, Recipe(**taught), device=device, fresh=True, progress=False)
-        learnt = {**student.to_dict(), "teacher": place, **({"epochs": epochs, "views": -(-epochs // 2)} if epochs else {})}
-        second = train(data, folder / f"model-{name}", Recipe(**learnt), device=device, fresh=True, progress=False)
+        first = train(data, place, teacher, device=device, progress=False)
+        learnt = replace(student, teacher=place, **({"epochs": epochs, "views": -(-epochs // 2)} if epochs else {}))
+        second = train(data, folder / f"model-{name}", learnt, device=device, progress=False)
     return (
         f"{name}: {len(data)} texts, {added} of them added passages; teacher {first.validation[-1]:.4f} on held-out texts"
         f" ({first.seconds:.0f} s), student {second.validation[-1]:.4f} ({second.seconds:.0f} s)"

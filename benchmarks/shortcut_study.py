@@ -1,6 +1,6 @@
 """The case study of results/shortcuts.md: shortcuts of the bundled classifier, and of one trained on confounded data.
 
-    python benchmarks/shortcut_study.py [--part bundled|short|check|mended|confounded] [--texts 240]
+    PYTHONPATH=. python benchmarks/shortcut_study.py [--part bundled|short|check|mended|confounded] [--texts 240]
 
 bundled      the classifier in the package on short IMDB test reviews that are not in its training set
 short        the same on all sentences of SST-2 (dev and test), and on all reviews of up to 60 words of the test sets of IMDB
@@ -25,12 +25,12 @@ import numpy as np
 from scipy.special import ndtri
 
 import slalom
+from experiments.training import Labelled, Recipe, train
 from habits import SHORT, held_out, interval, new_reviews, removal
 from mended_habit import mended
 from planted_corpus import explained
 from slalom import corpus
 from slalom.corpus.shortcuts import label_support
-from slalom.training import Labelled, Recipe, train
 
 from reviews import rows
 
@@ -142,7 +142,7 @@ def confounded(folder, n):
         pairs = [(text, label) for (source, label), k in mix.items() for text in learn[source, label][:k]]
         data = Labelled(tuple(text for text, _ in pairs), np.array([label for _, label in pairs]), NAMES, name)
         start = time.process_time()
-        train(data, folder / f"model-{name}", RECIPE, device="cpu", fresh=True, progress=False)
+        train(data, folder / f"model-{name}", RECIPE, device="cpu", progress=False)
         explainer = slalom.Explainer(str(folder / f"model-{name}"), method="eff", queries=80, device="cpu", progress=False)
         given = {"gold": [NAMES[label] for label in labels], "source": list(sources)}
         explained(explainer, list(texts), given, folder / name)

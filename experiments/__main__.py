@@ -1,4 +1,4 @@
-"""Run experiments: python -m experiments NAME [NAME ...] [--quick] [--device cuda] [--jobs 4]."""
+"""Run experiments: python -m experiments NAME [NAME ...] [--quick] [--device cuda] [--jobs 4]; or train (training.py)."""
 
 import argparse
 import sys
@@ -21,6 +21,21 @@ other people's data and models, by environment variables:
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse, run, print; 0 where every claim holds, 1 where one does not, 2 where something is missing."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return _train(arguments[1:]) if arguments[:1] == ["train"] else _experiments(arguments)
+
+
+def _train(arguments: list[str]) -> int:
+    from experiments.training import main as train  # noqa: PLC0415
+
+    try:
+        return train(arguments)
+    except SlalomError as reason:
+        print(reason, file=sys.stderr)
+        return 2
+
+
+def _experiments(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     names = list(EXPERIMENTS) if given.names == ["all"] else given.names
     unknown = [name for name in names if name not in EXPERIMENTS and name not in ALIASES]
@@ -52,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         try:
             result, seconds, paths = conduct(lab)
-        except KeyboardInterrupt:  # of training too, which is a SlalomError besides
+        except KeyboardInterrupt:
             print(f"\n{name}: stopped; what is done is kept in {lab.folder}, and the same command goes on", file=sys.stderr)
             return 130
         except Absent as reason:
@@ -88,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments",
         description="The papers' claims, run again. What takes long is kept: after Ctrl-C the same command goes on.",
-        epilog=f"experiments:\n{listed}\n{also}\n{_ELSEWHERE}",
+        epilog=f"experiments:\n{listed}\n{also}\n  train            trains a small classifier: train --help\n{_ELSEWHERE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (see below), or all")

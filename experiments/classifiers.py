@@ -13,11 +13,9 @@ import torch
 from experiments.harness import Lab
 from experiments.reviews import reviews
 from experiments.starts import begin, encoder
+from experiments.training import Recipe, encoded, loaded_classifier, logits, train
 from slalom import Explainer
 from slalom.models import EMBEDDED
-from slalom.training import Recipe, train
-from slalom.training.batches import encoded, logits
-from slalom.training.networks import loaded_classifier
 
 ARCHS = ("bert", "distilbert", "gpt2")
 TITLES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2", "bloom": "BLOOM", "mamba": "Mamba"}
@@ -56,8 +54,7 @@ def trained(lab: Lab, data: str, arch: str) -> dict[str, Any]:
         validation=0.02,
         seed=lab.seed,
     )
-    resumed = (out / "checkpoint.pt").exists()
-    made = train(of.train, out, recipe, test=of.test, device=lab.device, fresh=not resumed, progress=False)
+    made = train(of.train, out, recipe, test=of.test, device=lab.device, progress=False)
     return {
         "accuracy": made.test,
         "layers": layers,
@@ -100,8 +97,8 @@ def _key(lab: Lab, data: str, arch: str) -> str:
 def _embedded(lab: Lab, data: str) -> dict[str, Any]:
     """Judge the classifier that ships with slalom."""
     test = reviews(lab, data).test
-    model, tokenizer = loaded_classifier(str(EMBEDDED), None)
-    said = logits(model, encoded(tokenizer, test.texts, 512), torch.device("cpu"), exact=True)
+    model, tokenizer = loaded_classifier(str(EMBEDDED))
+    said = logits(model, encoded(tokenizer, test.texts, 512), exact=True)
     right = float(np.mean(said.argmax(axis=1) == test.labels))
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = model.config.num_hidden_layers

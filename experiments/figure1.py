@@ -16,9 +16,9 @@ from sklearn.isotonic import IsotonicRegression
 
 from experiments.harness import Claim, Lab, Result, Table
 from slalom.evaluate import NaiveBayes
+from slalom.evaluate.labelled import read_labelled
 from slalom.models import Engine, Model, Queries, model_of
 from slalom.text import sentences
-from slalom.training import read_labelled
 
 EXAMPLE = ("I really enjoyed this film.", "The cast is wonderful.")
 PRAISE = (

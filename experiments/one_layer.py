@@ -3,6 +3,7 @@
 attention_training, attention_gradient, attention_final, attention_lime, attention_slalom and attention_layers share it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from scipy.stats import spearmanr
 
 from experiments.harness import Lab, lots
 from experiments.reviews import reviews
+from experiments.training import ATTENTION
+from experiments.training import train as run
+from slalom.evaluate.labelled import Labelled, read_labelled
 from slalom.models import Model
 from slalom.theory import attention
-from slalom.training import Labelled, read_labelled
 
 KINDS: dict[str, dict[str, Any]] = {"final": {}, "bare": {"final": False}, "single": {"heads": 1}}
 NAMES = {"final": "as in the paper", "bare": "without the final layer", "single": "with one head"}
@@ -43,17 +46,7 @@ def trained(lab: Lab, kind: str) -> dict[str, Any]:
     """Train one network with the paper's recipe (20,000 texts, 5,000 to choose the epoch by) and judge it."""
     train, test = data(lab)
     settings = {"seed": lab.seed, **lab.of({"epochs": lab.number("epochs", 10, 0)}, _QUICK), **KINDS[kind]}
-    judged, out = (test.texts, test.labels), lab.place(kind, GROUP)
-    made = attention.train(
-        train.texts,
-        train.labels,
-        out,
-        test=judged,
-        device=lab.device,
-        fresh=not (out / "checkpoint.pt").exists(),
-        progress=False,
-        **settings,
-    )
+    made = run(train, lab.place(kind, GROUP), replace(ATTENTION, **settings), test=test, device=lab.device, progress=False)
     return {
         "accuracy": made.test,
         "new": made.test_new,

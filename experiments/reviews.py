@@ -12,8 +12,8 @@ import numpy as np
 from experiments.harness import Lab
 from experiments.texts import FILMS, RESTAURANTS, made_of_phrases
 from slalom.evaluate import Annotated, yelp_hat
+from slalom.evaluate.labelled import Labelled, read_labelled
 from slalom.files import read_rows
-from slalom.training import Labelled, read_labelled
 
 NAMES = ("0", "1")
 _WORDS = 200  # of the longest review that is explained

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 
 from experiments.vocabulary import PROBABILITIES, WEIGHTS, WORDS
-from slalom.networks.blank import new_classifier, word_tokenizer
+from slalom.theory.blank import new_classifier, word_tokenizer
 
 LONGEST = 30
 _FIRST = 3  # ids before the first word: padding, unknown, start

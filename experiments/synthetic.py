@@ -94,8 +94,8 @@ def _planted(lab: Lab) -> dict[str, NDArray[np.float64]]:
 
 def _naive_bayes(lab: Lab, generator: np.random.Generator) -> NDArray[np.float64]:
     from slalom.evaluate import NaiveBayes  # noqa: PLC0415
+    from slalom.evaluate.labelled import read_labelled  # noqa: PLC0415
     from slalom.text.segment import simple_words  # noqa: PLC0415
-    from slalom.training.data import read_labelled  # noqa: PLC0415
 
     reviews = read_labelled(lab.shared("data", "imdb_train.jsonl.gz"))
     tokens = [[text[a:b] for a, b in simple_words(text)] for text in map(str.lower, lab.steps(reviews.texts, "counting words"))]

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
+from pathlib import Path
 
 import grimp
 import pytest
@@ -72,9 +74,16 @@ def test_a_transformer_without_torch_names_what_to_install():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    """Imports inside of functions and for type checking count."""
-    graph = grimp.build_graph("slalom", exclude_type_checking_imports=False)
-    modules = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    """Imports inside of functions count, but for the views of results that pyproject.toml lists; those for type checking do not."""
+    (layers, *_) = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    views = {tuple(line.split(" -> ")) for line in layers["ignore_imports"]}
+    graph = grimp.build_graph("slalom", exclude_type_checking_imports=True)
+    modules = {
+        module: {other for other in graph.find_modules_directly_imported_by(module) if (module, other) not in views}
+        for module in graph.modules
+    }
     left = dict(modules)
     while leaves := [module for module, imported in left.items() if not imported & left.keys()]:
         for module in leaves:

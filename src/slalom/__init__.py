@@ -6,17 +6,14 @@
 [1]
 """
 
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from slalom.views import connect
 
 if TYPE_CHECKING:
     from slalom.contexts import ContextExplainer, context
     from slalom.evaluate import Compared, compare
     from slalom.explainer import Explainer
-    from slalom.methods import Method, SurrogateMethod, methods
+    from slalom.methods import Method, SurrogateMethod, list_methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
 
 __version__ = "0.2.0"
@@ -32,36 +29,18 @@ __all__ = [
     "SurrogateMethod",
     "compare",
     "context",
+    "list_methods",
     "load",
-    "methods",
 ]
 
 _HOMES = {
     "contexts": ("ContextExplainer", "context"),
     "explainer": ("Explainer",),
-    "methods": ("Method", "SurrogateMethod"),
+    "methods": ("Method", "SurrogateMethod", "list_methods"),
     "evaluate": ("Compared", "compare"),
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def _draw(module: str, function: str, result: Any) -> Any:
-    return getattr(import_module(f"slalom.render.{module}"), function)(result)
-
-
-# Results are drawn by a higher layer, which is loaded on first use.
-for _name, _module, _function in (
-    ("plot", "figures", "Plots"),
-    ("page", "page", "page"),
-    ("notebook", "notebook", "notebook"),
-    ("compared plot", "figures", "ComparedPlots"),
-    ("compared page", "page", "comparison_page"),
-    ("corpus plot", "figures", "CorpusPlots"),
-    ("corpus page", "page.corpus", "corpus_page"),
-    ("corpus comparison page", "page.corpus", "corpus_comparison_page"),
-):
-    connect(_name, partial(_draw, _module, _function))
 
 
 def __getattr__(name: str) -> Any:

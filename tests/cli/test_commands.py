@@ -18,9 +18,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import slalom
 from slalom import cli
-from slalom.cli.printing import _COMPOUNDS, _WORDS, as_options
+from slalom.cli.printing import as_options
 from slalom.pipeline import Pipeline
-from slalom.training import read_labelled
 from tests.factories import short_sighted
 from tests.waiting import DEADLINE, until
 
@@ -229,20 +228,6 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
         (["explain", "good", "--model", "d.csv"], 1, "'d.csv' is a file, not the folder of a Hugging Face classifier"),
-        (["train", "d.csv", "--out", "d.csv"], 1, "could not write into 'd.csv'"),
-        (["train", "d.csv", "--out", "."], 1, "must be an empty or a new folder; it holds"),
-        (["train", "d.csv", "--out", "m", "--labels", "a,a"], 1, "2 different names"),
-        (["train", "d.csv", "--out", "m", "--validation", "0.9"], 1, "every class needs a text to learn from"),
-        (["train", "d.csv", "--out", "m", "--learning-rate", "nan"], 1, "--learning-rate must be finite"),
-        (["train", "d.csv", "--out", "m", "--test", "t.csv"], 1, "labels in t.csv must be among 0, 1; it also has 7"),
-        (["train", "none.csv", "--out", "m"], 1, "could not read 'none.csv'"),
-        (["train", "d.csv"], 2, "Missing option '--out'"),
-        (
-            ["train", "d.csv", "--out", "m", "--labels", "a,b,c"],
-            1,
-            "--labels must give 2 different names, for 0, 1; got 'a,b,c'",
-        ),
-        (["train", "d.csv", "--out", "m", "--layers", "0"], 1, "--layers must be at least 1"),
         (["wander"], 2, "No such command 'wander'"),
     ],
 )
@@ -433,25 +418,6 @@ def test_lines_of_standard_input_have_no_column(run):
     )
 
 
-def test_test_labels_are_those_of_the_training_data(run, tmp_path):
-    (tmp_path / "d.csv").write_text("text,label\n" + "good film,pos\nbad film,neg\n" * 60)
-    (tmp_path / "t.csv").write_text("text,label\n" + "good film,pos\n,neg\n" * 3)
-    size = ["--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 8, "--learning-rate", 0.01]
-    code, out, err = run("train", "d.csv", "--out", "m", "--test", "t.csv", "--labels", "negative,positive", *size)
-    assert code == 0, err
-    assert "3 rows of t.csv have no text or no label and are left out" in out
-    assert "1.0000 on the 3 test texts" in out
-
-
-def test_a_run_that_diverges_is_no_success(run, tmp_path):
-    (tmp_path / "d.csv").write_text("text,label\n" + "good film,pos\nbad film,neg\n" * 60)
-    size = ["--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 8, "--learning-rate", 1e30]
-    code, _, err = run("train", "d.csv", "--out", "m", *size)
-    assert code == 1
-    assert "training has diverged; try a learning rate below 1e+30" in err
-    assert not (tmp_path / "m" / "config.json").exists()
-
-
 def test_a_model_that_is_no_classifier_is_named(run, tmp_path):
     import transformers  # noqa: PLC0415
 
@@ -500,47 +466,6 @@ def test_a_text_that_is_too_long_is_said_to_be_cut(run, tmp_path):
     assert "cannot see" not in out
 
 
-def test_a_classifier_is_trained_and_explained(run, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [(" ".join(rng.permutation([word, "film", "story", "the"])), word) for word in ("good", "bad") * 100]
-    (tmp_path / "d.csv").write_text("review,mark\n" + "".join(f"{text},{word}\n" for text, word in rows))
-    code, out, err = run(
-        "train", "d.csv", "--column", "review", "--label", "mark", "--labels", "negative,positive", "--out", "m",
-        "--test", "d.csv", "--layers", 1, "--hidden", 16, "--heads", 2, "--vocabulary", 60, "--max-length", 16,
-        "--epochs", 8, "--learning-rate", 0.01,
-    )  # fmt: skip
-    assert code == 0, err
-    assert re.search(r"m: [\d,]+ parameters, \d+ s, accuracy 1\.0000 on the held-out texts, 1\.0000 on the 200 test texts", out)
-    assert "slalom train d.csv --column review" in (tmp_path / "m" / "README.md").read_text()
-    code, out, _ = run("explain", "the good story", "--model", "m", "--json")
-    # The labels were sorted: bad, good.
-    given = json.loads(out)
-    assert given["labels"][int(np.argmax(given["probabilities"]))] == "positive"
-    assert given["model"] == "m"
-    assert read_labelled(tmp_path / "d.csv", text="review", label="mark").names == ("bad", "good")
-    code, _, err = run("train", "d.csv", "--column", "review", "--label", "mark", "--out", "m")
-    assert code == 1
-    assert "already holds a model" in err
-
-
-def test_one_layer_of_attention_is_trained_and_explained(run, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [" ".join(rng.permutation([word, "film", "story", "the"])) for word in ("good", "bad") * 100]
-    (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"{text},{int('good' in text)}\n" for text in rows))
-    code, out, err = run(
-        "train", "d.csv", "--out", "m", "--arch", "attention", "--hidden", 16, "--heads", 2, "--inner", 8, "--max-length", 12,
-        "--epochs", 3, "--learning-rate", 0.02, "--no-final",
-    )  # fmt: skip
-    assert code == 0, err
-    assert re.search(r"m: \d+ parameters, \d+ s, accuracy 1\.0000 on the held-out texts", out)
-    config = json.loads((tmp_path / "m" / "config.json").read_text())
-    assert (config["model_type"], config["final"], config["num_attention_heads"]) == ("slalom-attention", False, 2)
-    assert json.loads(run("explain", "the good story", "--model", "m", "--json")[1])["units"] == ["the", "good", "story"]
-    code, _, err = run("train", "d.csv", "--out", "n", "--arch", "attention", "--layers", 3)
-    assert (code, err.count("\n")) == (1, 1)
-    assert "layers must be 1 for the architecture attention; got 3" in err
-
-
 def test_info_tells_versions_devices_and_the_model(run):
     code, out, _ = run("info")
     assert code == 0
@@ -554,7 +479,7 @@ def test_info_tells_versions_devices_and_the_model(run):
 
 
 def test_help_and_completion_are_there(run):
-    for command in ([], ["explain"], ["compare"], ["train"], ["methods"], ["info"]):
+    for command in ([], ["explain"], ["compare"], ["methods"], ["info"]):
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Usage:" in out
@@ -649,32 +574,6 @@ def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatc
     assert code == 130
     assert "interrupted after 0 of 1 text; nothing is written yet; the same command begins again" in err
     assert not (tmp_path / "e.jsonl").exists()
-
-
-def test_the_help_texts_are_those_of_the_documentation(run):
-    """docs/cli.md holds what `--help` prints; `python -m slalom.cli.docs` writes it anew."""
-    from slalom.cli.docs import commands  # noqa: PLC0415
-
-    written = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert written == commands()
-    for option in ("--queries", "--html", "--teacher", "--fresh"):
-        assert option in written
-
-
-def test_ctrl_c_in_training_says_how_to_go_on(tmp_path):
-    rows = "".join(f"{word} film {i},{word}\n" for i in range(2000) for word in ("good", "bad"))
-    (tmp_path / "d.csv").write_text("text,label\n" + rows)
-    size = ["--layers", "1", "--hidden", "16", "--vocabulary", "60", "--max-length", "8", "--epochs", "50"]
-    running = _slalom("train", "d.csv", "--out", "m", *size, cwd=tmp_path)
-    said = ""
-    while "epoch 1:" not in said and running.poll() is None:
-        said += running.stderr.read(50)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=DEADLINE)
-    assert running.returncode == 130, said + err
-    assert re.search(r"stopped in epoch \d+ of 50, at step \d+ of \d+; run the same command to continue", err)
-    assert "Traceback" not in err
-    assert (tmp_path / "m" / "checkpoint.pt").exists()
 
 
 def test_methods_are_set_side_by_side(run, tmp_path):
@@ -903,9 +802,3 @@ def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
 )
 def test_arguments_of_python_are_options(message, shown):
     assert as_options(message) == shown
-
-
-def test_every_argument_that_messages_may_name_is_an_option():
-    pages = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    for name in f"{_WORDS}|{_COMPOUNDS}".split("|"):
-        assert f"--{name.replace('_', '-')} " in pages

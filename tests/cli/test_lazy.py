@@ -26,7 +26,7 @@ def test_the_summary_is_the_first_paragraph_of_the_help(name):
 
 
 def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
-    seen, own = {}, {"train"}  # which has groups of its own
+    seen = {}
     for name in COMMANDS:
         _, command, _ = loaded(name)
         for sub in (command, *getattr(command, "commands", {}).values()):
@@ -35,8 +35,7 @@ def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
                     assert option.rich_help_panel, (
                         f"{option.opts[0]} of {sub.name} is in no group: see GROUPS in cli/options.py"
                     )
-                    if name not in own:
-                        assert seen.setdefault(option.opts[0], option.rich_help_panel) == option.rich_help_panel
+                    assert seen.setdefault(option.opts[0], option.rich_help_panel) == option.rich_help_panel
                 if "--column" in option.opts:
                     assert (option.help, option.name) == ("Column of the rows that holds the texts.", "column"), name
                 if "--file" in option.opts:

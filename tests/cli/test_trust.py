@@ -74,7 +74,6 @@ def test_the_code_of_a_folder_runs_only_where_the_user_allows_it(run, tmp_path, 
     lm = language_model("gpt2", len(tokenizer("gpt2")))
     markers.append(with_code(tmp_path / "lm", lm, tokenizer("gpt2"), "GPT2", "LMHeadModel", "AutoModelForCausalLM"))
     Path("texts.txt").write_text("a good film\n")
-    Path("labelled.csv").write_text("text,label\n" + "a good film,1\na bad film,0\n" * 8)
     prompt = ["--lm", "lm", "--template", "{text}", "--labels", "a,b"]
     open_to_it = [
         ["explain", "a good film", "--model", "own", "--queries", 10],
@@ -87,14 +86,12 @@ def test_the_code_of_a_folder_runs_only_where_the_user_allows_it(run, tmp_path, 
         ["corpus", "run", "texts.txt", "out", *prompt],
         ["serve", "--port", 0, "--model", "own"],
         ["serve", "--port", 0, *prompt],
-        ["train", "labelled.csv", "--out", "trained", "--init", "own"],
-        ["train", "labelled.csv", "--out", "trained", "--teacher", "own"],
     ]
     for command in (*open_to_it, *never):
         code, _, error = run(*command, given="y\n" * 20)
         assert code == 1, command
         assert "wants to run code of its own ('own_code.py')" in error.splitlines()[-1]
-        assert "allow it with --trust-remote-code in explain, compare and context; serve, corpus and train never" in error
+        assert "allow it with --trust-remote-code in explain, compare and context; serve and corpus never" in error
         assert not any(marker.exists() for marker in markers), command
     for command in never:
         assert run(*command, "--trust-remote-code")[0] == 2

@@ -42,8 +42,8 @@ def test_it_is_the_default_everywhere():
 def test_the_card_has_what_a_reader_needs():
     card = (EMBEDDED / "README.md").read_text()
     for part in (
-        "slalom train imdb_train",
-        "--teacher teacher",
+        "experiments train imdb_train",
+        "SLALOM_ENCODER",
         "must not be used for",
         "Maas et al. 2011",
         "25,000 test reviews",

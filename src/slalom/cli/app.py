@@ -31,7 +31,6 @@ COMMANDS = {
     "context": "Explain which source made a language model say something.",
     "corpus": "Explain whole corpora: run, resume, summarise what the model does, compare two.",
     "serve": "Explain texts on a live page, and answer requests of programs.",
-    "train": "Train a small classifier on labelled texts, from scratch, from a saved model, or from a teacher.",
     "methods": "List the methods for `slalom explain --method` and `slalom compare --methods`.",
     "info": "Show versions, devices, the bundled model, and what kinds of models can be explained.",
 }

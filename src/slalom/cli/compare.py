@@ -59,7 +59,7 @@ def compare(
         str, typer.Option(help="Budgets of model queries per text, separated by commas; `auto` as in `slalom explain`.")
     ] = "500",
     corpus: Annotated[
-        str | None, typer.Option(help="Labelled texts of two classes, for Naive Bayes; as DATA of `slalom train`.")
+        str | None, typer.Option(help="Labelled texts of two classes, for Naive Bayes: rows with text and label.")
     ] = None,
     unit: Annotated[UnitName, typer.Option(help="Unit of the explanations.")] = "token",
     target: Target = None,
@@ -82,7 +82,7 @@ def compare(
     from slalom.core.checks import whole_number  # noqa: PLC0415
     from slalom.evaluate import DEFAULT_METHODS, comparison_estimate  # noqa: PLC0415
     from slalom.evaluate import compare as run  # noqa: PLC0415
-    from slalom.training.data import read_labelled  # noqa: PLC0415
+    from slalom.evaluate.labelled import read_labelled  # noqa: PLC0415
 
     method_names, measures, budgets = _names("--methods", methods), _names("--metrics", metrics), _budgets(queries)
     chosen, human = _texts(file, column, texts, whole_number("--seed", seed, 0))

@@ -41,10 +41,10 @@ Labels = Annotated[
     typer.Option(help="Labels of a language model, with commas: negative,positive; or label=answer: spam=A,ham=B."),
 ]
 Mode = Annotated[
-    Literal["auto", "completions", "chat", "sample", "stated"],
+    Literal["auto", "logprobs", "sample"],
     typer.Option(
         metavar="<mode>",
-        help="How `--api` is asked: completions or chat (log-probabilities), sample, stated; auto: what the server can do.",
+        help="How `--api` is asked: logprobs, or sample; auto: samples where the server gives no log-probabilities.",
     ),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Requests of `--api` at the same time.")]
@@ -66,7 +66,7 @@ def classifier(
     base_url: str | None,
     template: str | None,
     labels: str | None,
-    mode: Literal["auto", "completions", "chat", "sample", "stated"],
+    mode: Literal["auto", "logprobs", "sample"],
     concurrency: int,
 ) -> Any:
     """Return the model that the options name: what `--model` says, or a language model."""

@@ -20,7 +20,7 @@ _LEGEND = (
 
 def methods(as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
-    from slalom.methods import methods as installed  # noqa: PLC0415
+    from slalom.methods import list_methods  # noqa: PLC0415
 
     rows: list[dict[str, Any]] = [
         {
@@ -31,7 +31,7 @@ def methods(as_json: Json = False) -> None:
             "unit": method.unit,
             "summary": method.summary,
         }
-        for name, method in installed().items()
+        for name, method in list_methods().items()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

@@ -9,7 +9,6 @@ from slalom.corpus.summarised import Kind
 from slalom.errors import count
 from slalom.files import csv_text
 from slalom.result.document import Document
-from slalom.views import view
 
 
 @final
@@ -116,4 +115,6 @@ class CorpusComparison(Document):
         return csv_text(rows)
 
     def _page(self) -> str:
-        return str(view("corpus comparison page")(self))
+        from slalom.render.page.corpus import corpus_comparison_page  # noqa: PLC0415
+
+        return corpus_comparison_page(self)

@@ -8,7 +8,6 @@ from slalom.corpus.moments import Difference, Effect, difference
 from slalom.errors import count
 from slalom.files import csv_text
 from slalom.result.document import Document
-from slalom.views import view
 
 Kind: TypeAlias = Literal["piece", "word", "phrase"]
 KINDS: tuple[Kind, ...] = ("word", "phrase", "piece")
@@ -194,7 +193,11 @@ class CorpusSummary(Document):
     @property
     def plot(self) -> Any:
         """Figures: `summary.plot.bar()` and `summary.plot.beeswarm()`."""
-        return view("corpus plot")(self)
+        from slalom.render.figures import CorpusPlots  # noqa: PLC0415
+
+        return CorpusPlots(self)
 
     def _page(self) -> str:
-        return str(view("corpus page")(self))
+        from slalom.render.page.corpus import corpus_page  # noqa: PLC0415
+
+        return corpus_page(self)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias, final
 from slalom.evaluate.summary import PairedComparison, Summary, compare_paired, holm, summarize
 from slalom.files import csv_text
 from slalom.result.document import Document
-from slalom.views import view
 
 Row: TypeAlias = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 
@@ -144,7 +143,9 @@ class Compared(Document):
     @property
     def plot(self) -> Any:
         """The pictures: `plot.profile()`, `plot.against_queries(measure)`, `plot.against_seconds(measure)`."""
-        return view("compared plot")(self)
+        from slalom.render.figures import ComparedPlots  # noqa: PLC0415
+
+        return ComparedPlots(self)
 
     def to_dict(self) -> dict[str, Any]:
         table = [
@@ -162,7 +163,9 @@ class Compared(Document):
         }
 
     def _page(self) -> str:
-        return str(view("compared page")(self))
+        from slalom.render.page import comparison_page  # noqa: PLC0415
+
+        return comparison_page(self)
 
     def to_csv(self) -> str:
         """Return means and standard errors as CSV, one line per method and budget."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.models.base import Model, Reading
+from slalom.models.encoder import Encoder, Singles
 from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, fitted_reading
 from slalom.models.readable import readable
-from slalom.networks.encoder import Encoder, Singles
 from slalom.threads import one_blas_thread, threads_here
 
 _BATCH_TOKENS = 4096  # what stays in the caches of a core

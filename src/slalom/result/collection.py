@@ -16,7 +16,6 @@ from slalom.result.explanation import Explanation
 from slalom.result.fidelity import Fidelity
 from slalom.result.frame import columns, frame, pandas
 from slalom.result.plain import duration
-from slalom.views import view
 
 _BATCH = "slalom explanations"
 _FAILURE = "slalom failure"
@@ -146,7 +145,9 @@ class Explanations(Sequence[Explanation], Document):
         return result | ({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {})
 
     def _page(self) -> str:
-        return str(view("page")(self))
+        from slalom.render.page import page  # noqa: PLC0415
+
+        return page(self)
 
     def to_pandas(self, *, tidy: bool = False) -> Any:
         """Return a pandas DataFrame with one row per unit; the column "text" is the number of the text.

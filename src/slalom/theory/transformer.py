@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import whole_number
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
-from slalom.networks.blank import new_classifier, word_tokenizer
+from slalom.theory.blank import new_classifier, word_tokenizer
 
 _WIDTH = 8  # of a head, and at least of the network: four signals, each with its negative
 _LABELS = ("negative", "positive")

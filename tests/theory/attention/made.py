@@ -2,19 +2,21 @@
 
 import functools
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from experiments.tokenizers import learnt_words, new_tokenizer
+from experiments.training import ATTENTION, Labelled, train
 from slalom.models.huggingface import HuggingFace
 from slalom.models.huggingface.in_place import InPlace
 from slalom.theory import attention
-from slalom.training.networks import learnt_words, new_tokenizer
 
 WORDS = ["good", "fine", "bad", "poor", "the", "film", "was", "and", "of", "story"]
 TEXT = "The story of the film was good, and the end was bad."
-SMALL = {"hidden": 16, "heads": 2, "inner": 8, "max_length": 40, "epochs": 5, "learning_rate": 1e-2, "seed": 1}
+SMALL = replace(ATTENTION, hidden=16, heads=2, inner=8, max_length=40, epochs=5, learning_rate=1e-2, seed=1)
 
 
 def reviews(m, seed=0, longest=20):
@@ -22,22 +24,14 @@ def reviews(m, seed=0, longest=20):
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, rng.integers(4, longest))) for _ in range(m)]
     kinds = [sum(w in WORDS[:2] for w in t.split()) - sum(w in WORDS[2:4] for w in t.split()) for t in texts]
-    return [t for t, k in zip(texts, kinds, strict=True) if k], [int(k > 0) for k in kinds if k]
+    clear = tuple(t for t, k in zip(texts, kinds, strict=True) if k)
+    return Labelled(clear, np.array([int(k > 0) for k in kinds if k]), ("negative", "positive"), "made up")
 
 
 @functools.lru_cache
 def folder(final=True):
     out = Path(tempfile.mkdtemp(prefix="slalom-attention-")) / "m"
-    attention.train(
-        *reviews(700),
-        out,
-        names=["negative", "positive"],
-        device="cpu",
-        progress=False,
-        final=final,
-        test=reviews(200, 5),
-        **SMALL,
-    )
+    train(reviews(700), out, replace(SMALL, final=final), device="cpu", progress=False)
     return out
 
 

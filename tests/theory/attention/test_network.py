@@ -11,6 +11,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 from safetensors.numpy import load_file  # noqa: E402
 
 import slalom  # noqa: E402
+from experiments.training import ATTENTION  # noqa: E402
 from slalom.errors import InputError  # noqa: E402
 from slalom.models.huggingface.in_place import InPlace  # noqa: E402
 from slalom.theory import attention  # noqa: E402
@@ -49,10 +50,9 @@ def test_the_defaults_are_the_sizes_of_the_paper():
     config = attention.AttentionConfig()
     sizes = (config.hidden_size, config.num_attention_heads, config.head_size, config.max_position_embeddings)
     assert sizes == (128, 6, 64, 256)
-    recipe = slalom.training.Recipe.of("attention")
-    assert (recipe.hidden, recipe.heads, recipe.inner, recipe.max_length) == sizes
-    assert (recipe.epochs, recipe.batch, recipe.peak, recipe.constant, recipe.clip) == (10, 16, 1e-4, True, None)
-    assert (recipe.validation, recipe.best, recipe.weight_decay) == (0.2, True, 0.01)
+    assert (ATTENTION.hidden, ATTENTION.heads, ATTENTION.inner, ATTENTION.max_length) == sizes
+    assert (ATTENTION.epochs, ATTENTION.batch, ATTENTION.learning_rate, ATTENTION.constant) == (10, 16, 1e-4, True)
+    assert (ATTENTION.validation, ATTENTION.best, ATTENTION.weight_decay) == (0.2, True, 0.01)
 
 
 def test_a_text_too_long_is_cut_and_one_too_short_filled_with_unk():

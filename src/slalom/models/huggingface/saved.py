@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from transformers.utils import logging
 
 from slalom.errors import InputError, one_line, require
+from slalom.models.huggingface import one_layer  # noqa: F401  registers itself with transformers
 from slalom.models.huggingface.wrappers import unwrapped, virtual_tokens
-from slalom.networks import one_layer  # noqa: F401  registers itself with transformers
 
 _FEW = 1000  # entries of a vocabulary that may have no word
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
@@ -98,8 +98,8 @@ def _not_loaded(kind: str, path: str, error: Exception) -> InputError:
     modules = ", ".join(_own_modules(Path(path))) or "Python modules"
     return InputError(
         f"{path!r} wants to run code of its own ({modules}), which slalom does not do unasked; read it, and if you trust it"
-        " allow it with --trust-remote-code (trust_remote_code=True) in explain, compare and context; serve, corpus and"
-        " train never run it"
+        " allow it with --trust-remote-code (trust_remote_code=True) in explain, compare and context; serve and corpus"
+        " never run it"
     )
 
 

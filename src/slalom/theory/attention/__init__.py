@@ -1,6 +1,6 @@
 """One layer of attention, which can be explained exactly (Lopardo, Precioso & Garreau 2024), and what the paper says about it.
 
-model = attention.load("folder")                       trained by attention.train or `slalom train --arch attention`
+model = attention.load("folder")                       trained by `python -m experiments train --recipe attention`
 slalom.Explainer(model)(text)                          explained like any other model
 slalom.Explainer(model)(text, method=attention.METHODS["exact-shapley"])
 attention.form("lime-limit", attention.trace(model, text))     the same as an array
@@ -26,11 +26,11 @@ from slalom.theory.attention.game import RatioGame
 from slalom.theory.attention.methods import FORMS, METHODS, ClosedForm, form
 from slalom.theory.attention.reference import Reference
 from slalom.theory.attention.relation import Relation, as_slalom, relate
-from slalom.theory.attention.saved import load, train
+from slalom.theory.attention.saved import load
 from slalom.theory.attention.traces import ForwardTrace, trace
 
 if TYPE_CHECKING:
-    from slalom.networks.one_layer import AttentionClassifier, AttentionConfig
+    from slalom.models.huggingface.one_layer import AttentionClassifier, AttentionConfig
 
 __all__ = [
     "FORMS",
@@ -60,7 +60,6 @@ __all__ = [
     "shapley",
     "slopes",
     "trace",
-    "train",
 ]
 
 
@@ -69,5 +68,5 @@ def __getattr__(name: str) -> Any:
     if name not in ("AttentionClassifier", "AttentionConfig"):
         raise AttributeError(f"module 'slalom.theory.attention' has no attribute {name!r}")
     with require(name, "hf"):
-        from slalom.networks import one_layer  # noqa: PLC0415
+        from slalom.models.huggingface import one_layer  # noqa: PLC0415
     return getattr(one_layer, name)

@@ -21,7 +21,7 @@ from slalom.theory.attention.game import RatioGame
 
 if TYPE_CHECKING:
     from slalom.models.huggingface import HuggingFace, TokenReading
-    from slalom.networks.one_layer import AttentionClassifier
+    from slalom.models.huggingface.one_layer import AttentionClassifier
 
 Output = Literal["log_odds", "logit"]
 Players = Literal["position", "word"]
@@ -162,7 +162,7 @@ def trace_reading(model: Model, reading: Reading, target: int, output: Output = 
     def numbers(tensor: "object") -> Floats:
         return np.asarray(tensor.detach().cpu().double().numpy())  # type: ignore[attr-defined]
 
-    from slalom.networks.one_layer import positions  # noqa: PLC0415
+    from slalom.models.huggingface.one_layer import positions  # noqa: PLC0415
 
     table, encoding = network.embedding.weight, positions(config.max_position_embeddings, config.hidden_size)
     ids = np.full(len(encoding), config.unk_token_id)
@@ -202,7 +202,7 @@ def attention_classifier(model: Model, reading: Reading) -> "tuple[HuggingFace, 
     """Return the classifier and a text as it reads it; InputError where it is not one layer of attention."""
     with require("slalom.theory.attention", "hf"):
         from slalom.models.huggingface.access import torch_classifier  # noqa: PLC0415
-        from slalom.networks.one_layer import AttentionClassifier  # noqa: PLC0415
+        from slalom.models.huggingface.one_layer import AttentionClassifier  # noqa: PLC0415
     opened = torch_classifier(model, reading, "a closed form")
     if opened is None or not isinstance(opened[0].model, AttentionClassifier):
         raise InputError(

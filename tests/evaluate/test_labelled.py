@@ -3,11 +3,10 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.training import Labelled, read_labelled
+from slalom.evaluate.labelled import read_labelled
 
 ROWS = [("good <br /> film", "pos"), ('bad, "very" bad', "neg"), ("naïve 👍🏽\nsecond line", "pos")]
 
@@ -112,21 +111,3 @@ def test_a_data_set_is_read_by_its_name(tmp_path, monkeypatch):
     assert read_labelled(folder, split="test").texts == (ROWS[2][0],)
     with pytest.raises(InputError, match="split 'valid'"):
         read_labelled(folder, split="valid")
-
-
-def test_labels_are_put_into_another_order():
-    data = Labelled(("a", "b", "c"), np.array([0, 1, 0]), ("no", "yes"), "here")
-    assert data.named(("yes", "no", "maybe")).labels.tolist() == [1, 0, 1]
-    with pytest.raises(InputError, match="labels in here must be among yes; it also has no"):
-        data.named(("yes",))
-
-
-def test_other_data_has_another_fingerprint():
-    one = Labelled(("ab", "c"), np.array([0, 1]), ("n", "y"), "here")
-    assert one.fingerprint() == Labelled(("ab", "c"), np.array([0, 1]), ("n", "y"), "there").fingerprint()
-    others = [
-        Labelled(("a", "bc"), np.array([0, 1]), ("n", "y"), "here"),
-        Labelled(("ab", "c"), np.array([1, 1]), ("n", "y"), "here"),
-        Labelled(("ab", "c"), np.array([0, 1]), ("n", "j"), "here"),
-    ]
-    assert len({one.fingerprint(), *(other.fingerprint() for other in others)}) == 4

@@ -1,7 +1,4 @@
-"""New classifiers of a chosen architecture and size, with random weights, and a tokenizer of whole words.
-
-Architectures have different names for the same size; `_SIZES` has them all.
-"""
+"""New classifiers of a chosen architecture and size, with random weights, and a tokenizer of whole words."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +7,8 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from slalom.errors import InputError
-from slalom.networks.one_layer import AttentionClassifier, AttentionConfig
 
-ARCHITECTURES = ("bert", "distilbert", "gpt2", "attention")
-_SIZES = {
+_SIZES = {  # names of the number of layers, their size, heads, size of the feed-forward layer, positions
     "bert": ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
     "distilbert": ("n_layers", "dim", "n_heads", "hidden_dim", "max_position_embeddings"),
     "gpt2": ("n_layer", "n_embd", "n_head", "n_inner", "n_positions"),
@@ -26,44 +21,23 @@ _DROPOUT = {
 
 
 def new_classifier(
-    arch: str,
-    tokenizer: Any,
-    names: Sequence[str],
-    layers: int,
-    hidden: int,
-    heads: int,
-    inner: int | None,
-    dropout: float,
-    final: bool = True,
+    arch: str, tokenizer: Any, names: Sequence[str], layers: int, hidden: int, heads: int, inner: int, dropout: float = 0.0
 ) -> Any:
     """Return a classifier with random weights, drawn from torch's generator."""
-    if arch not in ARCHITECTURES:
-        raise InputError(f"the architecture must be one of {', '.join(ARCHITECTURES)}; got {arch!r}")
-    if arch == "attention":
-        config = AttentionConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=hidden,
-            num_attention_heads=heads,
-            head_size=inner or max(hidden // 2, 1),
-            max_position_embeddings=tokenizer.model_max_length,
-            final=final,
-            unk_token_id=tokenizer.unk_token_id,
-            **labelling(names),
-        )
-        return AttentionClassifier(config)
+    if arch not in _SIZES:
+        raise InputError(f"the architecture must be one of {', '.join(_SIZES)}; got {arch!r}")
     if hidden % heads:
         raise InputError(f"the hidden size must be a multiple of the heads; got {hidden} and {heads}")
-    sizes = dict(zip(_SIZES[arch], (layers, hidden, heads, inner or 4 * hidden, tokenizer.model_max_length), strict=True))
-    built = transformers.AutoConfig.for_model(
+    config = transformers.AutoConfig.for_model(
         arch,
         vocab_size=len(tokenizer),
         pad_token_id=tokenizer.pad_token_id,
-        **sizes,
+        **dict(zip(_SIZES[arch], (layers, hidden, heads, inner, tokenizer.model_max_length), strict=True)),
         **dict.fromkeys(_DROPOUT[arch], dropout),
         **labelling(names),
         **({} if arch == "distilbert" else {"bos_token_id": None, "eos_token_id": None}),
     )
-    return transformers.AutoModelForSequenceClassification.from_config(built, trust_remote_code=False)  # type: ignore[no-untyped-call]
+    return transformers.AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]
 
 
 def labelling(names: Sequence[str]) -> dict[str, Any]:

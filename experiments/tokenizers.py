@@ -1,19 +1,14 @@
-"""Tokenizers learnt from the texts, and classifiers, new or from a folder."""
+"""Tokenizers learnt from texts."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from slalom.errors import InputError
-from slalom.models.huggingface.saved import load_saved
-from slalom.networks.blank import labelling, new_classifier
-
-__all__ = ["learnt_tokenizer", "loaded_classifier", "new_classifier", "new_tokenizer", "save_tokenizer"]
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 _MARK = "▁"  # marks the beginning of a word
 _WORD = r"[\p{L}\p{M}\p{N}]+(?:['\x{2019}][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}]"
@@ -22,11 +17,8 @@ _WORD = r"[\p{L}\p{M}\p{N}]+(?:['\x{2019}][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{
 def learnt_tokenizer(texts: Iterable[str], arch: str, vocabulary: int) -> str:
     """Learn a lower-casing WordPiece tokenizer that reads HTML line breaks as blanks; return it as JSON.
 
-    Encoders get [CLS] and [SEP]; decoders no special tokens, as they classify by their last token. The architecture
-    "attention" reads whole words (`learnt_words`).
+    Encoders get [CLS] and [SEP]; decoders no special tokens, as they classify by their last token.
     """
-    if arch == "attention":
-        return learnt_words(texts, vocabulary)
     breaks = normalizers.Replace(Regex(r"<br\s*/?>"), " ")
     normalizer = normalizers.Sequence([breaks, normalizers.BertNormalizer(lowercase=True)])
     pieces = {name: i for i, name in enumerate(_learnt_pieces(texts, normalizer, vocabulary))}
@@ -106,19 +98,3 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
     if config.get("tokenizer_class") == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def loaded_classifier(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
-    """Return a saved classifier and its tokenizer; with names, a classifier of these classes, with a new head if needed."""
-    options = {} if names is None else {"ignore_mismatched_sizes": True, **labelling(names)}
-    model, tokenizer, missing = load_saved(path, **options)
-    if missing and names is None:
-        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
-    if tokenizer.pad_token is None:
-        if tokenizer.eos_token is None:
-            raise InputError(
-                f"the tokenizer of {path!r} must have a padding token or an end token to fill batches with; add one"
-            )
-        tokenizer.pad_token = tokenizer.eos_token
-    model.config.pad_token_id = tokenizer.pad_token_id
-    return model.float(), tokenizer
