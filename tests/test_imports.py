@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 import grimp
@@ -13,6 +12,7 @@ import pytest
 from slalom.cli.app import COMMANDS
 
 HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai", "fastapi", "pyarrow", "ray")
+
 
 def python(code):
     """The lines that a fresh interpreter prints; warnings are errors, and no GPU is to be seen."""
