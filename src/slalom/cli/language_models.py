@@ -41,10 +41,10 @@ Labels = Annotated[
     typer.Option(help="Labels of a language model, with commas: negative,positive; or label=answer: spam=A,ham=B."),
 ]
 Mode = Annotated[
-    Literal["auto", "completions", "chat", "sample", "stated"],
+    Literal["auto", "logprobs", "sample"],
     typer.Option(
         metavar="<mode>",
-        help="How `--api` is asked: completions or chat (log-probabilities), sample, stated; auto: what the server can do.",
+        help="How `--api` is asked: logprobs, or sample; auto: samples where the server gives no log-probabilities.",
     ),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Requests of `--api` at the same time.")]
@@ -66,7 +66,7 @@ def classifier(
     base_url: str | None,
     template: str | None,
     labels: str | None,
-    mode: Literal["auto", "completions", "chat", "sample", "stated"],
+    mode: Literal["auto", "logprobs", "sample"],
     concurrency: int,
 ) -> Any:
     """Return the model that the options name: what `--model` says, or a language model."""
@@ -130,7 +130,6 @@ def _prompted(
 ) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
-    from slalom.models.huggingface.imports import lean  # noqa: PLC0415
 
     if chat and not isinstance(template, str):
         raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")
@@ -139,14 +138,11 @@ def _prompted(
         labels = {name: made.lead + answer for name, answer in labels.items()}
     label_set(labels)  # fails before the model is loaded
 
-    def load() -> Any:
-        with require("--lm", "hf"):
-            from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-            from slalom.models.prompted import Prompted  # noqa: PLC0415
-        network, tokenizer = load_language_model(path, device, trust_remote_code)
-        return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
-
-    return lean(load)
+    with require("--lm", "hf"):
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+        from slalom.models.prompted import Prompted  # noqa: PLC0415
+    network, tokenizer = load_language_model(path, device, trust_remote_code)
+    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
 
 
 def template_of(option: str) -> Any:
