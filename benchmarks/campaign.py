@@ -43,7 +43,7 @@ def explained(job):
 def _finite(e):
     """Whether all numbers of an explanation are finite, fidelity included."""
     arrays = [e.values, e.importances, e.removal, e.gradient, e.score, e.fit_r2, e.predict(np.ones(len(e)))]
-    arrays += [part for part in (e.values_se, e.importances_se) if part is not None]
+    arrays += [part for part in (e.errors["value"], e.errors["importance"]) if part is not None]
     numbers = [number for quality, _ in e.fidelity.known for number in (quality.mse, quality.r2) if number is not None]
     return all(np.isfinite(part).all() for part in arrays) and all(map(math.isfinite, numbers))
 

@@ -146,7 +146,7 @@ def quality(options):
                 for budget in budgets:
                     judged(method, budget, explainer(text, method=method, queries=budget).predict)
                     if method == "local":
-                        sampler, n = slalom.methods()["local"].sampler, len(truth)
+                        sampler, n = slalom.list_methods()["local"].sampler, len(truth)
                         drawn = sampler.draw(np.arange(n), budget, np.random.default_rng(0), True).keep
                         answers = explainer.engine([Queries(judge.reading, drawn)])[0].outputs
                         judged("ridge on the same", budget, Ridge(drawn.astype(float), answers[:, 1] - answers[:, 0]))

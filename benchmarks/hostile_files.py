@@ -67,7 +67,7 @@ def explanations():
         full = TwoScale(linked, *near, [(0, 2), (1, 4)], rng.normal(size=(2, *shape)), shifts)
         lengths = Lengths(rng.normal(size=(int(e.sizes.sum()) + 1, *shape)))
         pair = Pair((0, 2), plain(np.ones(shape)), plain(np.full(shape, 0.1)))
-        errors = {"linear_se": np.abs(e.linear), "pairs": (pair,)}
+        errors = {"errors": {"linear": np.abs(e.linear)}, "pairs": (pair,)}
         kinds[f"{name}, with all parts"] = replace(e, surrogate=full, lengths=lengths, **errors)
         kinds[f"{name}, additive"] = replace(e, surrogate=Additive(e.values, np.zeros(shape)), lengths=lengths, pairs=())
     kinds["without a sign"] = replace(kinds["joint, additive"], signed=False, method="attention")

@@ -85,7 +85,7 @@ def real(options):
             fits = [explainer(text, queries=options.queries, seed=seed, check=0) for seed in range(1, options.seeds + 1)]
             cells = np.mean([[_inside(e, name, reference.scores(name), ten) for name in names] for e in fits], axis=0).ravel()
             found.append(cells)
-            spread = np.median([np.median(e.removal_se) for e in fits]), np.median(reference.removal_se)
+            spread = np.median([np.median(e.errors["removal"]) for e in fits]), np.median(reference.errors["removal"])
             print(
                 f"{explainer.model.name:<20}{len(reference):<8}" + _line(cells) + f"{spread[0]:.3g}, {spread[1]:.3g}",
                 flush=True,
@@ -120,7 +120,9 @@ def removals(options):
             low, high = e.predict_interval(~np.eye(len(e), dtype=bool)).T
             held = (low <= without) & (without <= high)
             held_shares = [held.mean(), *(held[group].mean() for group in strongest)]
-            found.append([*_inside(e, "removal", removed, *strongest), *held_shares, left, np.median(e.removal_se), apart])
+            found.append(
+                [*_inside(e, "removal", removed, *strongest), *held_shares, left, np.median(e.errors["removal"]), apart]
+            )
         *cells, left = np.mean(found, axis=0)[:7]
         error, apart = np.median(found, axis=0)[7:]
         shares = "".join(f"{cell:<{width}.3f}" for cell, width in zip(cells, (12, 7, 7) * 2, strict=True))

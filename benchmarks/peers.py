@@ -1,4 +1,4 @@
-"""How well small changes and large ones are predicted by slalom, ridge regression, LIME, SHAP and captum, query for query.
+"""How well small changes and large ones are predicted by slalom, ridge regression, LIME and SHAP, query for query.
 
     python benchmarks/peers.py [--texts 12] [--queries 500 ...] [--seed 0] [--json FILE]
 
@@ -27,7 +27,7 @@ METHODS = [
     "kernel-shap",
     KernelShap(False, name="kernel-shap-all"),
 ]
-METHODS += ["partition-shap", "captum-kernel-shap"]
+METHODS += ["partition-shap"]
 
 
 def chosen(number, least=40, most=120):

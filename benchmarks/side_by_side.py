@@ -28,7 +28,6 @@ from reference import REFERENCE
 from reviews import classifier, reviews, rows
 
 SAMPLING = ["joint", "local", "eff", "fidel", "ridge", "ridge-scales", "lime", "kernel-shap", "partition-shap"]
-SAMPLING += ["captum-kernel-shap", "captum-lime"]
 LOOKING = ["leave-one-out", "integrated-gradients", "input-x-gradient", "gradient", "attention", "rollout", "attnlrp", "random"]
 MEASURES = {"imdb": ["near", "far", "deletion", "insertion", "naive_bayes"], "yelp-hat": ["human"]}
 

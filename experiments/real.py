@@ -11,7 +11,7 @@ the last four for each of the scores that a method has.
 """
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -35,7 +35,6 @@ SCORES: Mapping[str, tuple[str, ...]] = {
     "lime": ("removal",),
     "kernel-shap": ("removal",),
     "kernel-shap-all": ("removal",),
-    "captum-kernel-shap": ("removal",),
     "integrated-gradients": ("removal",),
     "gradient": ("removal",),
     "attnlrp": ("removal",),
@@ -50,14 +49,13 @@ CALLED = {
     "lime": "LIME",
     "kernel-shap": "SHAP",
     "kernel-shap-all": "SHAP of all tokens",
-    "captum-kernel-shap": "SHAP by captum",
     "integrated-gradients": "IG",
     "gradient": "Grad",
     "attnlrp": "LRP",
     "random": "random",
 }
-# The package shap keeps ten tokens at most, as it comes; the same with all of them; captum's, where shap is not installed.
-SHAP = ("kernel-shap", "kernel-shap-all", "captum-kernel-shap")
+# The package shap keeps ten tokens at most, as it comes; the same with all of them.
+SHAP = ("kernel-shap", "kernel-shap-all")
 Row = tuple[str, str]  # a method and one of its scores
 _ALL = KernelShap(l1_reg=False, name="kernel-shap-all")
 _LOT = 5  # texts in a part
@@ -74,9 +72,8 @@ class Measured:
 
     @property
     def methods(self) -> list[str]:
-        """All methods; captum's SHAP only where the package shap was not there."""
-        there = {r["method"] for every in self.records.values() for r in every}
-        return [name for name in SCORES if not spare(name, there)]
+        """All methods."""
+        return list(SCORES)
 
     @property
     def shap(self) -> list[Row]:
@@ -102,11 +99,6 @@ class Measured:
         own = [r["profile"] for r in self.records[name] if r["method"] == chosen and r["profile"]]
         numbers = sorted({int(k) for one in own for k in one})
         return {k: mean(one[str(k)] for one in own if str(k) in one) for k in numbers}
-
-
-def spare(name: str, there: Collection[str]) -> bool:
-    """Whether a method is captum's SHAP where that of the package shap is there: it would only cost time."""
-    return name == "captum-kernel-shap" and "kernel-shap" in there
 
 
 def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
@@ -141,8 +133,6 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
     records: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
     for name in SCORES:
-        if spare(name, {record["method"] for record in records}):
-            continue
         try:
             found = explanations(ask, lot, name, samples)
         except (MissingExtra, ArithmeticError) as reason:  # one fit that fails costs its method in this lot, and it is said

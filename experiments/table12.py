@@ -9,7 +9,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
 from experiments.harness import Cell, Claim, Lab, Result, Table, lots, mean
-from experiments.real import CALLED, SHAP, explanations, spare
+from experiments.real import CALLED, SHAP, explanations
 from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.errors import MissingExtra
@@ -28,8 +28,7 @@ def run(lab: Lab) -> Result:
     parts = list(lab.parts(measured, plan, what="lot").values())
     rows: list[tuple[Cell, ...]] = []
     found: dict[str, tuple[float, float]] = {}
-    rest = [name for name in _ROWS if not spare(name, {other for part in parts for other in part})]
-    for name in rest:
+    for name in _ROWS:
         pairs = [pair for part in parts for pair in part.get(name, [])]
         if pairs:
             both = [mean(one) for one in zip(*pairs, strict=True)]
@@ -53,7 +52,7 @@ def run(lab: Lab) -> Result:
             listed,
         ),
     )
-    absent = [CALLED[name] for name in rest if name not in found]
+    absent = [CALLED[name] for name in _ROWS if name not in found]
     remarks = [f"{number} texts, {samples} samples, words as units; accuracy of the network {network['accuracy']:.2f}."]
     remarks += [f"Left out, not installed: {', '.join(absent)}."] if absent else []
     return Result((Table("AOPC for a TF-IDF network", columns, tuple(rows)),), claims, tuple(remarks))
@@ -80,8 +79,6 @@ def measured(lab: Lab, first: int, samples: int) -> dict[str, list[tuple[float, 
     lot = list(reviews(lab, "imdb").explained[first : first + _LOT])
     found: dict[str, list[tuple[float, float]]] = {}
     for name, score in _ROWS.items():
-        if spare(name, found):
-            continue
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", ".*they are clipped", UserWarning)  # of the queries of the curves

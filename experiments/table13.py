@@ -12,8 +12,8 @@ from experiments.reviews import reviews
 from slalom import Explainer
 from slalom.errors import MissingExtra
 
-_METHODS = ("kernel-shap", "captum-kernel-shap", "lime", "fidel", "eff", "joint", "attnlrp", "integrated-gradients", "gradient")
-_LARGE = ("kernel-shap", "captum-kernel-shap", "lime", "integrated-gradients", "gradient", "eff", "joint")
+_METHODS = ("kernel-shap", "lime", "fidel", "eff", "joint", "attnlrp", "integrated-gradients", "gradient")
+_LARGE = ("kernel-shap", "lime", "integrated-gradients", "gradient", "eff", "joint")
 _WHY = "All methods ask through one engine; a small network answers fast, so drawing and fitting may take most of the time."
 _WITHOUT_BUDGET = ("attnlrp", "integrated-gradients", "gradient")
 PAPER: dict[tuple[str, str], dict[int, float]] = {
@@ -78,13 +78,12 @@ def _claims(lab: Lab, found: dict[tuple[str, str, int], dict[str, list[float]]],
     what = lab.of("seconds", "tokens")
     spent = {
         name: mean(found["distilbert", name, samples][what])[0]
-        for name in ("eff", "lime", "kernel-shap", "captum-kernel-shap", "joint", "fidel")
+        for name in ("eff", "lime", "kernel-shap", "joint", "fidel")
         if found["distilbert", name, samples]
     }
     said = ", ".join(f"{CALLED[name]} {value:.3g}" for name, value in spent.items()) + f" {what} at {samples} samples"
     claims = []
-    shap = "kernel-shap" if "kernel-shap" in spent else "captum-kernel-shap"
-    for name, factor in (("lime", 2.0), (shap, 5.0)):
+    for name, factor in (("lime", 2.0), ("kernel-shap", 5.0)):
         if lab.quick and name in spent:
             says = f"SLALOM-eff reads fewer tokens than {CALLED[name]} with as many samples."
             claims.append(Claim(says, spent["eff"] < spent[name], said))

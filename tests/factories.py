@@ -117,8 +117,12 @@ def in_order(units, values, importances, text=None, se=None, background=None, sc
         start = text.index(unit, at)
         at = start + len(unit)
         spans.append((start, at))
-    errors = None if se is None else np.linspace(0.1, 0.5, len(units))
-    fields = {"units": tuple(units), "score": score, "values_se": se, "importances_se": errors} | fields
+    errors = np.linspace(0.1, 0.5, len(units))
+    fields = {
+        "units": tuple(units),
+        "score": score,
+        "errors": {} if se is None else {"value": se, "importance": errors},
+    } | fields
     return explained(Slalom(values, importances, background), text, spans, **fields)
 
 
@@ -147,9 +151,13 @@ def with_lengths(e, seed=0, clipped=False):
 def with_errors(e, seed=0, size=0.3):
     """The same explanation with standard errors of every score, on average this share of its largest number."""
     rng = np.random.default_rng(seed)
-    scores = {f"{name}_se": getattr(e, name) for name in ("removal", "linear", "gradient")}
-    scores |= {"shapley_se": e.shapley(), "values_se": e.values, "importances_se": e.importances}
-    return replace(e, **{field: 2 * size * np.abs(x).max() * rng.random(x.shape) for field, x in scores.items()})
+    scores = {name: e.all_classes(name) for name in ("removal", "linear", "gradient", "shapley", "value", "importance")}
+    return replace(e, errors={name: 2 * size * np.abs(x).max() * rng.random(x.shape) for name, x in scores.items()})
+
+
+def with_se(e, **errors):
+    """The same explanation with these standard errors; None: without them."""
+    return replace(e, errors={name: se for name, se in {**e.errors, **errors}.items() if se is not None})
 
 
 def with_shifts(e):

@@ -98,7 +98,7 @@ def test_a_tolerance_is_reached_where_the_intervals_are_narrow():
     wide, narrow = (explained(model, method=RidgeErrors(), tolerance=t, queries=None) for t in (1.0, 0.3))
     assert wide.queries < narrow.queries
     for e, tolerance in ((wide, 1.0), (narrow, 0.3)):
-        width = NormalDist().inv_cdf(0.975) * e.removal_se[e.strongest(10)].max()
+        width = NormalDist().inv_cdf(0.975) * e.errors["removal"][e.strongest(10)].max()
         assert width == pytest.approx(half_width(e), rel=1e-9)
         assert width <= tolerance
         assert e.stopped.startswith(
@@ -118,7 +118,7 @@ def test_a_noisy_model_goes_to_the_maximum_where_the_tolerance_is_small():
 
 
 def test_without_standard_errors_the_tolerance_is_one_of_the_error_near_the_text():
-    method = slalom.methods()["ridge"]
+    method = slalom.list_methods()["ridge"]
     e = explained(Counted(noise=4.0), method=method, tolerance=2.0)
     error = e.fidelity.near.mse**0.5
     assert error <= 2.0
@@ -246,11 +246,6 @@ def test_the_surrogate_is_that_of_a_fit_on_all_rows(sampler):
         def plan(self, units, budget, rng, empty):
             return sampler.draw(units.type_of_unit, budget, rng, empty)
 
-        def extend(self, plan, units, budget, rng, empty, answered):
-            larger = sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
-            assert (larger.keep[: len(plan.keep)] == plan.keep).all(), "the earlier rows stay, in their order"
-            return larger
-
         def explain(self, context):
             seen.append(context)
             fitted = fit(context.plan.keep.astype(float), context.scores, Joint(), weights=context.plan.weights)
@@ -266,6 +261,8 @@ def test_the_surrogate_is_that_of_a_fit_on_all_rows(sampler):
     union = fit(last.plan.keep.astype(float), scores, Joint(), weights=last.plan.weights).model
     assert (e.values == union.values).all()
     assert (e.importances == union.importances).all()
+    for earlier, later in pairwise(seen):
+        assert (later.plan.keep[: len(earlier.plan.keep)] == earlier.plan.keep).all(), "the earlier rows stay, in their order"
     held = {row.tobytes() for row in e.held_out.keep}
     assert not any(row.tobytes() in held for row in last.plan.keep), "held-out rows are in no plan"
     assert all(len(np.unique(c.plan.keep, axis=0)) == len(c.plan.keep) for c in seen)

@@ -337,7 +337,7 @@ def test_context_cite_is_the_lasso_of_its_authors():
         return -9.0 + 6.0 * keep[:, 5] - keep[:, 2] + 0.5 * keep[:, 0] * keep[:, 1]
 
     e = planted(score, method="context-cite", queries=64, check=0)("why?", "so it is", seed=3)
-    plan = slalom.methods()["context-cite"].plan(
+    plan = slalom.list_methods()["context-cite"].plan(
         slalom.text.Units(e.units, e.spans, np.arange(8), np.arange(8)), 64, np.random.default_rng(3), empty=True
     )
     assert len(np.unique(plan.keep, axis=0)) == 64
@@ -345,11 +345,11 @@ def test_context_cite_is_the_lasso_of_its_authors():
     peer = make_pipeline(StandardScaler(), Lasso(0.01, random_state=0)).fit(plan.keep, score(plan.keep.astype(float)) / 3)
     assert e.predict(subsets(8)) == pytest.approx(3 * peer.predict(subsets(8)), abs=1e-6)
     assert e.additive
-    assert "context-cite" in slalom.methods()
+    assert "context-cite" in slalom.list_methods()
 
 
 def test_context_cite_takes_all_subsets_where_there_are_few():
-    method = slalom.methods()["context-cite"]
+    method = slalom.list_methods()["context-cite"]
     units = slalom.text.Units(("a", "b", "c"), np.zeros((3, 2)), np.arange(3), np.arange(3))
     assert len(method.plan(units, 50, np.random.default_rng(0), empty=True).keep) == 8
     without = method.plan(units, 50, np.random.default_rng(0), empty=False).keep

@@ -56,7 +56,7 @@ def test_the_papers_presets_find_a_slalom_without_background(method):
 
 
 def test_presets_are_the_papers_samplers_and_fitters():
-    eff, fidel = slalom.methods()["eff"], slalom.methods()["fidel"]
+    eff, fidel = slalom.list_methods()["eff"], slalom.list_methods()["fidel"]
     assert eff.sampler == Pairs()
     assert isinstance(eff.fitter, Sgd)
     assert fidel.sampler == Deletions(most=5, repeats=True)
@@ -73,7 +73,7 @@ def test_equal_tokens_have_scores_of_their_own_in_token_units_only():
     first, last = [i for i, u in enumerate(t.units) if u == "a"][:2]
     assert t.values[first] == t.values[last]
     assert t.importances[first] == t.importances[last]
-    assert t.values_se[first] == t.values_se[last]
+    assert t.errors["value"][first] == t.errors["value"][last]
     assert e.units == t.units
     assert t.removal[first] == t.removal[last]
     assert e.values[first] == e.values[last]  # until the scores tell them apart
@@ -335,7 +335,7 @@ def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
     e = Explainer(lambda texts: np.array([[0.0, len(t) + t.count("good")] for t in texts]), output="logits", method=method)
     text = "a good film with a good end but not such a good start at all"
     explained = e(text, queries=80, check=0)
-    made = slalom.methods()[method]
+    made = slalom.list_methods()[method]
     _, units = e.pipeline.read(text, made.unit, "cut")
     asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
     scores = e.ask(explained, asked.keep)

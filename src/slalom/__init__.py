@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slalom.contexts import ContextExplainer, context
     from slalom.evaluate import Compared, compare
     from slalom.explainer import Explainer
-    from slalom.methods import Method, SurrogateMethod, methods
+    from slalom.methods import Method, SurrogateMethod, list_methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
 
 __version__ = "0.2.0"
@@ -29,14 +29,14 @@ __all__ = [
     "SurrogateMethod",
     "compare",
     "context",
+    "list_methods",
     "load",
-    "methods",
 ]
 
 _HOMES = {
     "contexts": ("ContextExplainer", "context"),
     "explainer": ("Explainer",),
-    "methods": ("Method", "SurrogateMethod"),
+    "methods": ("Method", "SurrogateMethod", "list_methods"),
     "evaluate": ("Compared", "compare"),
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),
 }

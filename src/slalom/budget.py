@@ -86,7 +86,7 @@ class Goal:
             return "no other query is left"
         if self.tolerance is not None and (distance := self._distance(after)) is not None and distance <= self.tolerance:
             return self._compared(after)
-        if self.tolerance is not None and after.removal_se is not None:
+        if self.tolerance is not None and "removal" in after.errors:
             return ""
         if untestable := _untestable(after):
             return untestable
@@ -101,7 +101,7 @@ class Goal:
     @staticmethod
     def _distance(e: Explanation) -> float | None:
         """Return what the tolerance is compared with: the width of intervals, or else the held-out error near the text."""
-        if e.removal_se is not None:
+        if "removal" in e.errors:
             return half_width(e)
         return None if e.fidelity.near is None else e.fidelity.near.mse**0.5
 
@@ -111,16 +111,16 @@ class Goal:
         if self.tolerance is None or distance is None:
             return ""
         beside = f"{distance:.2g}, the tolerance is {self.tolerance:g}"
-        if e.removal_se is None:
+        if "removal" not in e.errors:
             return f"the held-out error near the text is {beside} ({e.method} has no standard errors)"
         return f"the 95% intervals of the strongest units are within ±{beside}"
 
 
 def half_width(e: Explanation) -> float | None:
     """Return the largest half-width of the 95% intervals of `removal` among the ten strongest units; None without errors."""
-    if e.removal_se is None:
+    if "removal" not in e.errors:
         return None
-    return float(NORMAL_95 * e.removal_se[e.strongest(_STRONGEST)].max())
+    return float(NORMAL_95 * e.errors["removal"][e.strongest(_STRONGEST)].max())
 
 
 def falls(before: Explanation, after: Explanation) -> bool:

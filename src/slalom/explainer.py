@@ -91,7 +91,7 @@ class Explainer:
             classifier, or a callable ``list[str] -> (n, n_classes)``. Default: the bundled sentiment classifier of English
             film reviews.
         tokenizer: The tokenizer of a Hugging Face classifier.
-        method: Name of a method (`slalom.methods()` lists them), or a Method.
+        method: Name of a method (`slalom.list_methods()` lists them), or a Method.
         unit: "token", "type" (equal tokens share all parameters), "word", "sentence", or a function from a text to the
             ``(start, end)`` pairs of its units, in order and without overlaps. What is between two units belongs to the one
             before it. Results and caches know a function by its module and name. Default: the method's.

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from slalom import cli, corpus
+from tests.cases import cases
 from tests.cli.test_commands import _slalom
 from tests.waiting import DEADLINE, until
 
@@ -68,7 +69,7 @@ def test_a_run_of_python_is_tried_again_in_python(run):
     assert (code, error) == (1, "error: 'out' was begun in Python; use slalom.corpus.retry_failed with its explainer\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "code", "said"),
     [
         (["run", "none.jsonl", "out"], 1, "there is no file or folder 'none.jsonl'"),

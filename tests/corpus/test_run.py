@@ -29,6 +29,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models import EMBEDDED, EMBEDDED_NAME
 from slalom.models.bundled import Bundled
 from slalom.threads import cores_here
+from tests.cases import cases
 from tests.corpus.models import deadly, down, explainer, flaky, hanging, held, leaving, pausing, rows, score
 from tests.corpus.models import other as other_model
 from tests.waiting import DEADLINE, until
@@ -66,7 +67,7 @@ def script(*arguments, env=None, stderr=None):
     return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
 
 
-def test_a_run_explains_every_text_as_the_explainer_does(source, undisturbed):
+def test_a_run_explains_every_text_as_the_explainer_does_whatever_the_parts(tmp_path, source, undisturbed):
     made = texts(40)
     assert [(row["number"], row["text"], row["status"]) for row in undisturbed] == [
         (i, text, "explained") for i, text in enumerate(made)
@@ -74,9 +75,6 @@ def test_a_run_explains_every_text_as_the_explainer_does(source, undisturbed):
     for row, e in zip(undisturbed, explainer(score)(made), strict=True):
         np.testing.assert_allclose(row["removal"], e.removal, rtol=1e-6, atol=1e-9)
         assert (row["score"], row["queries"]) == (e.score, e.queries)
-
-
-def test_the_table_does_not_depend_on_the_parts(tmp_path, source, undisturbed):
     corpus.run(source, tmp_path / "out", explainer(score), part_size=40)
     for mine, theirs in zip(rows(tmp_path / "out"), undisturbed, strict=True):
         for name, value in theirs.items():
@@ -122,33 +120,29 @@ def test_a_run_that_is_killed_goes_on_and_loses_only_the_part_under_way(tmp_path
     assert (state.done, state.explained, state.complete, state.seconds_left) == (40, 40, True, 0.0)
 
 
-def test_a_text_that_kills_its_process_is_found_and_the_rest_goes_on(tmp_path):
+def test_a_text_that_ends_its_process_is_found_and_the_rest_goes_on(tmp_path):
     made = texts(6)
     made[2] += " boom"
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     process = script(source, out, "deadly", "part_size=2")
     assert process.wait(DEADLINE) == -signal.SIGKILL
     assert corpus.status(out).done == 2
-    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, by halves
+    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, row by row
     found = rows(out)
     assert [row["status"] for row in found] == ["explained"] * 2 + ["killed"] + ["explained"] * 3
     assert found[2]["error"].startswith("the text ended the process that explained it, 2 times by itself")
     assert found[2]["text"] == made[2]
     assert corpus.status(out).killed == 1
     assert not (out / "current.json").exists()
+    for workers in (0, 1):  # a model that leaves the program
+        out = tmp_path / f"leaving-{workers}"
+        corpus.run(["boom", *texts(2)], out, partial(explainer, leaving), part_size=1 if workers else 3, workers=workers)
+        found = rows(out)
+        assert [row["status"] for row in found] == ["killed", "explained", "explained"]
+        assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_model_that_leaves_the_program_does_not_end_the_run(tmp_path, workers):
-    corpus.run(
-        ["boom", *texts(2)], tmp_path / "out", partial(explainer, leaving), part_size=1 if workers else 3, workers=workers
-    )
-    found = rows(tmp_path / "out")
-    assert [row["status"] for row in found] == ["killed", "explained", "explained"]
-    assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
-
-
-def test_a_text_that_is_never_answered_is_found(tmp_path):
+def test_a_text_that_is_never_answered_is_found_and_a_slow_worker_is_not_ended(tmp_path, source):
     made = [*texts(2), "boom"]
     corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=2.0)
     found = rows(tmp_path / "out")
@@ -159,12 +153,10 @@ def test_a_text_that_is_never_answered_is_found(tmp_path):
         corpus.run(made, tmp_path / "other", explainer(score), timeout=1.0)
     with pytest.raises(InputError, match="timeout must be a number of seconds above 0 and up to 1e"):
         corpus.run(made, tmp_path / "other", explainer(score), workers=1, timeout=-1.0)
-
-
-def test_a_worker_that_answers_is_not_ended(tmp_path, source):
-    """Each of four batches takes 1.2 s, all of them longer than the time limit."""
-    corpus.run(source, tmp_path / "out", partial(explainer, partial(pausing, tmp_path)), part_size=40, workers=1, timeout=4.0)
-    assert corpus.status(tmp_path / "out").explained == 40
+    # each of four batches takes 1.2 s, all of them longer than the time limit
+    slow = partial(explainer, partial(pausing, tmp_path))
+    corpus.run(source, tmp_path / "slow", slow, part_size=40, workers=1, timeout=4.0)
+    assert corpus.status(tmp_path / "slow").explained == 40
     assert len(list(tmp_path.glob("process-*"))) == 1
 
 
@@ -179,10 +171,10 @@ def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
 
 
 class _Deaths(Executor):
-    """Workers of this process that die as told: of some rows, and now and then."""
+    """Workers of this process that die: of some rows, and now and then."""
 
-    def __init__(self, deadly=(), seed=None):
-        self.deadly, self.random, self.started = set(deadly), None if seed is None else random.Random(seed), 0
+    def __init__(self, deadly=(), chance=0.0):
+        self.deadly, self.chance, self.random, self.started = set(deadly), chance, random.Random(3), 0
 
     def size(self):
         return 3
@@ -203,9 +195,9 @@ class _Mortal(Worker):
         return self.submit(None)
 
     def submit(self, job):
-        future, chance = Future(), self.executor.random
+        future = Future()
         deadly = job is not None and self.executor.deadly & {row.number for row in job.rows}
-        if deadly or (chance is not None and chance.random() < 0.3):
+        if deadly or self.executor.random.random() < self.executor.chance:
             future.set_exception(ChildProcessError())
         else:
             future.set_result(self.bench(job) if job else self.bench.describe())
@@ -215,44 +207,36 @@ class _Mortal(Worker):
         self.bench = None
 
 
-def dispatch(tmp_path, made, executor, size):
-    """Dispatch texts in parts, and return the statuses by row."""
-    folder = LocalFolder(tmp_path / "out")
-    parts = []
+def test_rows_that_end_their_workers_are_found_and_random_deaths_cost_nothing(tmp_path):
+    def statuses(name, number, size, executor):
+        """Dispatch texts in parts, and return the statuses by row."""
+        parts, whole, setup = {}, [], Setup(partial(explainer, score), LocalFolder(tmp_path / name))
 
-    def assemble(part, made, rows):
-        assert made.column("number").to_pylist() == [row.number for row in rows]
-        parts.append((part, made.column("status").to_pylist()))
+        def assemble(part, made, source):
+            assert (
+                [row["number"] for row in made]
+                == [row.number for row in source]
+                == list(range(part * size, part * size + size))
+            )
+            parts[part] = [row["status"] for row in made]
 
-    source = [SourceRow(i, str(i), text, {}) for i, text in enumerate(made)]
-    jobs = (Job(start // size, tuple(source[start : start + size])) for start in range(0, len(source), size))
-    whole = []
-    dispatcher = Dispatcher(
-        executor, Setup(partial(explainer, score), folder), lambda _: None, lambda part, _: whole.append(part), assemble
-    )
-    dispatcher.run(jobs)
-    statuses = dict(parts)
-    assert sorted([*whole, *statuses]) == list(range(-(-len(made) // size)))  # every part once
-    return [s for part in range(-(-len(made) // size)) for s in statuses.get(part, ["explained"] * size)]
+        source = [SourceRow(i, str(i), text, {}) for i, text in enumerate(texts(number))]
+        jobs = (Job(start // size, tuple(source[start : start + size])) for start in range(0, number, size))
+        Dispatcher(executor, setup, lambda _: None, lambda part, _: whole.append(part), assemble).run(jobs)
+        assert sorted([*whole, *parts]) == list(range(number // size))  # every part once
+        return [s for part in range(number // size) for s in parts.get(part, ["explained"] * size)]
 
-
-def test_bisection_finds_every_deadly_text(tmp_path):
-    deadly_rows = {5, 6, 63}
-    executor = _Deaths(deadly_rows)
-    found = dispatch(tmp_path, texts(64), executor, 32)
-    assert {i for i, status in enumerate(found) if status == "killed"} == deadly_rows
-    assert executor.started < 40  # about two starts per level of halving
-
-
-def test_workers_that_die_at_random_cost_no_text(tmp_path):
-    found = dispatch(tmp_path, texts(48), _Deaths(seed=3), 8)
-    assert found.count("explained") >= 47  # a text that dies twice alone is marked; it can be tried again
-    assert len(found) == 48
-
-
-def test_a_machine_on_which_everything_dies_ends_the_run(tmp_path):
+    executor = _Deaths({5, 6, 63})
+    found = statuses("deadly", 64, 32, executor)
+    assert {i for i, status in enumerate(found) if status == "killed"} == {5, 6, 63}
+    assert executor.started <= 3 + 2 + 2 * 3 + 3  # one death for each part, two for each of the rows
+    executor = _Deaths(chance=0.1)
+    assert statuses("random", 48, 8, executor) == ["explained"] * 48
+    assert executor.started > 6
     with pytest.raises(ModelError, match="20 texts in sequence have ended their workers, so that it is not the texts"):
-        dispatch(tmp_path, texts(40), _Deaths(range(40)), 8)
+        statuses("all", 40, 8, _Deaths(range(40)))
+    with pytest.raises(ModelError, match="3 workers in sequence died while they loaded the model; is there memory for it"):
+        statuses("none", 8, 8, _Deaths(chance=1.0))
 
 
 def test_other_options_another_model_and_another_source_are_refused(tmp_path, source):
@@ -276,14 +260,11 @@ def test_other_options_another_model_and_another_source_are_refused(tmp_path, so
     corpus.run(write(moved / "reviews.jsonl", texts(3)), out, explainer(score), part_size=2)  # the same content
 
 
-def test_two_runs_exclude_each_other(tmp_path, source):
+def test_two_runs_exclude_each_other_and_a_lock_ends_with_its_process(tmp_path, source):
     for address in (tmp_path / "out", "memory://excluded"):
         with locked(folder_of(address)), pytest.raises(InputError, match=r"another run \(process \d+ on .*\) is writing to"):
             corpus.run(source, address, explainer(score))
-
-
-def test_a_remote_lock_ends_with_its_process(source):
-    """Remote folders have no locks of the operating system: what counts is whether the process of the note is there."""
+    # remote folders have no locks of the operating system: what counts is whether the process of the note is there
     folder = folder_of("memory://lock-of-the-dead")
     holder = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     with locked(folder):
@@ -336,7 +317,7 @@ def test_files_of_the_user_stay_as_they_are(tmp_path, source):
     assert (precious.read_text(), (linked / "lock").is_symlink()) == ("mine", True)
 
 
-def test_iterables_are_compared_with_the_parts_that_are_there(tmp_path):
+def test_sources_are_compared_with_the_parts_that_are_there(tmp_path, source):
     out, made = tmp_path / "out", texts(7)
     failing = iter([*made[:4]])
 
@@ -353,6 +334,14 @@ def test_iterables_are_compared_with_the_parts_that_are_there(tmp_path):
         corpus.run(made[:2], out, explainer(score), part_size=2)
     corpus.run(iter(made), out, explainer(score), part_size=2)
     assert [row["text"] for row in rows(out)] == made
+    # whole corpora that are mixed up have digests that agree; their rows do not
+    corpus.run(source, tmp_path / "mixed", explainer(score), part_size=8)
+    corpus.run(write(tmp_path / "others.jsonl", texts(40, seed=1)), tmp_path / "others", explainer(score), part_size=8)
+    for name in ("parts/000002.parquet", "digests/000002.sha256"):
+        shutil.copy2(tmp_path / "others" / name, tmp_path / "mixed" / name)
+    (tmp_path / "mixed" / "parts" / "000001.parquet").unlink()
+    with pytest.raises(InputError, match="was made from other texts: rows 16 to 23 differ"):
+        corpus.run(source, tmp_path / "mixed", explainer(score), part_size=8)
 
 
 def test_failed_texts_are_rows_and_are_tried_again(tmp_path):
@@ -378,14 +367,7 @@ def test_failed_texts_are_rows_and_are_tried_again(tmp_path):
         corpus.retry_failed(out, kept)
 
 
-def test_a_remote_folder_holds_the_same_table(source, undisturbed):
-    corpus.run(source, "memory://remote-run", explainer(score), part_size=8, limit=None)
-    assert rows("memory://remote-run") == undisturbed
-    corpus.run(source, "memory://remote-run", explainer(score), part_size=8)  # nothing is left to do
-    assert corpus.status("memory://remote-run").complete
-
-
-def test_a_part_that_was_deleted_is_missed_and_made_again(tmp_path, source, undisturbed):
+def test_a_part_that_was_deleted_is_missed_and_a_remote_folder_holds_the_same_table(tmp_path, source, undisturbed):
     out = tmp_path / "out"
     corpus.run(source, out, explainer(score), part_size=8)
     (out / "parts" / "000001.parquet").unlink()
@@ -394,6 +376,10 @@ def test_a_part_that_was_deleted_is_missed_and_made_again(tmp_path, source, undi
     corpus.run(source, out, explainer(score), part_size=8)
     assert corpus.status(out).complete
     assert rows(out) == undisturbed
+    corpus.run(source, "memory://remote-run", explainer(score), part_size=8, limit=None)
+    assert rows("memory://remote-run") == undisturbed
+    corpus.run(source, "memory://remote-run", explainer(score), part_size=8)  # nothing is left to do
+    assert corpus.status("memory://remote-run").complete
 
 
 def _flip(path):
@@ -442,17 +428,6 @@ def test_a_part_that_is_not_as_it_was_written_is_named_and_explained_again(tmp_p
         pytest.raises(InputError, match=r"the source has none for parts/000009\.parquet; .* delete this part"),
     ):
         corpus.run(source, out, explainer(score), part_size=8)
-
-
-def test_parts_of_another_source_are_refused(tmp_path, source):
-    """Whole corpora that are mixed up have digests that agree; their rows do not."""
-    corpus.run(source, tmp_path / "out", explainer(score), part_size=8)
-    corpus.run(write(tmp_path / "others.jsonl", texts(40, seed=1)), tmp_path / "others", explainer(score), part_size=8)
-    for name in ("parts/000002.parquet", "digests/000002.sha256"):
-        shutil.copy2(tmp_path / "others" / name, tmp_path / "out" / name)
-    (tmp_path / "out" / "parts" / "000001.parquet").unlink()
-    with pytest.raises(InputError, match="was made from other texts: rows 16 to 23 differ"):
-        corpus.run(source, tmp_path / "out", explainer(score), part_size=8)
 
 
 def test_a_kill_between_a_digest_and_its_part_loses_nothing(tmp_path, source, undisturbed, monkeypatch):
@@ -505,7 +480,7 @@ def test_status_says_how_far_a_part_under_way_is(tmp_path, monkeypatch):
     assert list((out / "under-way").iterdir()) == []
 
 
-def test_limits_and_empty_sources(tmp_path, source, undisturbed):
+def test_limits_empty_sources_and_sources_that_hold_the_table(tmp_path, source, undisturbed):
     corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=13)
     assert [row["number"] for row in rows(tmp_path / "out")] == list(range(13))
     assert len(corpus.open(tmp_path / "out")) == 13
@@ -517,9 +492,6 @@ def test_limits_and_empty_sources(tmp_path, source, undisturbed):
         corpus.run(["a"], tmp_path / "other", lambda: 7)
     with pytest.raises(InputError, match="the explainer must be picklable for other processes"):
         corpus.run(["a"], tmp_path / "lambda", explainer(lambda texts: [*score(texts)]), workers=1)
-
-
-def test_the_table_must_not_lie_within_its_source(tmp_path, source):
     folder = tmp_path / "reviews"
     folder.mkdir()
     write(folder / "a.jsonl", texts(3))
@@ -563,14 +535,7 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
         corpus.run(source, tmp_path / "lost", lost, part_size=2)
 
 
-def test_a_manifest_without_its_entries_is_an_error(tmp_path, source):
-    LocalFolder(tmp_path).write(MANIFEST, b'{"format": "slalom corpus", "version": 2}')
-    for call in (lambda: corpus.run(source, tmp_path, explainer(score)), lambda: corpus.retry_failed(tmp_path)):
-        with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
-            call()
-
-
-def test_damaged_notes_of_a_run_are_written_again(tmp_path, source):
+def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
     out = LocalFolder(tmp_path / "out")
     corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
     (tmp_path / "out" / "parts" / "000000.parquet").unlink()
@@ -580,6 +545,26 @@ def test_damaged_notes_of_a_run_are_written_again(tmp_path, source):
     out.write("progress.json", b"[1]")
     with pytest.raises(InputError, match=r"progress\.json' is damaged; delete it"):
         corpus.status(tmp_path / "out")
+    for name in ("bare", "parts", "whole"):
+        (tmp_path / name).mkdir()
+    LocalFolder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 2}')
+    for call in (
+        lambda: corpus.run(source, tmp_path / "bare", explainer(score)),
+        lambda: corpus.retry_failed(tmp_path / "bare"),
+    ):
+        with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
+            call()
+    LocalFolder(tmp_path / "parts").write("parts/000000.parquet", b"")
+    with pytest.raises(InputError, match="has parts but no manifest"):
+        corpus.run(source, tmp_path / "parts", explainer(score))
+    corpus.run(source, tmp_path / "whole", explainer(score), part_size=8, limit=1, id_column="id")
+    manifest = json.loads((tmp_path / "whole" / MANIFEST).read_text())
+    assert manifest["model"] == {"name": "score", "identity": None, "labels": ["bad", "good"], "scale": "log odds"}
+    assert {name: manifest["options"][name] for name in ("method", "queries", "seed", "target")} == {
+        "method": "ridge", "queries": 30, "seed": 0, "target": None,
+    }  # fmt: skip
+    assert manifest["source"]["address"] == str(source)
+    assert rows(tmp_path / "whole")[0]["id"] == "r0"
 
 
 def test_a_full_disk_is_said_with_what_to_do(tmp_path, source):
@@ -594,39 +579,25 @@ def test_a_full_disk_is_said_with_what_to_do(tmp_path, source):
     assert list((tmp_path / "out" / "parts").iterdir()) == []
 
 
-def test_parts_without_a_manifest_are_not_touched(tmp_path, source):
-    LocalFolder(tmp_path).write("parts/000000.parquet", b"")
-    with pytest.raises(InputError, match="has parts but no manifest"):
-        corpus.run(source, tmp_path, explainer(score))
-
-
-def test_the_manifest_says_what_the_table_is(tmp_path, source):
-    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=1, id_column="id")
-    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
-    assert manifest["model"] == {"name": "score", "identity": None, "labels": ["bad", "good"], "scale": "log odds"}
-    assert {name: manifest["options"][name] for name in ("method", "queries", "seed", "target")} == {
-        "method": "ridge", "queries": 30, "seed": 0, "target": None,
-    }  # fmt: skip
-    assert manifest["source"]["address"] == str(source)
-    assert rows(tmp_path / "out")[0]["id"] == "r0"
-
-
-def test_a_worker_uses_the_threads_that_it_is_given(monkeypatch):
+def test_workers_share_threads_cores_and_gpus(monkeypatch):
     model = Bundled(EMBEDDED, EMBEDDED_NAME)
     monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
     assert model.max_in_flight == 3
     monkeypatch.delenv("SLALOM_THREADS")
     assert model.max_in_flight == cores_here()
-
-
-def test_processes_share_the_cores_of_the_machine(monkeypatch):
     monkeypatch.setattr(executors, "cores_here", lambda: 8)
     assert [Processes(number).cores for number in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
     assert Processes(3, 5).cores == 5
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert gpus() == ["2", "5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpus() == []
 
 
-@pytest.mark.parametrize(("part_size", "options", "written"), [(20, {}, 1), (20, {"workers": 1}, 1), (3, {}, 8)])
-def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, part_size, options, written):
+@cases(("number", "part_size", "options", "written"), [(0, 20, {}, 1), (1, 20, {"workers": 1}, 1), (2, 3, {}, 8)])
+def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, number, part_size, options, written):
+    tmp_path /= str(number)
+    tmp_path.mkdir()
     made = [f"{text} leaf" if i == 23 else text for i, text in enumerate(texts(60))]
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     build = partial(explainer, partial(down, tmp_path, "leaf"))
@@ -645,14 +616,11 @@ def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, 
     assert rows(out) == rows(tmp_path / "undisturbed")
 
 
-def test_texts_that_fail_by_themselves_do_not_end_a_run(tmp_path):
+def test_texts_that_fail_by_themselves_end_no_run_and_without_a_limit_none_does(tmp_path):
     made = ["" if i < 6 else f"an odd film {i}" if i % 2 else f"a good film {i}" for i in range(24)]
     out = tmp_path / "out"
     corpus.run(made, out, explainer(partial(flaky, tmp_path)), max_failures=3)
     assert [row["status"] for row in rows(out)] == ["failed" if i < 6 or i % 2 else "explained" for i in range(24)]
-
-
-def test_without_a_limit_every_failure_is_a_row(tmp_path):
     made = [f"an odd film {i}" for i in range(30)]
     with pytest.raises(ModelError, match=r"the last 20 texts failed alike: .*the server is down"):
         corpus.run(made, tmp_path / "a", explainer(partial(flaky, tmp_path)))
@@ -660,13 +628,6 @@ def test_without_a_limit_every_failure_is_a_row(tmp_path):
     assert [row["status"] for row in rows(tmp_path / "b")] == ["failed"] * 30
     with pytest.raises(InputError, match="max_failures must be a whole number of at least 0"):
         corpus.run(made, tmp_path / "b", explainer(partial(flaky, tmp_path)), max_failures=-1)
-
-
-def test_processes_take_turns_with_the_gpus(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert gpus() == ["2", "5"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpus() == []
 
 
 def pairs_of_words(text):

@@ -12,6 +12,7 @@ from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import SourceRow
 from slalom.errors import InputError
 from slalom.files import NEVER_CLOSED
+from tests.cases import cases
 
 ROWS = [{"key": f"k{i}", "text": f'text {i}, "quoted"\nand more', "stars": i} for i in range(2500)]
 COLUMNS = Columns("text", "key", ("stars",))
@@ -45,8 +46,8 @@ def write(path, rows=ROWS):
 NAMES = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.csv", "a.csv.gz", "a.tsv.zst", "a.parquet"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("first", [0, 1, 699, 1400, 2499, 2500])
+@cases("name", NAMES)
+@cases("first", [0, 1, 699, 1400, 2499, 2500])
 def test_files_yield_their_rows_from_any_number_on(tmp_path, name, first):
     rows = list(rows_of(source_of(write(tmp_path / name)), COLUMNS, first))
     assert rows == [
@@ -133,7 +134,7 @@ def test_a_wrong_column_is_told_at_the_first_row(tmp_path):
         next(rows_of(source, Columns("text", None, ("slice",))))
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst", "a.parquet"])
+@cases("name", ["a.jsonl.gz", "a.jsonl.zst", "a.parquet"])
 def test_a_file_that_was_cut_off_is_an_error_and_not_the_end(tmp_path, name):
     path = write(tmp_path / name)
     path.write_bytes(path.read_bytes()[:-300])
@@ -141,12 +142,12 @@ def test_a_file_that_was_cut_off_is_an_error_and_not_the_end(tmp_path, name):
         list(rows_of(source_of(path), COLUMNS))
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "notes.docx", "empty"])
-def test_other_files_are_refused(tmp_path, name):
+def test_other_files_are_refused(tmp_path):
     (tmp_path / "notes.docx").write_text("")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"there is no file or folder|must be one of \.csv|it has none"):
-        source_of(tmp_path / name)
+    for name in ("missing.jsonl", "notes.docx", "empty"):
+        with pytest.raises(InputError, match=r"there is no file or folder|must be one of \.csv|it has none"):
+            source_of(tmp_path / name)
 
 
 def test_a_fingerprint_sees_any_change_of_small_files(tmp_path):

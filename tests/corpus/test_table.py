@@ -56,7 +56,8 @@ def test_rows_hold_what_the_explanations_say(written, explainer):
         assert row["score"] == e.score
         assert row["probability"] == np.float32(e.prediction[1])
         for name, array in (
-            ("removal", e.removal), ("removal_se", e.removal_se), ("values", e.values), ("importances", e.importances),
+            ("removal", e.removal), ("removal_se", e.errors.get("removal")),
+            ("values", e.values), ("importances", e.importances),
             ("probabilities", e.probabilities), ("starts", e.spans[:, 0]), ("ends", e.spans[:, 1]), ("sizes", e.sizes),
         ):  # fmt: skip
             if array is None:

@@ -9,6 +9,7 @@ from slalom.errors import InputError
 from slalom.evaluate import ERASER, aopc, deletion_masks, fractions_of, insertion_masks, perturbation, steps_of
 from slalom.models import Head
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import adder, explanation
 
 TEXT = "good bad great film with a very long end"
@@ -54,7 +55,7 @@ def test_area_by_hand():
     assert aopc(0.5, [1.0]) == -0.5
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@cases("sign", [1, -1])
 def test_curves_of_a_known_model(sign):
     """The same with the classes swapped: scores are turned towards the predicted class."""
     effects = {word: sign * effect for word, effect in EFFECTS.items()}
@@ -144,7 +145,7 @@ def test_a_single_unit_and_no_explanation():
     assert perturbation([], adder(EFFECTS)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "says"),
     [
         (lambda: fractions_of(1), "n must be a whole number of at least 2"),

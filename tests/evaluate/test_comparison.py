@@ -12,8 +12,8 @@ from slalom import Explainer, compare
 from slalom.errors import InputError, ModelError
 from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
-from slalom.render.charts import queries_chart
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import short_sighted
 
 TEXTS = [
@@ -56,9 +56,9 @@ def test_a_budget_that_grows_is_a_row_with_its_own_cost():
     assert found.values(("ridge", "auto"), "queries") == [e.queries for e in es]
     assert np.allclose(found.values(("ridge", "auto"), "near"), [one.near for one in fidelity(es, explainer)])
     assert compared(methods=("ridge",), queries="auto").rows == [("ridge", "auto")]
-    line = next(curve for curve in queries_chart(found, "near").curves if curve.name.startswith("ridge"))
+    (line,) = found.plot.against_queries("near").axes[0].findobj(lambda artist: artist.get_gid() == "curve ridge")
     mean = np.mean(found.values(("ridge", "auto"), "queries"))
-    assert line.x == pytest.approx(sorted([50.0, mean]))
+    assert line.get_xdata() == pytest.approx(sorted([50.0, mean]))
     with pytest.raises(InputError, match="queries must be a whole number of at least 2; got 'many'"):
         compared(queries=["many"])
 
@@ -211,7 +211,7 @@ class Table:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
     [
         ({"texts": Table()}, r"got a Table with 'text', 'label'; pass one of them: x\['text'\]"),
@@ -286,7 +286,7 @@ def test_a_model_that_fails_stops_the_comparison():
         compare(failing, TEXTS, output="log_odds", methods=("ridge",), progress=False)
 
 
-@pytest.mark.parametrize("content", ["[1]\n", "5\n", "{}\n", '{"format": "slalom comparison records"}\n{}\n', "null\n[]\n"])
+@cases("content", ["[1]\n", "5\n", "{}\n", '{"format": "slalom comparison records"}\n{}\n', "null\n[]\n"])
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     out = tmp_path / "notes.jsonl"
     out.write_text(content)

@@ -10,6 +10,7 @@ from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.evaluate import fidelity, fidelity_profile, masks, removals, strict_fidelity, subsets, unexplained
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import adder, explanation
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
@@ -62,7 +63,7 @@ def test_unexplained_is_one_less_r2():
     assert unexplained(np.column_stack([predicted, -predicted]), both) == pytest.approx(unexplained(predicted, observed))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "says"),
     [
         (lambda: strict_fidelity([1.0], [1.0, 2.0]), "must have the same shape"),

@@ -13,6 +13,7 @@ from slalom import Explainer
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.evaluate import auroc, consensus, human_attention, unit_marks, word_spans, yelp_hat
+from tests.cases import cases
 from tests.factories import explanation
 
 SHARED = Path(os.environ.get("SLALOM_SHARED", Path(__file__).parents[3] / "shared"))
@@ -28,7 +29,7 @@ def test_area_by_hand():
     assert auroc([1, 1], [1.0, 2.0]) is None
 
 
-@pytest.mark.parametrize("ties", [False, True])
+@cases("ties", [False, True])
 def test_the_same_as_scikit_learn(ties):
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     rng = np.random.default_rng(0)
@@ -82,7 +83,7 @@ def test_scores_are_taken_by_their_strength():
     assert human_attention(s, words, maps, score="importance") == 1.0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "says"),
     [
         (lambda: auroc([0, 2], [1.0, 2.0]), "zeros and ones only"),

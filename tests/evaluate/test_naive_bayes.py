@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.evaluate import NaiveBayes, naive_bayes_correlation, rank_correlation
+from tests.cases import cases
 from tests.factories import explanation
 
 TEXTS = ["good good film", "great film good end", "bad film", "bad bad end of a film", "so so"]
@@ -25,7 +26,7 @@ def test_ratios_by_hand():
     assert bayes([]).shape == (0,)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 40.0])
+@cases("alpha", [0.5, 1.0, 40.0])
 def test_the_same_as_scikit_learn(alpha):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
@@ -47,7 +48,7 @@ def test_forty_is_what_the_paper_takes_and_its_ranks_are_ours():
     assert rank_correlation(ours(names), paper) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("ties", [False, True])
+@cases("ties", [False, True])
 def test_rank_correlation_is_scipys(ties):
     rng = np.random.default_rng(0)
     for n in (2, 3, 10, 200):
@@ -89,7 +90,7 @@ def test_units_may_be_called_by_other_names():
         naive_bayes_correlation(e, ids, tokens=[7])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "says"),
     [
         (lambda: NaiveBayes.fit(["a"], [1, 0], str.split), "one label per text; got 2 labels for 1 texts"),

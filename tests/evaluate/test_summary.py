@@ -6,6 +6,7 @@ from scipy.stats import norm, sem, wilcoxon
 
 from slalom.errors import InputError
 from slalom.evaluate import compare_paired, holm, summarize
+from tests.cases import cases
 
 
 def test_means_count_what_is_missing():
@@ -83,7 +84,7 @@ def test_holm_keeps_order_and_is_never_harsher_than_bonferroni():
     assert (corrected <= np.minimum(20 * p, 1.0) + 1e-15).all()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "says"),
     [
         (lambda: summarize([float("inf")]), "must be finite"),

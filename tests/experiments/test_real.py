@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from experiments.__main__ import main
 from experiments.harness import Lab, lots
-from experiments.real import Measured, better, measured
+from experiments.real import Measured, better
 from experiments.reviews import reviews
 from experiments.starts import MambaForSequenceClassification, begin
 from experiments.table11 import printed
@@ -129,28 +128,6 @@ def test_settings_replace_sizes(tmp_path, capsys):
 def test_printed_figures_are_whole():
     assert len(printed()) == 12
     assert printed()["deletion", "yelp", "gpt2"]["attnlrp", "removal"] == 0.740
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_the_shap_of_captum_is_asked_only_where_shap_is_not_installed(installed, monkeypatch, tmp_path):
-    if not installed:
-        monkeypatch.setitem(sys.modules, "shap", None)
-    lab = Lab("table9", quick=True, folder=tmp_path, progress=False, settings=(("samples", 40), ("texts", 1)))
-    found = measured(lab, [("imdb", "bert")])
-    asked = {record["method"] for record in found.records["imdb", "bert"]}
-    assert ("captum-kernel-shap" in asked) == ("captum-kernel-shap" in found.methods) == (not installed)
-    assert ("kernel-shap" in asked) == installed
-    assert {"kernel-shap", "kernel-shap-all"} <= set(found.methods)  # their rows are there, with the paper's figures
-    row = ("lime", "removal") if installed else ("captum-kernel-shap", "removal")
-    claim = better("So.", found, "bayes", row, found.shap)
-    assert ("not available: SHAP, SHAP of all tokens" in claim.because) != installed
-    assert any("SHAP: " in remark for remark in found.remarks) != installed
-
-
-def test_the_shap_of_captum_that_was_kept_beside_shap_is_not_shown():
-    records = [{"method": name, "scores": {}} for name in ("kernel-shap", "captum-kernel-shap")]
-    found = Measured({("imdb", "bert"): records}, ())
-    assert found.shap == [("kernel-shap", "removal"), ("kernel-shap-all", "removal")]
 
 
 def test_a_claim_against_a_method_that_is_missing_does_not_hold():

@@ -8,6 +8,7 @@ from slalom.errors import InputError
 from slalom.methods import AttentionMean, AttentionRollout
 from slalom.methods.white_box.attention import attention_implementation
 from slalom.models import model_of
+from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, classifier
 
 TEXT = "a good film with a bad end"
@@ -29,7 +30,7 @@ def maps(made, words):
     return torch.stack([layer[0] for layer in found]).double().numpy()
 
 
-@pytest.mark.parametrize("name", READS)
+@cases("name", READS)
 def test_mean_and_rollout_by_hand(name):
     made, words = classifier(name)
     made.train()  # dropout must not come in
@@ -59,7 +60,7 @@ def test_attention_has_no_sign():
     assert not AttentionRollout().signed
 
 
-@pytest.mark.parametrize("name", sorted(set(ARCHITECTURES) - set(READS)))
+@cases("name", sorted(set(ARCHITECTURES) - set(READS)))
 def test_models_without_one_stack_of_attention_are_refused(name):
     made, words = classifier(name)
     model = model_of(made, words)
@@ -69,7 +70,7 @@ def test_models_without_one_stack_of_attention_are_refused(name):
             look.attribute(model, reading, 1, 0)
 
 
-@pytest.mark.parametrize("was", ["sdpa", "eager"])
+@cases("was", ["sdpa", "eager"])
 def test_the_implementation_is_restored_after_an_error(was):
     made, _ = classifier("bert", attn_implementation=was)
     inside = attention_implementation(made, "eager")

@@ -10,6 +10,7 @@ from slalom.methods import AttnLRP
 from slalom.methods.white_box import relevance
 from slalom.methods.white_box.access import open_for_gradients
 from slalom.models import model_of
+from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, classifier
 
 TEXT = "a good film with a bad end"
@@ -156,8 +157,8 @@ def decoder_by_hand(net, e, epsilon):
     return (Re + norm_back(e, block.ln_1, attention_back(x, parts, True, Rm, epsilon)[0])).sum(axis=1)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.05])
-@pytest.mark.parametrize("name", LAYERS)
+@cases("epsilon", [0.0, 0.05])
+@cases("name", LAYERS)
 def test_one_layer_by_the_rules_for_relevances(name, epsilon):
     net, words = network(name, 1, biases=True)
     found, _ = everywhere(net, words, epsilon=epsilon)
@@ -173,8 +174,8 @@ def test_one_layer_by_the_rules_for_relevances(name, epsilon):
     np.testing.assert_allclose(found, by_hand, rtol=1e-7, atol=1e-9 * np.abs(by_hand).max())
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("name", LAYERS)
+@cases("layers", [1, 3])
+@cases("name", LAYERS)
 def test_without_biases_and_with_constant_attention_all_is_conserved(name, layers):
     found, score = everywhere(*network(name, layers, biases=False), constant=True)
     assert found.sum() == pytest.approx(score, rel=1e-9)
@@ -182,9 +183,9 @@ def test_without_biases_and_with_constant_attention_all_is_conserved(name, layer
     assert found.sum() == pytest.approx(score, rel=1e-6)
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("name", LAYERS)
-def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypatch):
+@cases("layers", [1, 3])
+@cases("name", LAYERS)
+def test_without_biases_only_the_softmax_keeps_relevance(name, layers):
     """What the softmaxes keep is what their expansion says: sum_i R_i - sum_i x_i (R_i - s_i sum_j R_j)."""
     weigh, seen = relevance._attention_weights, []
 
@@ -193,7 +194,6 @@ def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypat
         seen.append((logits, found))
         return found
 
-    monkeypatch.setattr(relevance, "_attention_weights", watched)
     grad = torch.autograd.grad
     slopes = []
 
@@ -202,8 +202,10 @@ def test_without_biases_only_the_softmax_keeps_relevance(name, layers, monkeypat
         slopes.extend(rest)
         return (first,)
 
-    monkeypatch.setattr(torch.autograd, "grad", everything)
-    found, score = everywhere(*network(name, layers, biases=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "_attention_weights", watched)
+        patch.setattr(torch.autograd, "grad", everything)
+        found, score = everywhere(*network(name, layers, biases=False))
     kept = 0.0
     for (logits, shares), slope in zip(seen, slopes, strict=True):
         x, s = logits.detach(), shares.detach()

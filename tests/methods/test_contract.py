@@ -1,13 +1,15 @@
 """What holds for every method that only queries a model: built-in ones and one as a plugin would bring it."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from slalom import Explainer
 from slalom.core import Additive
-from slalom.methods import BlackBoxMethod, methods
+from slalom.methods import BlackBoxMethod, list_methods
+from tests.cases import cases
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The set_.* function"),  # of shap, when it is imported
@@ -32,7 +34,13 @@ class Halves(BlackBoxMethod):
         return Additive(effects / 2, whole)
 
 
-METHODS = {**{name: method for name, method in methods().items() if method.needs == ("queries",)}, "halves": Halves()}
+def installed(method):
+    """Whether the package of a baseline is there."""
+    return method.extra != "baselines" or find_spec("lime" if method.name == "lime" else "shap") is not None
+
+
+METHODS = {name: method for name, method in list_methods().items() if method.needs == ("queries",) and installed(method)}
+METHODS["halves"] = Halves()
 
 
 class Counting:
@@ -51,14 +59,7 @@ def explained(method, text=TEXT, model=None, **options):
     return Explainer(model or Counting(), output="log_odds", unit="token")(text, method=method, **options)
 
 
-@pytest.fixture(params=METHODS.values(), ids=METHODS)
-def method(request):
-    if request.param.extra == "baselines":
-        package = request.param.name.partition("-")[0] if request.param.name.startswith(("lime", "captum")) else "shap"
-        pytest.importorskip(package, reason="a baseline is not installed")
-    return request.param
-
-
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_there_is_one_finite_score_per_unit(method):
     e = explained(method)
     assert e.units == tuple(TEXT.split())
@@ -70,7 +71,8 @@ def test_there_is_one_finite_score_per_unit(method):
         assert e.removal[1] > 0 > e.removal[3]  # "good" raises the score, "with" lowers it
 
 
-@pytest.mark.parametrize("seed", [0, 7, 2**32 + 7, 2**63 - 1])
+@cases("seed", [0, 7, 2**32 + 7, 2**63 - 1])
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_a_seed_decides_everything(method, seed):
     first, again = explained(method, seed=seed), explained(method, seed=seed)
     assert first.seed == seed
@@ -79,6 +81,7 @@ def test_a_seed_decides_everything(method, seed):
     assert first.queries == again.queries
 
 
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_global_generators_are_left_alone(method):
     np.random.seed(3)  # noqa: NPY002
     expected = np.random.random()  # noqa: NPY002
@@ -87,7 +90,8 @@ def test_global_generators_are_left_alone(method):
     assert np.random.random() == expected  # noqa: NPY002
 
 
-@pytest.mark.parametrize("budget", [2, 8, BUDGET])
+@cases("budget", [2, 8, BUDGET])
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_the_budget_is_kept(method, budget):
     model = Counting()
     explainer = Explainer(model, output="log_odds", unit="token")
@@ -98,15 +102,17 @@ def test_the_budget_is_kept(method, budget):
     assert len(model.asked - {"", "a"}) <= e.queries
 
 
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_a_text_of_one_unit_is_explained(method):
     e = explained(method, "good")
     assert e.removal.shape == (1,)
     assert np.isfinite(e.removal).all()
-    if method.name in ("leave-one-out", "kernel-shap", "partition-shap", "captum-kernel-shap"):
+    if method.name in ("leave-one-out", "kernel-shap", "partition-shap"):
         assert e.removal == pytest.approx(2.1)  # the score of the text less that of nothing
         assert e.predict([True]) == pytest.approx(2.1)
 
 
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_repeated_words_share_their_score_where_units_are_types(method):
     apart, shared = (explained(method, "good film good end", unit=unit) for unit in ("token", "type"))
     assert apart.units == shared.units == ("good", "film", "good", "end")
@@ -114,6 +120,7 @@ def test_repeated_words_share_their_score_where_units_are_types(method):
     assert np.isfinite([apart.removal, shared.removal]).all()
 
 
+@cases("method", METHODS.values(), ids=list(METHODS))
 def test_unknown_options_are_refused(method):
     with pytest.raises(TypeError, match=r"an option of a call must be .*; got 'samples'"):
         explained(method, samples=5)

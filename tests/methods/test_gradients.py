@@ -12,6 +12,7 @@ from slalom import Explainer
 from slalom.errors import InputError, MissingExtra
 from slalom.methods import Gradient, InputXGradient, IntegratedGradients
 from slalom.models import model_of
+from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXT = "a good film with a good end"
@@ -44,7 +45,7 @@ def embedded(found):
     return found.net.get_input_embeddings()(ids).detach(), slice(ahead, ahead + len(found.reading.names))
 
 
-@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2"])
+@cases("name", ["bert", "distilbert", "gpt2"])
 def test_a_gradient_is_a_difference_quotient(name):
     lengths, found = looked(name, Gradient())
     vectors, own = embedded(found)
@@ -60,7 +61,7 @@ def test_a_gradient_is_a_difference_quotient(name):
     assert lengths[1] == pytest.approx(np.linalg.norm(slope), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name not in ("bloom", "deberta-v2")])
+@cases("name", [name for name in ARCHITECTURES if name not in ("bloom", "deberta-v2")])
 def test_input_times_gradient_is_what_a_longer_row_of_the_table_does(name):
     """Every architecture, also those that read a text twice (T5) or batches last (XLNet): only the table is touched."""
     effects, found = looked(name, InputXGradient())
@@ -81,7 +82,7 @@ def test_input_times_gradient_is_what_a_longer_row_of_the_table_does(name):
     np.testing.assert_allclose(own, slopes, atol=2e-3 * np.abs(slopes).max())
 
 
-@pytest.mark.parametrize("name", ["llama", "mamba", "t5"])
+@cases("name", ["llama", "mamba", "t5"])
 def test_the_mean_gradient_is_what_a_shifted_row_of_the_table_does(name):
     effects, found = looked(name, Gradient(reduce="mean"))
     base = found.net if hasattr(found.net, "get_input_embeddings") else found.net.base
@@ -95,7 +96,7 @@ def test_the_mean_gradient_is_what_a_shifted_row_of_the_table_does(name):
     assert effects[kinds == kind].sum() * weight.shape[1] == pytest.approx(slope, rel=5e-3)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@cases("name", ["bert", "gpt2"])
 def test_captum_finds_the_same_gradients(name):
     lengths, found = looked(name, Gradient())
     products = InputXGradient().attribute(found.model, found.reading, 1, 0)
@@ -125,7 +126,7 @@ def test_captum_finds_the_same_integrals_on_the_layer():
     np.testing.assert_allclose(effects, theirs.detach().numpy(), rtol=1e-7, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bert", "xlnet"])
+@cases("name", ["bert", "xlnet"])
 def test_integrated_gradients_sum_to_the_difference_from_padding(name):
     effects, found = looked(name, IntegratedGradients(steps=200))
     ids = np.array(found.words(TEXT)["input_ids"])

@@ -9,13 +9,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.methods import WhiteBoxMethod, methods
+from slalom.methods import WhiteBoxMethod, list_methods
+from tests.cases import cases
 from tests.models.tiny import classifier
 
 TEXT = "a good film with a bad end"
-INSIDE = [name for name, one in methods().items() if isinstance(one, WhiteBoxMethod) and one.needs]
+INSIDE = [name for name, one in list_methods().items() if isinstance(one, WhiteBoxMethod) and one.needs]
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def state(net):
@@ -29,8 +30,8 @@ def state(net):
     return hooks, tensors, config, [m.training for m in net.modules()], sorted(ALL_ATTENTION_FUNCTIONS)
 
 
-@pytest.mark.parametrize("name", INSIDE)
-@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+@cases("name", INSIDE)
+@cases("kind", ["bert", "gpt2"])
 def test_the_model_is_left_as_it_was(kind, name):
     net, words = classifier(kind)
     net.train()
@@ -46,14 +47,14 @@ def test_the_model_is_left_as_it_was(kind, name):
     assert first.method == name
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@cases("name", INSIDE)
 def test_the_model_is_left_as_it_was_after_an_error(name):
     net, words = classifier("distilbert")
     explainer = Explainer(net, words, check=0)
     failing = net.classifier.register_forward_hook(_fail)
     before, grad = state(net), torch.is_grad_enabled()
     with pytest.raises(ModelError, match="ZeroDivisionError"):
-        methods()[name].attribute(explainer.model, explainer.model.read(TEXT, "cut", None), 1, 0)
+        list_methods()[name].attribute(explainer.model, explainer.model.read(TEXT, "cut", None), 1, 0)
     assert state(net) == before
     assert torch.is_grad_enabled() is grad
     assert not torch.is_inference_mode_enabled()
@@ -64,8 +65,8 @@ def _fail(module, args, output):
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", INSIDE)
+@cases("device", DEVICES)
+@cases("name", INSIDE)
 def test_half_precision_says_the_same(name, device):
     net, words = classifier("bert")
     exact = Explainer(net.double(), words, check=0)(TEXT, method=name).surrogate.effects
@@ -79,7 +80,7 @@ def test_half_precision_says_the_same(name, device):
         assert np.corrcoef(rough, exact)[0, 1] > 0.7
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@cases("name", INSIDE)
 def test_what_cannot_be_looked_into_is_refused(name):
     counts = Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds")
     with pytest.raises(InputError, match=r"looks inside a torch model; .* only answers, so ask it"):

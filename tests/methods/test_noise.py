@@ -18,6 +18,7 @@ from slalom.models.callable import StringReading
 from slalom.models.head import Head
 from slalom.result import Explanation, quality
 from slalom.text import units
+from tests.cases import cases
 
 METHODS = ("joint", "local", "eff", "fidel", "ridge")
 N = 20
@@ -131,7 +132,7 @@ def test_misfit_is_what_residuals_have_beyond_the_noise():
 # --- fits
 
 
-@pytest.mark.parametrize("name", METHODS)
+@cases("name", METHODS)
 def test_exact_scores_give_the_same_bits_with_and_without_observed(name):
     plan = planned(name)
     scores = planted(0)(plan.keep.astype(float))
@@ -143,7 +144,7 @@ def test_exact_scores_give_the_same_bits_with_and_without_observed(name):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@cases("name", METHODS)
 def test_noise_of_known_size_costs_less_where_rows_are_weighed(name):
     """Every second row has a noise of 1.5 log odds, which the variances say."""
     errors = np.zeros(2)
@@ -198,7 +199,7 @@ def test_samples_that_are_all_alike_tell_no_effects_near_the_text():
     assert held.mean() > 0.75  # with the noise that rows which are all alike seem to have: none
 
 
-@pytest.mark.parametrize("name", ["joint", "local"])
+@cases("name", ["joint", "local"])
 def test_few_samples_do_not_shrink_large_effects(name):
     """Five words of 20 add 1 or 1.5 log odds; 16 samples a row, read as the API reads them."""
     effects = np.zeros(N)
@@ -238,7 +239,7 @@ def test_counts_of_refused_answers_have_no_influence():
     assert results[0].surrogate.to_dict() == results[1].surrogate.to_dict()
 
 
-@pytest.mark.parametrize("name", ["joint", "local"])
+@cases("name", ["joint", "local"])
 def test_bounds_cost_less_than_filling_them_in(name):
     errors = np.zeros(2)
     for seed in range(3):
@@ -252,8 +253,8 @@ def test_bounds_cost_less_than_filling_them_in(name):
     assert errors[0] < 0.5 * errors[1]
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("name", METHODS)
+@cases("classes", [None, 3])
 def test_a_refused_answer_has_no_influence(name, classes):
     plan = planned(name)
     scores = planted(0)(plan.keep.astype(float))

@@ -7,6 +7,7 @@ import pytest
 
 import slalom
 from slalom.core import Slalom, TwoScale
+from tests.cases import cases
 
 WORDS = ("this", "film", "was", "not", "a", "very", "good", "one", "and", "its", "end", "is", "dull", "but", "fun")
 TEXT = " ".join(WORDS)
@@ -111,7 +112,7 @@ def test_two_scale_surrogates_meet_the_text_exactly(e):
     assert float(e.predict(np.ones(len(e)))) == pytest.approx(e.score, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", [10, 16, 21])
+@cases("seed", [10, 16, 21])
 def test_a_pair_that_the_weights_have_taken_over_is_found_with_its_effect(seed):
     """Without the pair, one of its units gets a large weight, and residuals look like pairs of its units with others."""
     n, rng = 30, np.random.default_rng(seed)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from slalom import Explainer
 from slalom.methods import KernelShap, method
+from tests.cases import cases
 
 TEXT = "The plot is thin but its cast saves this film with warm and very funny scenes"  # no word comes twice
 SEED, BUDGET = 3, 400
@@ -54,7 +54,7 @@ def test_lime(explainer, names, log_odds):
     assert np.allclose(ours(explainer, "lime"), [theirs[name] for name in names], atol=1e-9)
 
 
-@pytest.mark.parametrize("l1_reg", [None, False])
+@cases("l1_reg", [None, False])
 def test_kernel_shap(explainer, names, log_odds, l1_reg):
     shap = pytest.importorskip("shap")
     np.random.seed(SEED)  # noqa: NPY002
@@ -75,18 +75,6 @@ def test_partition_shap_as_it_explains_texts(explainer, names, log_odds):
     assert [token.strip() for token in theirs.data[0]] == list(names)
     mine = explainer(TEXT, method=method("partition-shap"), queries=5000, check=0).removal
     assert np.corrcoef(mine, theirs.values[0])[0, 1] > 0.95
-
-
-@pytest.mark.parametrize(("name", "peer"), [("captum-kernel-shap", "KernelShap"), ("captum-lime", "Lime")])
-def test_captum_one_input_at_a_time(explainer, names, log_odds, name, peer):
-    captum = pytest.importorskip("captum.attr")
-    torch.manual_seed(SEED)
-
-    def forward(keep):
-        return torch.from_numpy(log_odds(keep.numpy() > 0.5))
-
-    theirs = getattr(captum, peer)(forward).attribute(torch.ones(1, len(names)), n_samples=FEW)
-    assert np.allclose(ours(explainer, name, FEW), theirs.numpy()[0], atol=1e-6)
 
 
 def test_ridge(explainer, names, log_odds):

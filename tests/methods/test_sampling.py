@@ -11,6 +11,7 @@ from slalom.core import Additive, Linear, fit
 from slalom.errors import InputError
 from slalom.methods import KernelShap, NaiveBayes, method
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 WORDS = ["the", "film", "was", "not", "very", "good", "at", "all"]
 TEXT = " ".join(WORDS)
@@ -34,13 +35,13 @@ def of(model, name, **options):
     return Explainer(model, output="log_odds")(TEXT, method=method(name) if isinstance(name, str) else name, **options)
 
 
-EXACT = ["ridge", "ridge-scales", "leave-one-out", "kernel-shap", "partition-shap", "captum-kernel-shap"]
+EXACT = ["ridge", "ridge-scales", "leave-one-out", "kernel-shap", "partition-shap"]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@cases("name", EXACT)
 def test_effects_that_add_up_are_found(name):
     if "shap" in name:
-        pytest.importorskip("captum" if "captum" in name else "shap")
+        pytest.importorskip("shap")
     e = of(adds, KernelShap(l1_reg=False) if name == "kernel-shap" else name, queries=300)
     assert isinstance(e.surrogate, Additive)
     assert e.method == name

@@ -10,6 +10,7 @@ import slalom
 from slalom.evaluate import fidelity
 from slalom.methods import method
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 LINE = "a film with a plot that is not good and a cast that is good in a film that is long"
 JOINT = method("joint")
@@ -80,8 +81,8 @@ def test_errors_are_those_of_single_units(many):
 
     e = slalom.Explainer(noisy, output="log_odds", unit="word", queries=400)(text)
     truth = oracle.surrogate(text.split()).shapley()
-    assert np.mean(np.abs(e.shapley() - truth) <= 1.96 * e.shapley_se) >= 0.9
-    assert np.median(e.shapley_se) < 5.0 * np.median(np.abs(e.shapley() - truth))
+    assert np.mean(np.abs(e.shapley() - truth) <= 1.96 * e.errors["shapley"]) >= 0.9
+    assert np.median(e.errors["shapley"]) < 5.0 * np.median(np.abs(e.shapley() - truth))
 
 
 def test_the_numbers_of_types_do_not_matter():
@@ -98,12 +99,15 @@ def test_the_numbers_of_types_do_not_matter():
     asked = slalom.Explainer(model, output="log_odds", unit="token", method="leave-one-out")(line)
     for e in (tokens, types):
         np.testing.assert_allclose(e.removal, asked.removal, atol=0.35)
-    for name in ("removal", "removal_se", "gradient_se", "values_se", "importances_se"):
-        np.testing.assert_allclose(getattr(types, name), getattr(tokens, name), rtol=1e-4, atol=1e-6, err_msg=name)
-    np.testing.assert_allclose(types.shapley_se, tokens.shapley_se, rtol=0.3)  # draws are in the order of the types
+    np.testing.assert_allclose(types.removal, tokens.removal, rtol=1e-4, atol=1e-6)
+    for name in ("removal", "gradient", "value", "importance"):
+        np.testing.assert_allclose(types.errors[name], tokens.errors[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(
+        types.errors["shapley"], tokens.errors["shapley"], rtol=0.3
+    )  # draws are in the order of the types
 
 
-@pytest.mark.parametrize("place", [0, -1])
+@cases("place", [0, -1])
 def test_a_model_of_places_is_explained_as_well_as_without_sharing(place):
     effects = {"good": 1.5, "bad": -2.0, "film": 0.3, "not": -0.7}
 
@@ -125,6 +129,6 @@ def test_a_text_of_one_word_has_errors():
         return [0.7 * text.count("good") + 0.1 * np.sin(len(text)) for text in texts]
 
     e = slalom.Explainer(model, output="log_odds", unit="word")("good good good good")
-    assert np.ptp(e.removal_se) <= 1e-12
-    for errors in (e.removal_se, e.shapley_se, e.gradient_se):
+    assert np.ptp(e.errors["removal"]) <= 1e-12
+    for errors in (e.errors["removal"], e.errors["shapley"], e.errors["gradient"]):
         assert (errors > 0.0).all()

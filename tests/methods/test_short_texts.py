@@ -8,6 +8,7 @@ import pytest
 import slalom
 from slalom.core import TwoScale
 from slalom.result import NORMAL_95
+from tests.cases import cases
 
 TEXT = "this dull but warm film has one scene that I like and two which nobody will ever forget"
 WORDS = TEXT.split()
@@ -29,7 +30,7 @@ def asked_alone(explainer, e):
     return e.score - np.array([explainer.ask(e, row) for row in ~np.eye(len(e), dtype=bool)])
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@cases("n", [2, 3])
 def test_two_or_three_units_have_the_removals_of_the_model(n):
     explainer = slalom.Explainer(together, output="log_odds", unit="word")
     for first in range(6):
@@ -39,7 +40,7 @@ def test_two_or_three_units_have_the_removals_of_the_model(n):
         np.testing.assert_allclose(e.removal, asked_alone(explainer, e), atol=1e-9)
         assert float(e.predict(np.zeros(n))) == pytest.approx(-0.5, abs=1e-9)
         np.testing.assert_allclose(e.shapley().sum(), e.score + 0.5, atol=1e-9)
-        assert (e.removal_se < 1e-5).all()
+        assert (e.errors["removal"] < 1e-5).all()
         assert e.length_effect is None  # lengths only make up for the empty text and single units
         if n == 2:  # all four parts are met
             assert e.fit_r2 == pytest.approx(1.0)
@@ -63,7 +64,7 @@ def test_removals_of_the_words_of_a_sentence_are_those_of_the_model():
         e = explainer(TEXT, seed=seed)
         truth = asked_alone(explainer, e)
         off = np.abs(e.removal - truth)
-        found.append((np.mean(off**2) / np.mean(truth**2), np.mean(off <= NORMAL_95 * e.removal_se)))
+        found.append((np.mean(off**2) / np.mean(truth**2), np.mean(off <= NORMAL_95 * e.errors["removal"])))
     unexplained, held = np.mean(found, axis=0)
     assert unexplained < 0.04
     assert held > 0.9

@@ -1,11 +1,11 @@
 """Standard errors of scores in explanations: shapes, tied units, several classes, and methods that have none."""
 
 import numpy as np
-import pytest
 
 import slalom
 from slalom.core import Lengths, Slalom
 from slalom.methods import far, surrogate
+from tests.cases import cases
 
 TEXT = "good and bad and good or so it goes on and on for a while until it ends"
 WEIGHTS = {"good": 1.5, "bad": -2.0, "so": 0.7, "while": 0.4}
@@ -29,18 +29,18 @@ def explained(**options):
     return explainer(TEXT, queries=200, check=0, **options)
 
 
-@pytest.mark.parametrize("method", ["local", "joint"])
+@cases("method", ["local", "joint"])
 def test_every_score_has_errors_of_its_shape(method):
     e = explained(method=method)
     for name in SCORES:
-        errors = e.errors(name)
+        errors = e.standard_errors(name)
         assert errors.shape == (len(e),), name
         assert (errors > 0).all(), name
         np.testing.assert_allclose(e.interval(name).mean(axis=1), e.scores(name), rtol=1e-9, atol=1e-12)
     assert e.certain()[e.units.index("good")]
 
 
-@pytest.mark.parametrize("method", ["joint", "local"])
+@cases("method", ["joint", "local"])
 def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the_text_do_not_tell_it(method, monkeypatch):
     told, found, fit_near = np.zeros(len(TEXT.split())), [], surrogate.fit_near
 
@@ -56,15 +56,15 @@ def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the
         found.append(explained(method=method))
     assert (told > 0.1).any() == (method == "joint")
     for name in ("removal", "gradient"):
-        expected = np.hypot(found[0].errors(name), 5.0 * np.sqrt(1.0 - told))
-        np.testing.assert_allclose(found[1].errors(name), expected, rtol=1e-9)
+        expected = np.hypot(found[0].standard_errors(name), 5.0 * np.sqrt(1.0 - told))
+        np.testing.assert_allclose(found[1].standard_errors(name), expected, rtol=1e-9)
 
 
 def test_tied_units_have_equal_errors():
     e = explained(method="local", unit="type")
     first, second = (i for i, name in enumerate(e.units) if name == "good")
     for name in SCORES:
-        errors = e.errors(name)
+        errors = e.standard_errors(name)
         assert errors.shape == (len(e),)
         assert errors[first] == errors[second]
 
@@ -77,20 +77,20 @@ def test_errors_of_all_classes_have_a_column_each():
     e = slalom.Explainer(three, output="logits", unit="word", progress=False)(
         TEXT, queries=200, check=0, target="all", method="local"
     )
-    for name in ("removal_se", "gradient_se", "shapley_se", "linear_se"):
-        assert getattr(e, name).shape == (len(e), 3), name
-        assert np.isfinite(getattr(e, name)).all(), name
+    for name in SCORES:
+        assert e.errors[name].shape == (len(e), 3), name
+        assert np.isfinite(e.errors[name]).all(), name
 
 
 def test_errors_survive_a_file(tmp_path):
     e = explained(method="local")
     e.save(tmp_path / "e.json")
     back = slalom.load(tmp_path / "e.json")
-    for name in ("removal_se", "gradient_se", "shapley_se", "linear_se"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(e, name))
+    for name in SCORES:
+        np.testing.assert_array_equal(back.errors[name], e.errors[name])
 
 
 def test_a_fitter_without_errors_gives_none():
     e = explained(method="ridge")
-    assert not isinstance(e.surrogate, Slalom) or e.values_se is None
-    assert all(e.errors(name) is None for name in SCORES)
+    assert not isinstance(e.surrogate, Slalom) or "value" not in e.errors
+    assert all(e.standard_errors(name) is None for name in SCORES)

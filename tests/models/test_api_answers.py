@@ -12,17 +12,16 @@ from slalom.models.api.answers import (
     Keys,
     Outcome,
     Row,
+    Rows,
     Unusable,
     choices,
     content,
     from_log_probabilities,
     from_samples,
-    from_stated,
     named_label,
     positions,
     repeated,
 )
-from slalom.models.api.model import _digest
 from slalom.models.api.probe import keys_of
 
 # A language model over strings: the distribution of the next token after each beginning.
@@ -55,14 +54,14 @@ def generated(path, top, shape="chat", outside=()):
 YES_NO = Keys({" yes": 0, " no": 1}, frozenset(), 2)
 
 
-@pytest.mark.parametrize("shape", ["chat", "completions"])
-def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels(shape):
-    row = from_log_probabilities(generated([" yes"], 6, shape), YES_NO)
-    assert row.low == pytest.approx([0.30, 0.25])
-    assert np.exp(row.log_p) == pytest.approx([0.30, 0.25])
-    assert (row.low == row.high).all()
-    assert not row.censored
-    assert row.share == pytest.approx(0.55)
+def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels():
+    for shape in ("chat", "completions"):
+        row = from_log_probabilities(generated([" yes"], 6, shape), YES_NO)
+        assert row.low == pytest.approx([0.30, 0.25])
+        assert np.exp(row.log_p) == pytest.approx([0.30, 0.25])
+        assert (row.low == row.high).all()
+        assert not row.censored
+        assert row.share == pytest.approx(0.55)
 
 
 def test_a_blank_before_the_label_is_read_through():
@@ -88,20 +87,18 @@ def test_labels_that_begin_alike_are_told_apart_by_the_next_token():
     assert off_the_path.high == pytest.approx([0.2, 0.2, 0.06])
 
 
-@pytest.mark.parametrize("top", [1, 2, 3, 4, 5, 6])
-@pytest.mark.parametrize("labels", list(itertools.combinations([" yes", " no", " maybe", " un"], 2)))
-def test_bounds_contain_the_truth_whatever_is_listed(top, labels):
-    keys = Keys({labels[0]: 0, labels[1]: 1}, frozenset(), 2)
-    row = from_log_probabilities(generated([" yes"], top), keys)
-    truth = np.array([LANGUAGE[""][label] for label in labels])
-    if row.outcome is Outcome.NO_LABEL:
-        assert not set(labels) & set(sorted(LANGUAGE[""], key=LANGUAGE[""].get)[-top:])
-        return
-    assert (row.low <= truth + 1e-12).all()
-    assert (truth <= row.high + 1e-12).all()
-    smallest = sorted(LANGUAGE[""].values())[-top]
-    rest = 1.0 - sum(sorted(LANGUAGE[""].values())[-top:])
-    assert row.high[row.low == 0.0] == pytest.approx(min(smallest, rest))
+def test_bounds_contain_the_truth_whatever_is_listed():
+    ordered = sorted(LANGUAGE[""], key=LANGUAGE[""].get)
+    for top, labels in itertools.product(range(1, 7), itertools.combinations([" yes", " no", " maybe", " un"], 2)):
+        row = from_log_probabilities(generated([" yes"], top), Keys({labels[0]: 0, labels[1]: 1}, frozenset(), 2))
+        truth = np.array([LANGUAGE[""][label] for label in labels])
+        if row.outcome is Outcome.NO_LABEL:
+            assert not set(labels) & set(ordered[-top:])
+            continue
+        assert (row.low <= truth + 1e-12).all(), (top, labels)
+        assert (truth <= row.high + 1e-12).all(), (top, labels)
+        listed = [LANGUAGE[""][token] for token in ordered[-top:]]
+        assert row.high[row.low == 0.0] == pytest.approx(min(listed[0], 1.0 - sum(listed)))
 
 
 def test_a_generated_token_outside_the_list_lowers_no_bound():
@@ -116,11 +113,11 @@ def test_minus_9999_means_outside_and_is_never_a_number():
     assert row.high[1] == pytest.approx(0.04), "as unlikely as the least likely listed token"
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 0.5, "low", None, True])
-def test_what_is_no_log_probability_is_refused(number):
-    choice = {"logprobs": {"content": [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": number}]}]}}
-    with pytest.raises(Unusable):
-        positions(choice)
+def test_what_is_no_log_probability_is_refused():
+    for number in (float("nan"), float("inf"), -float("inf"), 0.5, "low", None, True):
+        entry = {"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": number}]}
+        with pytest.raises(Unusable):
+            positions({"logprobs": {"content": [entry]}})
 
 
 def test_probabilities_above_one_together_are_refused():
@@ -129,28 +126,22 @@ def test_probabilities_above_one_together_are_refused():
         positions({"logprobs": {"content": [{"token": "a", "logprob": -0.1, "top_logprobs": top}]}})
 
 
-@pytest.mark.parametrize(
-    ("choice", "outcome"),
-    [
+def test_what_is_no_answer_is_kept_apart():
+    for choice, outcome in [
         ({"message": {"content": None, "refusal": "I cannot."}}, Outcome.REFUSED),
         ({"message": {"content": "po"}, "finish_reason": "content_filter"}, Outcome.FILTERED),
         ({"message": {"content": ""}}, Outcome.EMPTY),
         ({"text": "  "}, Outcome.EMPTY),
         ({"message": {"content": "positive"}}, Outcome.MALFORMED),  # log-probabilities were asked for
         ({"text": " so", "logprobs": {"tokens": [" so"], "top_logprobs": [{" so": -0.1, " un": -3.0}]}}, Outcome.NO_LABEL),
-    ],
-)
-def test_what_is_no_answer_is_kept_apart(choice, outcome):
-    row = from_log_probabilities(choice, YES_NO)
-    assert row.outcome is outcome
-    assert (row.low == 0.0).all()
-    assert (row.high == 1.0).all()
-
-
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": None}, {"choices": ["a"]}])
-def test_an_answer_without_choices_is_refused(answer):
-    with pytest.raises(Unusable):
-        choices(answer)
+    ]:
+        row = from_log_probabilities(choice, YES_NO)
+        assert row.outcome is outcome
+        assert (row.low == 0.0).all()
+        assert (row.high == 1.0).all()
+    for answer in ({}, {"choices": []}, {"choices": None}, {"choices": ["a"]}):
+        with pytest.raises(Unusable):
+            choices(answer)
 
 
 def test_samples_are_counted_and_smoothed():
@@ -162,27 +153,6 @@ def test_samples_are_counted_and_smoothed():
     assert from_samples([("", Outcome.REFUSED)] * 3, [["a"], ["b"]]).outcome is Outcome.REFUSED
     assert from_samples([("x", Outcome.ANSWERED)], [["a"], ["b"]]).outcome is Outcome.NO_LABEL
     assert named_label("no", [["yes"], ["no"]]) == 1
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "{", '{"a": 0.5}', '{"a": 2, "b": 1}', '{"a": "x", "b": 1}', '{"a": 0.1, "b": 0.1}', "[" * 9999]
-)
-def test_malformed_json_is_counted_and_never_read(text):
-    assert from_stated(text, Outcome.ANSWERED, ["a", "b"]).outcome is Outcome.MALFORMED
-
-
-def test_stated_probabilities_are_scaled_and_zero_is_a_bound():
-    row = from_stated('{"a": 0.75, "b": 0.25}', Outcome.ANSWERED, ["a", "b"])
-    assert np.exp(row.log_p) == pytest.approx([0.75, 0.25])
-    assert (row.low == row.high).all()
-    assert not row.censored
-    for form in ("```json\n{}\n```", "I would say: {} Is that right?", '{{"a": 0.5, "b": 0.5}} was the form. {}'):
-        assert (
-            from_stated(form.format('{"a": 0.75, "b": 0.25}'), Outcome.ANSWERED, ["a", "b"]).log_p.tolist()
-            == row.log_p.tolist()
-        )
-    sure = from_stated('{"a": 1, "b": 0}', Outcome.ANSWERED, ["a", "b"])
-    assert (sure.low[1], sure.high[1]) == (0.0, 0.005)
 
 
 def test_repeats_give_the_mean_and_the_variance_of_the_log_odds():
@@ -222,7 +192,7 @@ def api(labels=("no", "yes"), **options):
 
 
 def outputs(model, *rows):
-    return np.stack([model._columns.packed(row, mode, 20, False) for row, mode in rows])
+    return np.stack([Rows.packed(row, mode, 20, False) for row, mode in rows])
 
 
 def log_row(labels, top):
@@ -231,47 +201,46 @@ def log_row(labels, top):
     )
 
 
-@pytest.mark.parametrize("labels", [("no", "yes"), ("maybe", "yes"), ("no", "yes", "un")])
-@pytest.mark.parametrize("top", [3, 6])
-def test_scores_are_log_odds_and_their_bounds_contain_the_truth(labels, top):
-    model = api(labels)
-    answers = outputs(model, *[(log_row(labels, n), 1) for n in (6, top)])
-    truth = np.array([LANGUAGE[""][f" {name}"] for name in labels])
-    for target in range(len(labels)):
-        observed = model.observe(answers, target)
-        expected = math.log(truth[target] / (truth.sum() - truth[target]))
-        assert observed.scores[0] == pytest.approx(expected)
-        if observed.lower is None:
-            assert observed.scores[1] == pytest.approx(expected)
-            continue
-        assert observed.lower[0] == observed.upper[0] == observed.scores[0], "what is known has equal bounds"
-        assert observed.lower[1] <= expected <= observed.upper[1]
-        assert observed.lower[1] < observed.upper[1]
-    everything, expected = model.observe(answers, "all"), np.log(truth) - np.log(truth).mean()
-    assert everything.scores[0] == pytest.approx(expected)
-    if everything.lower is not None:
-        assert everything.lower.shape == everything.scores.shape
-        assert (everything.lower[0] == everything.scores[0]).all()
-        assert (everything.lower[1] <= expected + 1e-12).all()
-        assert (expected <= everything.upper[1] + 1e-12).all()
+def test_scores_are_log_odds_and_their_bounds_contain_the_truth():
+    for labels, top in itertools.product([("no", "yes"), ("maybe", "yes"), ("no", "yes", "un")], (3, 6)):
+        model = api(labels)
+        answers = outputs(model, *[(log_row(labels, n), 1) for n in (6, top)])
+        truth = np.array([LANGUAGE[""][f" {name}"] for name in labels])
+        for target in range(len(labels)):
+            observed = model.observe(answers, target)
+            expected = math.log(truth[target] / (truth.sum() - truth[target]))
+            assert observed.scores[0] == pytest.approx(expected)
+            if observed.lower is None:
+                assert observed.scores[1] == pytest.approx(expected)
+                continue
+            assert observed.lower[0] == observed.upper[0] == observed.scores[0], "what is known has equal bounds"
+            assert observed.lower[1] <= expected <= observed.upper[1]
+            assert observed.lower[1] < observed.upper[1]
+        everything, expected = model.observe(answers, "all"), np.log(truth) - np.log(truth).mean()
+        assert everything.scores[0] == pytest.approx(expected)
+        if everything.lower is not None:
+            assert everything.lower.shape == everything.scores.shape
+            assert (everything.lower[0] == everything.scores[0]).all()
+            assert (everything.lower[1] <= expected + 1e-12).all()
+            assert (expected <= everything.upper[1] + 1e-12).all()
 
 
-@pytest.mark.parametrize("p", [0.2, 0.5, 0.7])
-def test_the_variance_of_samples_is_that_of_the_smoothed_log_odds(p):
+def test_the_variance_of_samples_is_that_of_the_smoothed_log_odds():
     """Averaged over all counts of 16 samples, it is the variance that enumeration gives, within a quarter."""
-    model, k = api(), 16
-    rows = [
-        from_samples([("no", Outcome.ANSWERED)] * (k - n) + [("yes", Outcome.ANSWERED)] * n, [["no"], ["yes"]])
-        for n in range(k + 1)
-    ]
-    observed = model.observe(outputs(model, *[(row, 2) for row in rows]), 1)
-    n = np.arange(k + 1)
-    assert observed.scores == pytest.approx(np.log((n + 1) / (k - n + 1)))
-    weights = np.array([math.comb(k, i) * p**i * (1 - p) ** (k - i) for i in n])
-    mean = weights @ observed.scores
-    assert weights @ observed.variance == pytest.approx(weights @ (observed.scores - mean) ** 2, rel=0.25)
-    assert observed.hits.tolist() == n.tolist()
-    assert (observed.draws == k).all()
+    for p in (0.2, 0.5, 0.7):
+        model, k = api(), 16
+        rows = [
+            from_samples([("no", Outcome.ANSWERED)] * (k - n) + [("yes", Outcome.ANSWERED)] * n, [["no"], ["yes"]])
+            for n in range(k + 1)
+        ]
+        observed = model.observe(outputs(model, *[(row, 2) for row in rows]), 1)
+        n = np.arange(k + 1)
+        assert observed.scores == pytest.approx(np.log((n + 1) / (k - n + 1)))
+        weights = np.array([math.comb(k, i) * p**i * (1 - p) ** (k - i) for i in n])
+        mean = weights @ observed.scores
+        assert weights @ observed.variance == pytest.approx(weights @ (observed.scores - mean) ** 2, rel=0.25)
+        assert observed.hits.tolist() == n.tolist()
+        assert (observed.draws == k).all()
 
 
 def test_samples_of_several_labels_are_counted_for_and_against_the_target():
@@ -314,29 +283,20 @@ def test_noise_of_repeats_is_reported_and_is_the_variance_of_every_score():
     model = api()
     row = log_row(("no", "yes"), 6)
     answers = outputs(model, (row, 1), (row, 1))
-    columns = model._columns
-    columns.part(answers, 4)[0] = 0.04
+    answers[0, 8:10] = 0.04  # the spread of both labels
     assert model.observe(answers, 1).variance.tolist() == [0.04, 0.04]
     assert model.report(answers).figures["noise"] == pytest.approx(0.2)
     assert model.observe(answers[1:], 1).variance is None
 
 
-@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "yes", "un", "maybe")])
-def test_noise_of_repeats_is_that_of_the_scores_of_all_labels(labels):
-    rng, n, model = np.random.default_rng(0), len(labels), api(labels)
-    logs = math.log(0.9 / n) + 0.05 * rng.normal(size=(4000, n))
-    rows = [Row(log_p, np.exp(log_p), np.exp(log_p), np.zeros(n), 0.9) for log_p in logs]
-    observed = model.observe(outputs(model, (repeated(rows), 1)), "all")
-    centred = logs - logs.mean(axis=1, keepdims=True)
-    assert observed.variance[0] == pytest.approx(centred.var(axis=0).mean(), rel=0.02 if n == 2 else 0.05)
-
-
-def test_only_the_latest_texts_are_remembered_as_whole_ones(monkeypatch):
-    monkeypatch.setattr("slalom.models.api.model._MOST_WHOLE", 3)
-    model = api()
-    for text in ("a", "b", "a", "c", "d"):
-        model.read(text, "cut", np.array([[0, 1]]))
-    assert list(model._whole) == [_digest(text) for text in ("a", "c", "d")]
+def test_noise_of_repeats_is_that_of_the_scores_of_all_labels():
+    for labels in [("no", "yes"), ("no", "yes", "un", "maybe")]:
+        rng, n, model = np.random.default_rng(0), len(labels), api(labels)
+        logs = math.log(0.9 / n) + 0.05 * rng.normal(size=(4000, n))
+        rows = [Row(log_p, np.exp(log_p), np.exp(log_p), np.zeros(n), 0.9) for log_p in logs]
+        observed = model.observe(outputs(model, (repeated(rows), 1)), "all")
+        centred = logs - logs.mean(axis=1, keepdims=True)
+        assert observed.variance[0] == pytest.approx(centred.var(axis=0).mean(), rel=0.02 if n == 2 else 0.05)
 
 
 def test_censored_queries_are_counted():
@@ -366,27 +326,25 @@ def test_a_spelling_that_is_not_listed_censors_no_label_that_is():
     assert any("could add at most 83% to a label's probability" in note for note in report.notes)
 
 
-@pytest.mark.parametrize("labels", [["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}])
-def test_labels_that_cannot_be_told_apart_are_refused(labels):
-    with pytest.raises(InputError, match="is the beginning of"):
-        Api("m", "{text}", labels, "http://127.0.0.1:1/v1")
+def test_labels_that_cannot_be_told_apart_are_refused():
+    for labels in (["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}):
+        with pytest.raises(InputError, match="is the beginning of"):
+            Api("m", "{text}", labels, "http://127.0.0.1:1/v1")
 
 
 def test_keys_are_the_first_tokens_that_differ():
-    keys, prefixes = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
-    assert keys == {"a": ["xy"], "b": ["xz", "w"], "c": ["v"]}
-    assert prefixes == {"x"}
+    keys, prefixes, early = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
+    assert keys == {"xy": "a", "xz": "b", "w": "b", "v": "c"}
+    assert prefixes == {"x": 1}
+    assert early == {"c": "v"}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_arguments_of_another_type_are_an_error_of_one_line():
+    for options, message in [
         ({"max_missing": None}, "max_missing must be a share"),
-        ({"timeout": "1"}, "timeout and patience must be seconds"),
-        ({"patience": None}, "timeout and patience must be seconds"),
+        ({"timeout": "1"}, "timeout must be seconds"),
         ({"api_key_env": 1}, "api_key_env must be the name"),
-    ],
-)
-def test_arguments_of_another_type_are_an_error_of_one_line(options, message):
-    with pytest.raises(InputError, match=message):
-        api(**options)
+        ({"mode": "stated"}, "mode must be one of auto, logprobs, sample; got 'stated'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            api(**options)

@@ -16,7 +16,6 @@ import pytest
 from slalom import Explainer
 from slalom.errors import ModelError, SlalomError
 from slalom.models import Api
-from slalom.models.api import client as client_module
 from slalom.models.api.probe import TEXT as PROBE
 from tests.models.test_api_client import KEY, LABELS, TEMPLATE, completion, listed, odds, text_of
 from tests.servers import Served
@@ -240,7 +239,7 @@ BROKEN = {
 
 
 def explained(server, cache, timeout, attempts):
-    model = Api("m", TEMPLATE, LABELS, server.url, attempts=attempts, timeout=timeout, concurrency=4, patience=5)
+    model = Api("m", TEMPLATE, LABELS, server.url, attempts=attempts, timeout=timeout, concurrency=4)
     try:
         return Explainer(model, queries=8, check=0, cache=cache, progress=False)(TEXT), model
     finally:
@@ -250,7 +249,7 @@ def explained(server, cache, timeout, attempts):
 @pytest.fixture(autouse=True)
 def _key(monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(client_module, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
     caplog.set_level(logging.DEBUG)
 
 

@@ -13,7 +13,7 @@ from slalom.render.notebook import notebook
 from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
 from slalom.result import Fidelity, Flip, Quality
-from tests.factories import explanation, in_order, random_explanation, three_classes, with_shifts
+from tests.factories import explanation, in_order, random_explanation, three_classes, with_se, with_shifts
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -125,9 +125,9 @@ def test_shapley_values_of_a_saturated_text_are_marked_where_they_are_not_told_f
     order = np.argsort(-np.abs(shapley))[:5]
     errors = np.full(30, 1e-3)
     errors[order[1]] = np.abs(shapley[order[1]])
-    lines = printed(replace(e, shapley_se=errors)).splitlines()[7:12]
+    lines = printed(with_se(e, shapley=errors)).splitlines()[7:12]
     assert [" ?" in line for line in lines] == [False, True, False, False, False]
-    assert "? is not distinguishable from zero" in printed(replace(e, shapley_se=errors))
+    assert "? is not distinguishable from zero" in printed(with_se(e, shapley=errors))
 
 
 def test_a_flip_is_a_line_above_the_table_and_marked_in_the_text():
@@ -150,7 +150,7 @@ def test_a_flip_is_a_line_above_the_table_and_marked_in_the_text():
 
 
 def test_removals_have_intervals_and_marks_where_they_are_known():
-    e = replace(WITH_SIGN, removal_se=np.array([0.5, 0.6, 0.001]))
+    e = with_se(WITH_SIGN, removal=np.array([0.5, 0.6, 0.001]))
     text = printed(e)
     assert re.search(r"good +\+2\.000 ± 0\.980   ", text)
     assert re.search(r"bad +-1\.000 ± 1\.176 \?", text)  # 1.96 * 0.6 reaches beyond zero
@@ -164,14 +164,14 @@ def test_removals_have_intervals_and_marks_where_they_are_known():
     assert shown.count("dotted") == 2  # the unit and the legend
     assert "bad: removal -1.000 ± 1.176 (not distinguishable from zero)" in shown
     assert "'good': removal +2.000 ± 0.980\n" in repr(e)
-    certain = printed(replace(e, removal_se=np.full(3, 1e-3)))
+    certain = printed(with_se(e, removal=np.full(3, 1e-3)))
     assert "?" not in certain
     assert "dotted" not in notebook(WITH_SIGN)
 
 
 def test_a_number_that_is_not_determined_is_not_shown():
     e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
-    e = replace(e, values_se=np.array([0.1, 0.2, 50.0]), importances_se=np.array([0.1, 9.0, 0.1]))
+    e = with_se(e, value=np.array([0.1, 0.2, 50.0]), importance=np.array([0.1, 9.0, 0.1]))
     text = printed(e)
     assert re.search(r"a .*\+1\.00 ± 0\.20 +\+1\.00 ± 0\.20", text)
     assert re.search(r"b .*\+4\.00 ± 0\.39 +too uncertain to show", text)
@@ -183,10 +183,10 @@ def test_a_number_that_is_not_determined_is_not_shown():
 
 def test_a_column_without_any_determined_number_is_left_out():
     e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
-    text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 0.1)))
+    text = printed(with_se(e, value=np.full(3, 100.0), importance=np.full(3, 0.1)))
     assert re.search(r"word +removal +importance +weight", text)
     assert "; ± is a 95% interval; their values are too uncertain to show" in text
-    text = printed(replace(e, values_se=np.full(3, 100.0), importances_se=np.full(3, 90.0)))
+    text = printed(with_se(e, value=np.full(3, 100.0), importance=np.full(3, 90.0)))
     assert re.search(r"word +removal +weight", text)
     assert "their values and importances are too uncertain to show" in text
     assert "too uncertain to show" not in printed(e)
@@ -219,7 +219,7 @@ def test_all_classes_are_shown_as_the_leading_one():
     e = three_classes()
     se = np.full((4, 3), 0.01)
     se[0, 2] = 10.0
-    text = printed(replace(e, removal_se=se))
+    text = printed(with_se(e, removal=se))
     row = next(line for line in text.splitlines() if re.match(r"red +[-+]", line))
     assert f"{e.removal[0, 2]:+.3f} ± 19.600 ?" in row
     assert text.count(" ?") == 2  # the row and the legend

@@ -11,6 +11,7 @@ import pytest
 import slalom
 from slalom.errors import InputError
 from slalom.result.codec import FIELDS
+from slalom.result.wording import fidelity_text
 from slalom.text.samplers import Whole
 
 EXPLAINER = slalom.Explainer(
@@ -64,7 +65,7 @@ def test_scores_without_a_sign_are_not_tested_unless_asked_for():
 
 def test_fidelity_of_scores_without_a_sign_is_not_shown():
     e = slalom.Explainer(method="attention", check=20, progress=False)("A fine film.")
-    assert e.fidelity_text == "not tested: scores without a sign predict nothing"
+    assert fidelity_text(e) == "not tested: scores without a sign predict nothing"
     assert "R2" not in repr(e)
     page = e.to_html()
     assert "Fidelity near the text" not in page
@@ -76,7 +77,7 @@ def test_fidelity_of_scores_without_a_sign_is_not_shown():
 @pytest.mark.parametrize(
     "change",
     [
-        {"labels": []}, {"probabilities": []}, {"lengths": 5}, {"lengths": []}, {"values_se": [1.0]}, {"score": None},
+        {"labels": []}, {"probabilities": []}, {"lengths": 5}, {"lengths": []}, {"errors": {"value": [1.0]}}, {"score": None},
         {"versions": None}, {"text": 5}, {"settings": 3}, {"units": 7},
     ],
 )  # fmt: skip
@@ -98,14 +99,12 @@ def test_files_that_hold_something_else_are_refused(content, tmp_path):
         slalom.load(path)
 
 
-def test_every_row_with_a_column_or_a_fact_is_shown():
+def test_every_row_with_a_fact_is_shown():
     e = replace(EXPLAINER("a good film"), stopped="the error no longer falls", figures={"label share": 0.9})
     page = e.to_html()
     for row in FIELDS:
         if row.fact is not None:
             assert f'"{row.fact[0]}"' in page or row.fact[0] in page
-        if row.column is not None and getattr(e, row.name) is not None:
-            assert row.column in e.to_pandas().columns
 
 
 class Broken(slalom.Method):

@@ -13,6 +13,7 @@ import pytest
 from slalom import Explainer, Explanations
 from slalom.errors import InputError, ModelError
 from slalom.models import class_index, label_names
+from tests.cases import cases
 
 TWO = ["a good film", "a bad film"]
 
@@ -43,7 +44,7 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
+@cases("make", ACCEPTED.values(), ids=list(ACCEPTED))
 def test_containers_of_strings_are_texts(make):
     found = explainer()(make())
     assert isinstance(found, Explanations)
@@ -75,7 +76,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
+@cases(("make", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_what_is_no_text_is_refused_with_advice(make, message):
     with pytest.raises(InputError, match=message) as caught:
         explainer()(make())
@@ -98,7 +99,7 @@ LABEL_SETS = {
 }
 
 
-@pytest.mark.parametrize(("labels", "good", "bad"), LABEL_SETS.values(), ids=LABEL_SETS)
+@cases(("labels", "good", "bad"), LABEL_SETS.values(), ids=list(LABEL_SETS))
 def test_a_label_is_matched_before_an_index(labels, good, bad):
     model = Explainer(lambda texts: [[0.0, x] for x in score(texts)], output="logits", labels=labels, queries=20)
     for target, column in good.items():
@@ -111,7 +112,7 @@ def test_a_label_is_matched_before_an_index(labels, good, bad):
             model(TWO[0], target=target)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "message"),
     [
         ({"neg", "pos"}, "a set has no order"),
@@ -213,7 +214,7 @@ def test_numbers_of_texts_survive_failures(tmp_path):
     assert found.merge("sentence").numbers == (1, 2)
 
 
-@pytest.mark.parametrize("labels", [[1.0, 2.0], ["1", "2"], [1, 2]])
+@cases("labels", [[1.0, 2.0], ["1", "2"], [1, 2]])
 def test_numbers_are_labels_whatever_their_type(labels):
     model = Explainer(score, output="log_odds", labels=labels, queries=20)
     for target in (1, 1.0, np.int64(1), np.float32(1.0)):
@@ -224,7 +225,7 @@ def test_numbers_are_labels_whatever_their_type(labels):
         model(TWO[0], target=0)
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+@cases("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_missing_values_are_named(missing):
     with pytest.raises(InputError, match=r"\(a missing value\) \(text 1\)$"):
         explainer()(["a", missing])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from slalom.errors import MissingExtra
 from slalom.text import sentences, simple_words, words
+from tests.cases import cases
 from tests.text.sentence_cases import HELD_OUT, MARKED, unmarked
 
 WORDS = [
@@ -41,7 +42,7 @@ MISSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), WORDS)
+@cases(("text", "expected"), WORDS)
 def test_words(text, expected):
     assert [text[a:b] for a, b in words(text)] == expected
     assert simple_words(text).tolist() == words(text).tolist()
@@ -69,26 +70,26 @@ def cut(text):
     return [text[a:b] for a, b in sentences(text)]
 
 
-@pytest.mark.parametrize("marked", [case for cases in MARKED.values() for case in cases])
+@cases("marked", [case for cases in MARKED.values() for case in cases])
 def test_sentences(marked):
     text, expected = unmarked(marked)
     assert cut(text) == MISSED.get(marked, expected)
 
 
-@pytest.mark.parametrize("marked", [case for cases in HELD_OUT.values() for case in cases])
+@cases("marked", [case for cases in HELD_OUT.values() for case in cases])
 def test_sentences_that_the_rule_was_not_made_for(marked):
     text, expected = unmarked(marked)
     assert cut(text) == MISSED.get(marked, expected)
 
 
-@pytest.mark.parametrize(("cases", "right"), [(MARKED, "129 of 130"), (HELD_OUT, "71 of 74")])
+@cases(("cases", "right"), [(MARKED, "129 of 130"), (HELD_OUT, "71 of 74")])
 def test_the_accuracy_that_is_claimed(cases, right):
     every = [unmarked(case) for some in cases.values() for case in some]
     assert f"{sum(cut(text) == expected for text, expected in every)} of {len(every)}" == right
     assert right in (Path(__file__).parents[2] / "docs/decisions/0001-sentences.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("", []),
@@ -105,7 +106,7 @@ def test_sentences_at_the_edges(text, expected):
     assert cut(text) == expected
 
 
-@pytest.mark.parametrize("piece", ["I. ", "a.a.", "! ", ". . ", "z. ", "<br ", "! »", "1. ", "!❤ "])
+@cases("piece", ["I. ", "a.a.", "! ", ". . ", "z. ", "<br ", "! »", "1. ", "!❤ "])
 def test_the_work_grows_with_the_text_not_with_its_square(piece):
     assert cut(piece * 20_000)  # minutes, were it otherwise
 

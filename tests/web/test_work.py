@@ -220,10 +220,10 @@ def test_a_long_question_does_not_hold_up_a_short_one(kind):
         assert model.asked < asked + 300
 
 
-@pytest.mark.parametrize("method", ["local", "lime", "kernel-shap", "captum-lime"])
+@pytest.mark.parametrize("method", ["local", "lime", "kernel-shap"])
 def test_a_long_method_does_not_hold_up_a_short_question_and_ends_with_its_visitor(method):
     """The packages ask for all their rows at once; the model answers them in turns, and nothing more after a hang-up."""
-    for package in {"lime": ["lime"], "local": []}.get(method, ["captum" if "captum" in method else "shap"]):
+    for package in {"lime": ["lime"], "local": []}.get(method, ["shap"]):
         pytest.importorskip(package)
     model = Paced(0.005, hold=60)
     with serving(model) as client:

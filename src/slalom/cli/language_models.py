@@ -33,8 +33,8 @@ class LanguageModel:
     """Count labels without space and capitalised too."""
     chat: bool = False
     """With --lm: send the prompt as a message of a chat."""
-    mode: Literal["auto", "completions", "chat", "sample", "stated"] = "auto"
-    """How --api is asked: auto, completions, chat, sample, stated."""
+    mode: Literal["auto", "logprobs", "sample"] = "auto"
+    """How --api is asked: logprobs, sample; auto: what it can do."""
     concurrency: AtLeastOne = 8
     """Requests of --api at the same time (default: 8)."""
 

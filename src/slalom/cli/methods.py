@@ -19,7 +19,7 @@ _LEGEND = (
 
 def methods(*, as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
-    from slalom.methods import methods as installed  # noqa: PLC0415
+    from slalom.methods import list_methods  # noqa: PLC0415
 
     rows: list[dict[str, Any]] = [
         {
@@ -30,7 +30,7 @@ def methods(*, as_json: Json = False) -> None:
             "unit": method.unit,
             "summary": method.summary,
         }
-        for name, method in installed().items()
+        for name, method in list_methods().items()
     ]
     if as_json:
         print(json.dumps(rows, indent=1))

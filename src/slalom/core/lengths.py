@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, freeze, read_only
-from slalom.core.measures import Beta
+from slalom.core.measures import Beta, Measure
 
 _REACHES = (1.0, 3.0, 10.0, 30.0)
 _VARIANCES = np.logspace(-4, 1, 16)  # tau^2, in units of the noise
@@ -71,26 +71,31 @@ class Lengths:
         return np.asarray(self.offsets[-1] - self.offsets[len(self.offsets) - 1 - sizes])
 
     def shapley(self, sizes: NDArray[np.int64]) -> Floats:
-        """Return the Shapley values of b(length).
-
-            phi_i = int_0^1 dq E[b(T + size_i) - b(T)],    T = atoms of the other units, each present with probability q
-
-        They sum to b(L) - b(0). The distribution of T comes from its characteristic function, one factor per unit, so the
-        values are exact to rounding. Units of equal size have equal values.
-
-        Args:
-            sizes: Number of atoms in each unit (n,); they sum to L.
-
-        Returns:
-            (n,) or (n, n_classes).
+        """Return the Shapley values of b(length), which sum to b(L) - b(0).
 
         Example:
             >>> Lengths(np.array([0.0, 1.0, 4.0, 9.0])).shapley(np.array([1, 2])).round(12).tolist()
             [3.0, 6.0]
         """
+        return self.semivalue(Beta(1.0, 1.0), sizes)
+
+    def semivalue(self, measure: Measure, sizes: NDArray[np.int64]) -> Floats:
+        """Return the semivalues of b(length) for a measure that is not all at q = 1.
+
+            phi_i = int dmu(q) E[b(T + size_i) - b(T)],    T = atoms of the other units, each present with probability q
+
+        The distribution of T comes from its characteristic function, one factor per unit, so the values are exact to rounding.
+
+        Args:
+            measure: The distribution of q.
+            sizes: Number of atoms in each unit (n,); they sum to L.
+
+        Returns:
+            (n,) or (n, n_classes).
+        """
         b = self.offsets.reshape(len(self.offsets), -1)
         distinct, index, times = np.unique(sizes, return_inverse=True, return_counts=True)
-        q, mass = Beta(1.0, 1.0).rule(len(sizes))
+        q, mass = measure.rule(len(sizes))
         phase = np.exp(-2j * np.pi * np.outer(distinct, np.arange(len(b) // 2 + 1)) / len(b))
         factors = 1.0 - q[:, None, None] + q[:, None, None] * phase  # (q, distinct size, frequency)
         phi = np.empty((len(distinct), b.shape[1]))

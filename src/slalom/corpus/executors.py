@@ -1,10 +1,8 @@
-"""Where jobs are computed, behind one small interface: an executor starts workers, a worker takes one job after another.
+"""Where jobs are computed: an executor starts workers, and a worker, which holds the model, takes one job after another.
 
 InProcess       this process
-Processes       N processes of this machine, each with the model
+Processes       N processes of this machine, of concurrent.futures
 RayActors       actors on the machines of a Ray cluster (`slalom.corpus.cluster`)
-
-Which job goes where is decided by `slalom.corpus.dispatch`; processes are those of concurrent.futures.
 """
 
 import glob
@@ -16,10 +14,9 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, final
 
@@ -48,12 +45,6 @@ class Worker(ABC):
 
 class Executor(ABC):
     """Starts workers."""
-
-    def __enter__(self) -> "Executor":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @abstractmethod
     def size(self) -> int:
@@ -91,7 +82,7 @@ class InProcess(Executor):
         return 1
 
     def start(self, setup: Setup) -> Worker:
-        return _Here(setup, self.tick, self.begin)
+        return _Here(setup, self)
 
     def died(self, error: BaseException) -> bool:
         return isinstance(error, SystemExit)
@@ -99,32 +90,25 @@ class InProcess(Executor):
 
 @final
 class _Here(Worker):
-    def __init__(self, setup: Setup, tick: Callable[[], None], begin: Callable[[Job], None]) -> None:
-        self.setup, self.tick, self.begin = setup, tick, begin
-        self.bench: Bench | None = None
+    def __init__(self, setup: Setup, process: InProcess) -> None:
+        self.bench, self.process = Bench(setup), process
 
     def load(self) -> "Future[dict[str, Any]]":
-        self.bench = Bench(self.setup)
-        return _done(self.bench.describe())
+        future: Future[dict[str, Any]] = Future()
+        future.set_result(self.bench.describe())
+        return future
 
     def submit(self, job: Job) -> "Future[Finished]":
-        assert self.bench is not None
-        self.begin(job)
+        future: Future[Finished] = Future()
+        self.process.begin(job)
         try:
-            return _done(self.bench(job, self.tick))
+            future.set_result(self.bench(job, self.process.tick))
         except SystemExit as error:  # of the model
-            future: Future[Finished] = Future()
             future.set_exception(error)
-            return future
+        return future
 
     def stop(self) -> None:
-        self.bench = None
-
-
-def _done(result: Any) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
+        """The process goes on."""
 
 
 @final
@@ -158,12 +142,16 @@ class Processes(Executor):
 class _Process(Worker):
     def __init__(self, setup: bytes, environment: dict[str, str]) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(environment,))
-        self.setup = setup
+        self.pool, self.setup = ProcessPoolExecutor(1, context, _prepare, (environment,)), setup
 
     def load(self) -> "Future[dict[str, Any]]":
-        with _without_interrupts():  # the process starts here, and inherits what is ignored
+        if threading.current_thread() is not threading.main_thread():  # only the main thread can ignore Ctrl-C
             return self.pool.submit(_load, self.setup)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process starts here, and inherits it
+        try:
+            return self.pool.submit(_load, self.setup)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def submit(self, job: Job) -> "Future[Finished]":
         return self.pool.submit(_compute, job)
@@ -173,19 +161,6 @@ class _Process(Worker):
         for process in processes.values():
             process.kill()
         self.pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment; only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def threads(cores: int) -> dict[str, str]:
@@ -224,7 +199,7 @@ def pickled(setup: Setup) -> bytes:
 _bench: list[Bench] = []  # of a worker process
 
 
-def _begin(environment: dict[str, str]) -> None:
+def _prepare(environment: dict[str, str]) -> None:
     """Prepare a worker process: few threads, no Ctrl-C of its own, and an end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads(environment)

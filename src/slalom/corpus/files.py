@@ -9,6 +9,7 @@ import io
 import json
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, final
@@ -81,22 +82,26 @@ class Files(Source):
         return {"kind": "files", "bytes": self._size, "number": len(files), "hash": whole, "files": listed}
 
     def _hash(self, path: str, size: int, room: int) -> str:
+        """Return the hash of a file, or where it is larger than the room of so many bytes at even distances."""
+        blocks = room // _BLOCK
+        starts = range(0, size, _BLOCK) if size <= room else [i * (size - _BLOCK) // (blocks - 1) for i in range(blocks)]
         digest = blake2b(digest_size=16)
         with self.system.open_input_file(path) as file:
-            if size <= room:
-                while block := file.read(_BLOCK):
-                    digest.update(block)
-                return digest.hexdigest()
-            blocks = room // _BLOCK
-            for i in range(blocks):
-                file.seek(i * (size - _BLOCK) // (blocks - 1))
+            for start in starts:
+                file.seek(start)
                 digest.update(file.read(_BLOCK))
         return digest.hexdigest()
 
     def count(self) -> int | None:
-        if all(_kind(name) == ".parquet" for name, *_ in self.files):
-            return sum(self._parquet_rows(name, path) for name, path, _ in self.files)
-        return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
+        if not all(_kind(name) == ".parquet" for name, *_ in self.files):
+            return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        rows = 0
+        for name, path, _ in self.files:
+            with self._naming_the_file(name), self.system.open_input_file(path) as file:
+                rows += pq.read_metadata(file).num_rows
+        return rows
 
     def share(self) -> float | None:
         here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
@@ -113,76 +118,59 @@ class Files(Source):
 
     def changed(self) -> str | None:
         try:
-            now = {file.path: file for file in self.system.get_file_info([path for _, path, _ in self.files])}
+            now = self.system.get_file_info([path for _, path, _ in self.files])
         except OSError:
             return None  # a file system that cannot be reached now tells nothing
-        for name, path, size in self.files:
-            if (now[path].size, now[path].mtime_ns) != (size, self._times[path]):
-                return name
-        return None
+        pairs = zip(self.files, now, strict=True)
+        return next(
+            (name for (name, path, size), file in pairs if (file.size, file.mtime_ns) != (size, self._times[path])), None
+        )
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
         self._before = 0
         for name, path, size in self.files:
-            try:
+            with self._naming_the_file(name), self.system.open_input_file(path) as self._raw:
                 if _kind(name) == ".parquet":
-                    first = yield from self._parquet(path, first, columns)
+                    first = yield from _parquet_rows(self._raw, first, columns)
                 else:
-                    first = yield from self._rows(name, path, first)
-            except InputError:
-                raise
-            except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
-                raise self._damaged(name, error) from error
+                    first = yield from _text_rows(self._raw, name, first)
             self._before += size
 
-    def _damaged(self, name: str, error: Exception) -> InputError:
-        return InputError(f"{name!r} of {self.address!r} is damaged or cut off: {one_line(error)}")
-
-    def _parquet_rows(self, name: str, path: str) -> int:
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
+    @contextmanager
+    def _naming_the_file(self, name: str) -> Iterator[None]:
         try:
-            with self.system.open_input_file(path) as file:
-                return int(pq.read_metadata(file).num_rows)
-        except (OSError, ValueError) as error:
-            raise self._damaged(name, error) from error
+            yield
+        except InputError:
+            raise
+        except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+            raise InputError(f"{name!r} of {self.address!r} is damaged or cut off: {one_line(error)}") from error
 
-    def _parquet(self, path: str, first: int, columns: Sequence[str]) -> Generator[Record, None, int]:
-        """Yield the rows of a Parquet file; return how many of the next file to skip."""
-        import pyarrow.parquet as pq  # noqa: PLC0415
 
-        with self.system.open_input_file(path) as raw:
-            self._raw = raw
-            file = pq.ParquetFile(raw)
-            wanted = [name for name in columns if name in file.schema_arrow.names]
-            groups: list[int] = []
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if first >= rows and not groups:
-                    first -= rows
-                else:
-                    groups.append(group)
-            if not groups:
-                return first
-            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=wanted):
-                if first >= batch.num_rows:
-                    first -= batch.num_rows
-                    continue
-                yield from batch.slice(first).to_pylist()
-                first = 0
-        return first
+def _parquet_rows(raw: Any, first: int, columns: Sequence[str]) -> Generator[Record, None, int]:
+    """Yield the rows of a Parquet file; return how many of the next file to skip."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    def _rows(self, name: str, path: str, first: int) -> Generator[Record, None, int]:
-        """Yield the rows of a file of text; return how many of the next file to skip."""
-        with self.system.open_input_file(path) as raw:
-            self._raw = raw
-            with _decompressed(raw, name) as content:
-                for record in _parsed(content, name):
-                    if first:
-                        first -= 1
-                    else:
-                        yield record() if callable(record) else record
-        return first
+    file = pq.ParquetFile(raw)
+    groups = list(range(file.num_row_groups))
+    while groups and first >= (rows := file.metadata.row_group(groups[0]).num_rows):
+        first -= rows
+        groups.pop(0)
+    there = [name for name in columns if name in file.schema_arrow.names]
+    for batch in file.iter_batches(_ROWS, row_groups=groups, columns=there) if groups else ():
+        yield from batch.slice(first).to_pylist()
+        first = max(first - batch.num_rows, 0)
+    return first
+
+
+def _text_rows(raw: Any, name: str, first: int) -> Generator[Record, None, int]:
+    """Yield the rows of a file of text; return how many of the next file to skip."""
+    with _decompressed(raw, name) as content:
+        for record in _parsed(content, name):
+            if first:
+                first -= 1
+            else:
+                yield record() if callable(record) else record
+    return first
 
 
 def _readable(name: str) -> bool:

@@ -9,9 +9,11 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, final
 
 from slalom.core.checks import whole_number
 from slalom.corpus.dispatch import Dispatcher
@@ -23,7 +25,7 @@ from slalom.corpus.parts import damage, part_file, write_part
 from slalom.corpus.progress import Progress
 from slalom.corpus.source import Source
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
-from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
+from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded, table
 from slalom.corpus.work import Job, Setup
 from slalom.errors import InputError
 from slalom.explainer import Explainer
@@ -32,46 +34,9 @@ PART_SIZE, MAX_FAILURES = 500, 20
 _CURRENT = "current.json"  # the part that this process is computing
 _LONGEST = 1e6  # seconds of a timeout
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
-_COMPARED = ("model", "options", "slalom", "source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
+_DESCRIBED = ("model", "options", "slalom")  # by a worker
+_SETTINGS = ("source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 _INFORMATION = ("address", "files")  # of the source: what does not make another one
-
-
-class Where(NamedTuple):
-    """Where a corpus is computed.
-
-    Attributes:
-        workers: Number of processes; 0: this process. With Ray: the largest number of actors; 0: as many as the cluster has
-            room for.
-        ray: Address of a Ray cluster ("auto", "local", host:port); None: this machine, without Ray.
-        cores: Cores of each process or actor; None: processes share those of this machine, actors have one.
-        gpus: GPUs of each actor. Default: one where the cluster has any.
-        timeout: Seconds without a sign of life after which a worker is ended; None: never.
-    """
-
-    workers: int = 0
-    ray: str | None = None
-    cores: int | None = None
-    gpus: float | None = None
-    timeout: float | None = None
-
-    def check(self) -> "Where":
-        """Return itself, if its numbers can be."""
-        whole_number("workers", self.workers, 0)
-        if self.cores is not None:
-            whole_number("cores_per_worker", self.cores, 1)
-        if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
-            raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
-        if self.timeout is not None and self.ray is None and not self.workers:
-            raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
-        return self
-
-    def executor(self) -> Executor | None:
-        """Return the executor; None for this process."""
-        if self.ray is None:
-            return Processes(self.workers, self.cores) if self.workers else None
-        from slalom.corpus.cluster import RayActors  # noqa: PLC0415
-
-        return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
 
 
 def run(
@@ -143,27 +108,23 @@ def run(
         >>> [row["status"] for batch in corpus.batches(["status"]) for row in batch.to_pylist()]
         ['explained', 'explained', 'failed']
     """
-    whole_number("part_size", part_size, 1)
-    if limit is not None:
-        whole_number("limit", limit, 1)
+    settings = {
+        "text_column": text_column, "id_column": id_column, "keep": list(dict.fromkeys(keep)), "text": text, "full": full,
+        "part_size": whole_number("part_size", part_size, 1),
+        "limit": None if limit is None else whole_number("limit", limit, 1),
+    }  # fmt: skip
     arrow()
-    columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)))
     rows, folder = source_of(source, text_column, split), folder_of(out)
     if rows.encloses(folder.path("")):
         raise InputError(
             f"{folder.address!r} must not lie within the source {rows.address!r}, which would read it too; name a folder"
             " elsewhere"
         )
-    settings = {
-        "text_column": text_column, "id_column": id_column, "keep": list(columns.keep), "text": text, "full": full,
-        "part_size": part_size, "limit": limit,
-    }  # fmt: skip
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout).check()
-    most = whole_number("max_failures", max_failures, 0)
-    setup = Setup(Explainer if explainer is None else explainer, folder, columns.keep, text, full, timeout, most)
-    with _Run(folder, rows, columns, settings, setup, where, progress, command or {}) as going:
-        going.explain_all()
-    return Corpus(folder, going.manifest)
+    where = _Where(workers, ray, cores_per_worker, gpus_per_worker, timeout, max_failures)
+    corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {})
+    with corpus_run.exclusive():
+        corpus_run.explain_all()
+    return Corpus(folder, corpus_run.manifest)
 
 
 def retry_failed(
@@ -201,65 +162,152 @@ def retry_failed(
     """
     folder = folder_of(out)
     manifest = _complete_manifest(folder)
-    address = manifest["source"]["address"] if source is None else source
-    if source is None and manifest["source"]["kind"] == "iterable":
-        raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
-    if source is None and not Path(str(address)).exists():  # a manifest of someone else must not choose who is asked
-        raise InputError(f"the texts came from {str(address)!r}, which is no file here; confirm it by source= (--source)")
-    columns = Columns(manifest["text_column"], manifest["id_column"], tuple(manifest["keep"]))
-    rows = source_of(address, columns.text, manifest["source"].get("split"))
-    settings = {name: manifest[name] for name in _COMPARED[4:]}
-    where = Where(workers, ray, cores_per_worker, gpus_per_worker, timeout).check()
-    made = Explainer if explainer is None else explainer
-    most = whole_number("max_failures", max_failures, 0)
-    setup = Setup(made, folder, columns.keep, manifest["text"], manifest["full"], timeout, most)
-    with _Run(folder, rows, columns, settings, setup, where, progress, manifest["command"]) as going:
-        return going.retry()
+    if source is None:
+        source = manifest["source"]["address"]
+        if manifest["source"]["kind"] == "iterable":
+            raise InputError(f"the texts of {folder.address!r} came from an iterable; pass it as source=")
+        if not Path(str(source)).exists():  # a manifest of someone else must not choose who is asked
+            raise InputError(f"the texts came from {str(source)!r}, which is no file here; confirm it by source= (--source)")
+    rows = source_of(source, manifest["text_column"], manifest["source"].get("split"))
+    settings = {name: manifest[name] for name in _SETTINGS}
+    where = _Where(workers, ray, cores_per_worker, gpus_per_worker, timeout, max_failures)
+    corpus_run = _Run(folder, rows, settings, explainer, where, progress, manifest["command"])
+    with corpus_run.exclusive():
+        return corpus_run.retry()
 
 
 def _complete_manifest(folder: Folder) -> dict[str, Any]:
     """Return the manifest of a corpus that can be continued."""
     manifest = read_manifest(folder)
-    missing = [name for name in (*_COMPARED, "command") if name not in manifest]
+    missing = [name for name in (*_DESCRIBED, *_SETTINGS, "command") if name not in manifest]
     if missing:
         raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: it lacks {missing[0]!r}")
     return manifest
 
 
+@final
+@dataclass(frozen=True)
+class _Where:
+    """Where a corpus is computed, and how long workers and failing texts are tolerated; the arguments of `run`."""
+
+    workers: int
+    ray: str | None
+    cores: int | None
+    gpus: float | None
+    timeout: float | None
+    max_failures: int
+
+    def __post_init__(self) -> None:
+        whole_number("workers", self.workers, 0)
+        whole_number("max_failures", self.max_failures, 0)
+        if self.cores is not None:
+            whole_number("cores_per_worker", self.cores, 1)
+        if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
+            raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
+        if self.timeout is not None and self.ray is None and not self.workers:
+            raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
+
+    def executor(self) -> Executor | None:
+        """Return the executor; None for this process."""
+        if self.ray is None:
+            return Processes(self.workers, self.cores) if self.workers else None
+        from slalom.corpus.cluster import RayActors  # noqa: PLC0415
+
+        return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
+
+
+@final
 class _Run:
-    """A run under way: it holds the lock and the manifest."""
+    """A run under way, which holds the manifest."""
 
     def __init__(
         self,
         folder: Folder,
         source: Source,
-        columns: Columns,
         settings: dict[str, Any],
-        setup: Setup,
-        where: Where,
+        explainer: Explainer | Callable[[], Explainer] | None,
+        where: _Where,
         shown: bool | None,
         command: dict[str, Any],
     ) -> None:
-        self.folder, self.source, self.columns, self.settings, self.setup = folder, source, columns, settings, setup
-        self.where, self.shown, self.command, self.size = where, shown, command, int(settings["part_size"])
+        self.folder, self.source, self.settings, self.where = folder, source, settings, where
+        self.shown, self.command, self.part_size = shown, command, int(settings["part_size"])
+        self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
+        made = Explainer if explainer is None else explainer
+        text, full = settings["text"], settings["full"]
+        self.setup = Setup(made, folder, self.columns.keep, text, full, where.timeout, where.max_failures)
         self.manifest: dict[str, Any] = {}
-        self.result: dict[str, int] = {}
 
-    def __enter__(self) -> "_Run":
-        self._compare_settings()  # what is refused leaves nothing behind
-        self._lock = locked(self.folder)
-        self._lock.__enter__()
-        try:
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock of the folder, if the settings are those of its manifest; what is refused leaves nothing behind."""
+        self._read_manifest()
+        if not self.manifest and not self.source.verified:  # a generator can be read once
+            next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
+        self.settings = {**self.settings, "source": {**self.source.fingerprint(), "address": self.source.place}}
+        self._compare(self.settings)
+        with locked(self.folder):
             self._read_manifest()  # another run may have begun the corpus meanwhile
-            self._refuse_others(self.settings)
-            self._clean()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+            self._compare(self.settings)
+            if isinstance(self.folder, LocalFolder):
+                self.folder.clean()
+            for name in self.folder.names(UNDER_WAY):
+                self.folder.remove(f"{UNDER_WAY}/{name}")
+            yield
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.__exit__(None, None, None)
+    def explain_all(self) -> None:
+        """Compute the parts that are not there, or not as they were written."""
+        there = self.folder.parts()
+        damaged = {part: reason for part in there if (reason := damage(self.folder, part)) is not None}
+        if damaged:
+            named = ", ".join(f"{part_name(part)} ({reason})" for part, reason in islice(damaged.items(), 5))
+            more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
+            warnings.warn(f"damaged, and explained again: {named}{more}", UserWarning, stacklevel=2)
+        done = {part: self._corpus.facts(part) for part in there if part not in damaged}
+        with self._progress(sum(facts["rows"] for facts in done.values())):
+            self._compute(self._missing_parts(done, max(there, default=-1)), self._write_rows)
+            if (name := self._changed_source()) is not None:
+                raise InputError(
+                    f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
+                )
+            texts = len(self._corpus)
+            if not texts:
+                raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
+            self.progress.finish(texts)
+
+    def retry(self) -> dict[str, int]:
+        """Compute the rows that are not explained, and put them into their parts; return their number by status."""
+        facts = {part: self._corpus.facts(part) for part in self._corpus.numbers}
+        failing = {part for part, about in facts.items() if about[EXPLAINED] < about["rows"]}
+        result: dict[str, int] = {}
+
+        def replace(part: int, rows: list[dict[str, Any]], _: Sequence[SourceRow]) -> None:
+            made, before = table(rows, self.columns.keep), self._read(part)
+            again = {row["number"] for row in rows}
+            kept = before.filter(arrow().array([number not in again for number in before.column("number").to_pylist()]))
+            merged = arrow().concat_tables([kept, made]).sort_by("number")
+            write_part(self.folder, part, encoded(merged, facts[part]["digest"]))
+            for status, number in counts(made).items():
+                result[status] = result.get(status, 0) + number
+
+        with self._progress(sum(about["rows"] for about in facts.values())):
+            if failing:
+                self._compute(self._failed_rows(failing), replace)
+        return result
+
+    @property
+    def _corpus(self) -> Corpus:
+        return Corpus(self.folder, self.manifest)
+
+    @contextmanager
+    def _progress(self, done: int) -> Iterator[None]:
+        self.progress = Progress(self.folder, self.source, done, self.settings["limit"], self.shown)
+        try:
+            yield
+        finally:
+            self.progress.close()
+
+    # the manifest
 
     def _read_manifest(self) -> None:
         """Read the manifest; a folder without one must have no files of the names that a run writes."""
@@ -271,64 +319,25 @@ class _Run:
         if others:
             raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
 
-    def _compare_settings(self) -> None:
-        """Refuse other settings or another source before a model is loaded."""
-        self._read_manifest()
-        if not self.manifest and not self.source.verified:  # a generator can be read once
-            next(rows_of(self.source, self.columns), None)  # a wrong column is an error now
-        self.settings = {**self.settings, "source": {**self.source.fingerprint(), "address": self.source.place}}
-        self._refuse_others(self.settings)
-
-    def _clean(self) -> None:
-        """Remove what killed runs have left."""
-        if isinstance(self.folder, LocalFolder):
-            self.folder.clean()
-        for name in self.folder.names(UNDER_WAY):
-            self.folder.remove(f"{UNDER_WAY}/{name}")
-
-    def _refuse_others(self, now: dict[str, Any]) -> None:
+    def _compare(self, now: dict[str, Any]) -> None:
         """Raise where the manifest says something else."""
-        found = differences({name: self.manifest[name] for name in now}, now) if self.manifest else []
-        if found:
+        changes = differences({name: self.manifest[name] for name in now}, now) if self.manifest else []
+        if changes:
             raise InputError(
-                f"{self.folder.address!r} was begun otherwise: {'; '.join(found[:4])}; use the same, or name another folder"
+                f"{self.folder.address!r} was begun otherwise: {'; '.join(changes[:4])}; use the same, or name another folder"
             )
 
     def _accept(self, description: dict[str, Any]) -> None:
         """Compare the model of a worker with that of the manifest; the first one makes the manifest."""
-        self._refuse_others(description)
+        self._compare(description)
         if not self.manifest:
             created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             about = {"format": FORMAT, "version": VERSION}
             self.manifest = {**about, **description, **self.settings, "created": created, "command": self.command}
             self.folder.write(MANIFEST, json.dumps(self.manifest, indent=1, ensure_ascii=False).encode("utf-8", "replace"))
+        self.progress.save()
 
-    def explain_all(self) -> None:
-        """Compute the parts that are not there, or not as they were written."""
-        there = self.folder.parts()
-        damaged = {part: reason for part in there if (reason := damage(self.folder, part)) is not None}
-        done = set(there).difference(damaged)
-        if damaged:
-            named = ", ".join(f"{part_name(part)} ({reason})" for part, reason in islice(damaged.items(), 5))
-            more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
-            warnings.warn(f"damaged, and explained again: {named}{more}", UserWarning, stacklevel=2)
-        known = Corpus(self.folder, self.manifest)
-        texts = sum(known.facts(part)["rows"] for part in done)
-        self.progress = Progress(self.folder, self.source, texts, self.settings["limit"], self.shown)
-        try:
-            self._compute(self._jobs(done, max(there, default=-1)), self._write_part)
-            if (name := self._changed()) is not None:
-                raise InputError(
-                    f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
-                )
-            texts = len(Corpus(self.folder, self.manifest))
-            if not texts:
-                raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
-            self.progress.finish(texts)
-        finally:
-            self.progress.close()
-
-    def _changed(self) -> str | None:
+    def _changed_source(self) -> str | None:
         """Return what of the source has another content than at the start; None: nothing."""
         name = self.source.changed()
         if name is None:
@@ -339,77 +348,28 @@ class _Run:
             return name
         return None if now == self.settings["source"] else name
 
-    def retry(self) -> dict[str, int]:
-        """Compute the rows that are not explained, and put them into their parts."""
-        corpus = Corpus(self.folder, self.manifest)
-        bad = {number for number in corpus.numbers if corpus.facts(number)[EXPLAINED] < corpus.facts(number)["rows"]}
-        self.progress = Progress(self.folder, self.source, len(corpus), self.settings["limit"], self.shown)
-        try:
-            if bad:
-                self._compute(self._failed_jobs(bad), self._replace_rows)
-        finally:
-            self.progress.close()
-        return self.result
+    # jobs, and what becomes of them
 
-    def _compute(self, jobs: Iterator[Job], assemble: Callable[[int, Any, Sequence[SourceRow]], None]) -> None:
-        """Compute jobs where the user wants it."""
-        chosen = self.where.executor()
-        if chosen is not None:
-            self._dispatch(chosen, jobs, assemble)
-            return
-        try:
-            here = InProcess(self.progress.advance, self._mark)
-            self._dispatch(here, self._isolated(jobs, assemble), assemble)
-        finally:  # where this process is killed it stays
-            self.folder.remove(_CURRENT)
+    def _parts(self, first: int) -> Iterator[tuple[int, tuple[SourceRow, ...]]]:
+        """Yield the rows of all parts from one on."""
+        rows = rows_of(self.source, self.columns, first * self.part_size, self.settings["limit"])
+        part = first
+        while chunk := tuple(islice(rows, self.part_size)):
+            self.progress.read = part * self.part_size + len(chunk)
+            yield part, chunk
+            part += 1
 
-    def _dispatch(self, executor: Executor, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
-        with executor:
-            dispatcher = Dispatcher(executor, self.setup, self._accept, self._finished, assemble, self.progress.tick)
-            dispatcher.describe()
-            self.progress.save()
-            dispatcher.run(jobs)
-
-    def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
-        """Yield jobs, but compute the one under which the last run was killed in a process of its own.
-
-        One of its texts may be the reason; in that process it is found.
-        """
-        try:
-            part = int(json.loads(self.folder.read(_CURRENT) or b"{}").get("part", -1))
-        except (ValueError, TypeError, AttributeError):  # damaged
-            part = -1
-        for job in jobs:
-            if job.part != part or not self._can_isolate(part):
-                yield job
-                continue
-            self._dispatch(Processes(1, self.where.cores), iter([job]), assemble)
-
-    def _can_isolate(self, part: int) -> bool:
-        try:
-            pickled(self.setup)
-        except InputError as error:
-            reason = f"the last run ended within part {part}; if one of its texts ended it, it will again, as {error}"
-            warnings.warn(reason, UserWarning, stacklevel=2)
-            return False
-        return True
-
-    def _mark(self, job: Job) -> None:
-        """Write down which part this process computes: where it ends there, the next run is careful."""
-        self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
-
-    def _jobs(self, done: set[int], last: int) -> Iterator[Job]:
-        """Yield the parts that are not there, and compare those with the source that it is read for."""
-        corpus = Corpus(self.folder, self.manifest)
+    def _missing_parts(self, done: dict[int, dict[str, Any]], last: int) -> Iterator[Job]:
+        """Yield the parts that are not there, and compare those that are with the source."""
         first = 0 if self.source.verified else next(part for part in range(len(done) + 1) if part not in done)
         part = first - 1
         for part, rows in self._parts(first):
             if part not in done:
                 yield Job(part, rows)
-            elif corpus.facts(part)["digest"] != digest(rows):
+            elif done[part]["digest"] != digest(rows):
                 raise InputError(
-                    f"{self.folder.address!r} was made from other texts: rows {part * self.size} to"
-                    f" {part * self.size + len(rows) - 1} differ; use the same source, or name another folder"
+                    f"{self.folder.address!r} was made from other texts: rows {part * self.part_size} to"
+                    f" {part * self.part_size + len(rows) - 1} differ; use the same source, or name another folder"
                 )
         if part < last:
             raise InputError(
@@ -417,19 +377,10 @@ class _Run:
                 " use the same source, name another folder, or delete this part"
             )
 
-    def _parts(self, first: int) -> Iterator[tuple[int, tuple[SourceRow, ...]]]:
-        """Yield the rows of all parts from one on."""
-        rows = rows_of(self.source, self.columns, first * self.size, self.settings["limit"])
-        part = first
-        while chunk := tuple(islice(rows, self.size)):
-            self.progress.read = part * self.size + len(chunk)
-            yield part, chunk
-            part += 1
-
-    def _failed_jobs(self, bad: set[int]) -> Iterator[Job]:
+    def _failed_rows(self, failing: set[int]) -> Iterator[Job]:
         """Yield the rows of parts that are not explained."""
-        for part, rows in self._parts(min(bad)):
-            if part in bad:
+        for part, rows in self._parts(min(failing)):
+            if part in failing:
                 statuses = self._read(part).column("status").to_pylist()
                 again = [row for row, status in zip(rows, statuses, strict=True) if status != EXPLAINED]
                 yield Job(part, tuple(again), whole=False)
@@ -438,24 +389,59 @@ class _Run:
         with part_file(self.folder, part) as file:
             return file.read()
 
-    def _write_part(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
-        """Write a part that was computed in pieces."""
-        write_part(self.folder, part, encoded(made, digest(rows)))
-        self._finished(part, counts(made))
+    def _compute(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
+        """Compute jobs where the user wants it."""
+        executor = self.where.executor()
+        if executor is not None:
+            self._dispatch(executor, jobs, assemble)
+            return
+        try:
+            here = InProcess(self.progress.advance, self._note_current)
+            self._dispatch(here, self._isolated(jobs, assemble), assemble)
+        finally:  # where this process is killed it stays
+            self.folder.remove(_CURRENT)
 
-    def _replace_rows(self, part: int, made: Any, rows: Sequence[SourceRow]) -> None:
-        """Put rows that were computed again in the place of the old ones."""
-        old = self._read(part)
-        again = set(made.column("number").to_pylist())
-        kept = old.filter(arrow().array([number not in again for number in old.column("number").to_pylist()]))
-        merged = arrow().concat_tables([kept, made]).sort_by("number")
-        known = Corpus(self.folder, self.manifest).facts(part)["digest"]
-        write_part(self.folder, part, encoded(merged, known))
-        for status, number in counts(made).items():
-            self.result[status] = self.result.get(status, 0) + number
+    def _dispatch(self, executor: Executor, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
+        try:
+            Dispatcher(executor, self.setup, self._accept, self._count, assemble, self.progress.tick).run(jobs)
+        finally:
+            executor.close()
 
-    def _finished(self, part: int, by_status: dict[str, int]) -> None:
-        """Count a part that a worker has written, and check that it is here."""
+    def _note_current(self, job: Job) -> None:
+        """Write down which part this process computes: where it ends there, the next run is careful."""
+        self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
+
+    def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
+        """Yield jobs, but compute the one under which the last run was killed in a process of its own.
+
+        One of its texts may be the reason; in that process it is found.
+        """
+        try:
+            current = int(json.loads(self.folder.read(_CURRENT) or b"{}").get("part", -1))
+        except (ValueError, TypeError, AttributeError):  # damaged
+            current = -1
+        for job in jobs:
+            if job.part == current:
+                try:
+                    pickled(self.setup)
+                except InputError as error:
+                    reason = (
+                        f"the last run ended within part {current}; if one of its texts ended it, it will again, as {error}"
+                    )
+                    warnings.warn(reason, UserWarning, stacklevel=2)
+                else:
+                    self._dispatch(Processes(1, self.where.cores), iter([job]), assemble)
+                    continue
+            yield job
+
+    def _write_rows(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
+        """Write a part whose rows came one by one."""
+        made = table(rows, self.columns.keep)
+        write_part(self.folder, part, encoded(made, digest(source)))
+        self._count(part, counts(made))
+
+    def _count(self, part: int, by_status: dict[str, int]) -> None:
+        """Count a part that is written, and check that it is here."""
         began = time.monotonic()
         while isinstance(self.folder, LocalFolder) and not Path(self.folder.path(part_name(part))).exists():
             if time.monotonic() - began > _SHARED:
@@ -474,26 +460,27 @@ def differences(before: Any, now: Any, name: str = "") -> list[str]:
         >>> differences({"options": {"queries": 200, "seed": 0}}, {"options": {"queries": 50, "seed": 0}})
         ['options queries was 200, is 50']
     """
-    if not isinstance(before, dict) or not isinstance(now, dict):
-        return [] if before == now else [f"{name} was {_shown(before)}, is {_shown(now)}"]
-    if name.endswith("source"):
+    if name == "source":
         return _source_differences(before, now)
-    keys = dict.fromkeys([*before, *now])
-    return [line for key in keys for line in differences(before.get(key), now.get(key), f"{name} {key}".strip())]
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = dict.fromkeys([*before, *now])
+        return [line for key in keys for line in differences(before.get(key), now.get(key), f"{name} {key}".strip())]
+    return [] if before == now else [f"{name} was {_shown(before)}, is {_shown(now)}"]
 
 
 def _source_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return how fingerprints of sources differ; paths do not count."""
-    essential = [{name: part for name, part in source.items() if name not in _INFORMATION} for source in (before, now)]
-    if essential[0] == essential[1]:
+    content, new_content = ({name: part for name, part in of.items() if name not in _INFORMATION} for of in (before, now))
+    if content == new_content:
         return []
     if before["kind"] != now["kind"]:
         return [f"the kind of the source was {before['kind']}, is {now['kind']}"]
     old, new = ({name: rest for name, *rest in source.get("files", ())} for source in (before, now))
-    changed = [f"{name!r} of the source has changed" for name in old if name in new and old[name] != new[name]]
-    changed += [f"{name!r} of the source is gone" for name in old if name not in new]
-    changed += [f"{name!r} of the source is new" for name in new if name not in old]
-    return changed or [f"the source was {_shown(essential[0])}, is {_shown(essential[1])}"]
+    what = {
+        name: "has changed" if name in old and name in new else "is gone" if name in old else "is new" for name in old | new
+    }
+    changed = [f"{name!r} of the source {said}" for name, said in what.items() if old.get(name) != new.get(name)]
+    return changed or [f"the source was {_shown(content)}, is {_shown(new_content)}"]
 
 
 def _shown(value: Any) -> str:

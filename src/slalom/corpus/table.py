@@ -96,7 +96,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "ends": e.spans[:, 1].astype(np.int32),
         "sizes": e.sizes.astype(np.int32),
         "removal": _single(e.removal),
-        "removal_se": None if e.removal_se is None else _single(e.removal_se),
+        "removal_se": None if "removal" not in e.errors else _single(e.errors["removal"]),
         "values": _single(e.values),
         "importances": _single(e.importances),
         "background_value": None if background is None else float(np.asarray(background.value)),

@@ -14,10 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from slalom.corpus.folder import UNDER_WAY, Folder
 from slalom.corpus.parts import write_part
 from slalom.corpus.sources import digest
-from slalom.corpus.table import KILLED, SourceRow, arrow, counts, encoded, explained_row, failed_row, table
+from slalom.corpus.table import SourceRow, counts, encoded, explained_row, failed_row, table
 from slalom.errors import InputError, ModelError, one_line
 from slalom.explainer import Explainer
 from slalom.models import Engine
@@ -57,8 +59,8 @@ class Job(NamedTuple):
     Attributes:
         part: Number of their part.
         rows: The rows.
-        whole: Whether they are the whole part, which the worker writes; else it returns them.
-        deaths: Number of workers that have died of it.
+        whole: Whether they are the whole part, which the worker writes; else it returns their explanations.
+        deaths: Number of workers that a row has ended by itself.
     """
 
     part: int
@@ -68,15 +70,10 @@ class Job(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The result of a job.
-
-    Attributes:
-        counts: Number of rows by status.
-        content: The rows as an Arrow stream; None where the worker has written the part.
-    """
+    """The result of a job: the number of rows by status, and the rows, unless the worker has written them as a part."""
 
     counts: dict[str, int]
-    content: bytes | None = None
+    rows: list[dict[str, Any]] | None = None
 
 
 class _Outage(BaseException):
@@ -84,79 +81,15 @@ class _Outage(BaseException):
 
 
 @final
-class _Outages:
-    """Counts the texts in sequence on which the model fails alike, also from one job to the next.
-
-    Where a call for several texts fails, each is asked by itself; only these calls count.
-
-    Args:
-        most: How many there may be; 0: any number.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most, self.kind, self.number = most, "", 0
-
-    def __call__(self, texts: int, error: Exception | None) -> None:
-        """Take the end of a call of the engine."""
-        if error is None:
-            self.kind, self.number = "", 0
-        if error is None or texts > 1:
-            return
-        kind = _NUMBERS.sub("0", f"{type(error).__name__} {error}")  # requests, ports and addresses have other numbers
-        self.kind, self.number = kind, self.number + 1 if kind == self.kind else 1
-        if self.most and self.number >= self.most:
-            self.number = 0
-            raise _Outage(
-                f"the last {self.most} texts failed alike: {one_line(error)}; if it is the model, run the same command again"
-                " when it works; if it is the texts, add --max-failures 0 (max_failures=0)"
-            )
-
-
-@final
-class _Note:
-    """Writes down every few seconds how far a part is, for `status`.
-
-    Args:
-        job: The part; the pieces of one are not noted.
-        folder: Where the corpus lies.
-        engine: The engine that asks for it.
-
-    Attributes:
-        texts: Texts that are explained.
-    """
-
-    def __init__(self, job: Job, folder: Folder, engine: Engine) -> None:
-        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}" if job.whole else ""
-        self.texts, self.asked, self.written, self.time = 0, engine.cost.inputs, False, time.monotonic()
-
-    def write(self) -> None:
-        """Write the note, if it is time; where it cannot be written the work goes on."""
-        if self.name and time.monotonic() - self.time > _NOTED:
-            content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.asked})
-            with suppress(InputError):
-                self.folder.write(self.name, content.encode())
-            self.time, self.written = time.monotonic(), True
-
-    def remove(self) -> None:
-        """Remove the note of a part that is there."""
-        if self.written:
-            self.folder.remove(self.name)
-
-
-@final
 class Bench:
-    """A worker's model and what it does with it.
-
-    Args:
-        setup: What it needs.
-    """
+    """A worker's model and what it does with it."""
 
     def __init__(self, setup: Setup) -> None:
         made = setup.explainer if isinstance(setup.explainer, Explainer) else setup.explainer()
         if not isinstance(made, Explainer):
             raise InputError(f"explainer must be an Explainer or a function that returns one; got {type(made).__name__}")
         self.setup, self.explainer = setup, made
-        self._outages = _Outages(setup.max_failures)
+        self._last_failure, self._failures = "", 0
 
     def describe(self) -> dict[str, Any]:
         """Return what results depend on, as plain data: the model, the options, the version."""
@@ -165,7 +98,9 @@ class Bench:
             raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
         if "<lambda>" in options.unit_name:
             raise InputError("a run that can be resumed knows a unit function by its name; got a lambda; define it with def")
-        target = options.target if options.target is None else model.head.labels[_column(model, options.target)]
+        target = options.target
+        if target is not None:
+            target = model.head.labels[int(model.head.resolve(target, np.zeros(model.head.n_outputs)))]
         settings = repr(options.method)
         return {
             "model": {
@@ -207,7 +142,7 @@ class Bench:
                     answered()
                     tick()
 
-                engine.answered, engine.ended = answered, self._outages
+                engine.answered, engine.ended = answered, self._count_failures
                 rows = list(self._rows(job.rows, explained))
         except _Outage as outage:
             raise ModelError(str(outage)) from None
@@ -215,7 +150,7 @@ class Bench:
             engine.answered = engine.ended = None
         made = table(rows, setup.keep)
         if not job.whole:
-            return Finished(counts(made), to_stream(made))
+            return Finished(counts(made), rows)
         write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
         note.remove()
         return Finished(counts(made))
@@ -224,49 +159,72 @@ class Bench:
         text, full = self.setup.text, self.setup.full
         results = self._explained([row.text for row in rows if row.error is None])
         for row in rows:
-            if row.error is not None:
-                yield failed_row(row, row.error, text=text)
+            result: Any = next(results) if row.error is None else None
+            if isinstance(result, Explanation):
+                yield explained_row(row, result, text=text, full=full)
             else:
-                result = next(results)
-                made = isinstance(result, Explanation)
-                yield explained_row(row, result, text=text, full=full) if made else failed_row(row, result.error, text=text)
+                yield failed_row(row, row.error or result.error, text=text)
             tick()
 
     def _explained(self, texts: Sequence[str]) -> Iterator[Any]:
-        """Yield an Explanation or a Failure for each text."""
-        with _quiet(self.explainer):
-            self.explainer.engine.forget()
-            yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"), check_pairs=False)
-            self.explainer.engine.forget()
+        """Yield an Explanation or a Failure for each text; that texts were cut is among the remarks, and no warning."""
+        engine = self.explainer.engine
+        shown, engine.progress = engine.progress, False
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", r"\d+ tokens do not fit", UserWarning)
+                engine.forget()
+                yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"), check_pairs=False)
+                engine.forget()
+        finally:
+            engine.progress = shown
+
+    def _count_failures(self, texts: int, error: Exception | None) -> None:
+        """Count the texts in sequence on which the model fails alike, also from one job to the next.
+
+        Called at the end of every call of the engine. Where a call for several texts fails, each is asked by itself; only these
+        calls count.
+        """
+        if error is None:
+            self._failures = 0
+        if error is None or texts > 1:
+            return
+        kind = _NUMBERS.sub("0", f"{type(error).__name__} {error}")  # requests, ports and addresses have other numbers
+        self._failures = self._failures + 1 if kind == self._last_failure else 1
+        self._last_failure, most = kind, self.setup.max_failures
+        if most and self._failures >= most:
+            self._failures = 0
+            raise _Outage(
+                f"the last {most} texts failed alike: {one_line(error)}; if it is the model, run the same command again"
+                " when it works; if it is the texts, add --max-failures 0 (max_failures=0)"
+            )
 
 
-def killed(job: Job, setup: Setup) -> Finished:
-    """Return the result of a job of one text that has ended its workers."""
-    causes = "a crash, an exit, or out of memory"
-    if setup.timeout is not None:
-        causes = f"a crash, an exit, out of memory, or no answer of the model within {setup.timeout:g} s"
-    reason = f"the text ended the process that explained it, {job.deaths} times by itself ({causes})"
-    made = table([failed_row(row, reason, KILLED, text=setup.text) for row in job.rows], setup.keep)
-    return Finished(counts(made), to_stream(made))
+@final
+class _Note:
+    """Writes down every few seconds how far a part is, for `status`; of the rows of parts nothing."""
 
+    def __init__(self, job: Job, folder: Folder, engine: Engine) -> None:
+        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}" if job.whole else ""
+        self.texts, self.asked, self.written, self.time = 0, engine.cost.inputs, False, time.monotonic()
 
-def to_stream(made: Any) -> bytes:
-    """Return a pyarrow table as bytes."""
-    sink = arrow().BufferOutputStream()
-    with arrow().ipc.new_stream(sink, made.schema) as stream:
-        stream.write_table(made)
-    return bytes(sink.getvalue())
+    def write(self) -> None:
+        """Write the note, if it is time; where it cannot be written the work goes on."""
+        if self.name and time.monotonic() - self.time > _NOTED:
+            content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.asked})
+            with suppress(InputError):
+                self.folder.write(self.name, content.encode())
+            self.time, self.written = time.monotonic(), True
 
-
-def from_stream(content: bytes) -> Any:
-    """Return the pyarrow table of `to_stream`."""
-    with arrow().ipc.open_stream(content) as stream:
-        return stream.read_all()
+    def remove(self) -> None:
+        """Remove the note of a part that is there."""
+        if self.written:
+            self.folder.remove(self.name)
 
 
 @contextmanager
 def _watched(timeout: float | None) -> Iterator[Callable[[], None]]:
-    """End this process where the function that is returned is not called for so many seconds; None: never.
+    """End this process where the function that is yielded is not called for so many seconds; None: never.
 
     A thread of faulthandler does that, which needs no lock of Python: a model that holds it is ended too.
     """
@@ -283,21 +241,3 @@ def _watched(timeout: float | None) -> Iterator[Callable[[], None]]:
             yield alive
         finally:
             faulthandler.cancel_dump_traceback_later()
-
-
-@contextmanager
-def _quiet(explainer: Explainer) -> Iterator[None]:
-    """Show no progress of single parts, and no warning about texts that were cut, which the table has among the remarks."""
-    shown, explainer.engine.progress = explainer.engine.progress, False
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"\d+ tokens do not fit", UserWarning)
-            yield
-    finally:
-        explainer.engine.progress = shown
-
-
-def _column(model: Any, target: Any) -> int:
-    import numpy as np  # noqa: PLC0415
-
-    return int(model.head.resolve(target, np.zeros(model.head.n_outputs)))

@@ -9,6 +9,7 @@ from slalom.core import TwoScale
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.result import Explanation
+from slalom.result.scores import known
 
 
 def several(explanations: Iterable[Explanation]) -> list[Explanation]:
@@ -32,7 +33,7 @@ def paired(first: tuple[str, ArrayLike], second: tuple[str, ArrayLike], ndim: tu
 
 def unsigned(explanation: Explanation, score: str) -> bool:
     """Return whether a score has no sign: importances, and all scores of a method without signs."""
-    return score == "importance" or not explanation.signed
+    return not (known(score).signed and explanation.signed)
 
 
 def ranking_score(explanation: Explanation) -> str:
@@ -54,4 +55,4 @@ def magnitude(explanation: Explanation, score: str = "removal") -> Floats:
         Magnitudes (n,); of the leading class where all classes are explained.
     """
     scores = explanation.scores(score)
-    return scores if score == "importance" else np.abs(scores)
+    return np.abs(scores) if known(score).signed else scores

@@ -43,7 +43,7 @@ class CompareOptions(ModelKeywords, total=False):
     """Options of a comparison, and those of the `Explainer` about the model.
 
     Attributes:
-        methods: Names of methods, or Methods; `slalom.methods()` lists the names. Default: `DEFAULT_METHODS`.
+        methods: Names of methods, or Methods; `slalom.list_methods()` lists the names. Default: `DEFAULT_METHODS`.
         queries: One or more budgets per text; "auto" asks in rounds until the error on its own held-out queries, which count
             as queries, no longer falls. Default: 500.
         measures: Names of `MEASURES`. Default: all that apply.
@@ -150,7 +150,7 @@ def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: Compare
     listed = _listed("methods", options.get("methods", DEFAULT_METHODS), "'joint', 'lime'")
     chosen = [find_method(method) for method in listed]
     if not chosen:
-        raise InputError("methods must name at least one method; slalom.methods() lists them")
+        raise InputError("methods must name at least one method; slalom.list_methods() lists them")
     human = _annotations(options.get("human"), texts)
     names = _measures(options.get("measures"), corpus is not None, human is not None)
     explainer = Explainer(

@@ -19,7 +19,7 @@ from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.evaluate.checks import unsigned
 from slalom.evaluate.ranks import rank_correlation
-from slalom.result import Explanation
+from slalom.result import SCORES, Explanation
 
 
 @final
@@ -115,7 +115,7 @@ def naive_bayes_correlation(
     scores, reference = explanation.scores(score), bayes(keys)
     if unsigned(explanation, score):
         reference = np.abs(reference)
-        scores = scores if score == "importance" else np.abs(scores)
+        scores = np.abs(scores) if SCORES[score].signed else scores
     elif explanation.target == explanation.labels[0]:
         scores = -scores
     if distinct:

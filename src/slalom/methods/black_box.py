@@ -1,11 +1,9 @@
-"""Black-box baselines: leave-one-out, and the methods of the packages lime, shap and captum with their own defaults.
+"""Black-box baselines: leave-one-out, and the methods of the packages lime and shap with their own defaults.
 
     LeaveOneOut       F(text) - F(text without i)
     Lime              lime.lime_text.LimeTextExplainer: random deletions, kernel on the cosine distance, ridge regression
     KernelShap        shap.KernelExplainer: coalitions by the Shapley kernel, least squares that add up to the score
     PartitionShap     shap.PartitionExplainer: Owen values along a tree over the text, shap's default for texts
-    CaptumKernelShap  captum.attr.KernelShap
-    CaptumLime        captum.attr.Lime, with its own interpretable model (a lasso)
 
 Units are removed, not masked. Random choices depend on the seed alone, and global generators are restored.
 """
@@ -117,7 +115,8 @@ class PartitionShap(BlackBoxMethod):
         shap = _package("shap")
         _need_empty(context, "PartitionSHAP")
         if len(context.units) == 1:
-            return _single_effect(context)
+            nothing, whole = context.ask([[0], [1]])  # the package computes nothing for a single unit
+            return Additive([whole - nothing], nothing)
 
         def tokenizer(text: str, return_offsets_mapping: bool = True) -> dict[str, Any]:
             spans = context.spans.tolist() if text else []
@@ -130,68 +129,9 @@ class PartitionShap(BlackBoxMethod):
         return Additive(explanation.values[0], explanation.base_values[0])
 
 
-@final
-@dataclass(frozen=True)
-class CaptumKernelShap(BlackBoxMethod):
-    """KernelSHAP of the captum package."""
-
-    name: str = "captum-kernel-shap"
-    summary: str = "KernelSHAP of the captum package"
-    extra: ClassVar[str | None] = "baselines"
-
-    def attribute(self, context: QueryContext) -> Additive:
-        _need_empty(context, "captum's KernelShap")
-        if len(context.units) == 1:
-            return _single_effect(context)
-        effects = _captum(context, "KernelShap")
-        return Additive(effects, context.ask(np.zeros((1, len(effects))))[0])  # captum has queried it already
-
-
-@final
-@dataclass(frozen=True)
-class CaptumLime(BlackBoxMethod):
-    """LIME of the captum package: every unit is kept with probability one half, and a lasso is fitted."""
-
-    name: str = "captum-lime"
-    summary: str = "LIME of the captum package, with a lasso"
-    extra: ClassVar[str | None] = "baselines"
-
-    def attribute(self, context: QueryContext) -> Additive:
-        effects = _captum(context, "Lime")
-        whole = context.ask(np.ones((1, len(effects))))[0]
-        return Additive(effects, whole - effects.sum())
-
-
-def _single_effect(context: QueryContext) -> Additive:
-    """Return the Shapley value of the only unit, which the packages do not compute."""
-    nothing, whole = context.ask([[0], [1]])
-    return Additive([whole - nothing], nothing)
-
-
-def _captum(context: QueryContext, name: str) -> Floats:
-    torch, captum = _package("torch"), _package("captum.attr")
-    state = torch.get_rng_state()
-    torch.manual_seed(context.seed)
-
-    def forward(keep: Any) -> Any:
-        rows = keep.numpy() > 0.5
-        if not context.empty:
-            rows[~rows.any(axis=1), 0] = True
-        return torch.from_numpy(context.ask(rows))
-
-    try:
-        with _seeded(context.seed):
-            effects = getattr(captum, name)(forward).attribute(
-                torch.ones(1, len(context.units)), n_samples=context.budget, perturbations_per_eval=context.budget
-            )
-    finally:
-        torch.set_rng_state(state)
-    return np.asarray(effects.numpy()[0], dtype=np.float64)
-
-
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed numpy's global generator, which shap and the lasso of captum use, and restore it."""
+    """Seed numpy's global generator, which shap uses, and restore it."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed % 2**32)  # noqa: NPY002
     try:

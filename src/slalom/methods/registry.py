@@ -11,7 +11,7 @@ from typing import final
 
 from slalom.errors import InputError, did_you_mean
 from slalom.methods.base import Method
-from slalom.methods.black_box import CaptumKernelShap, CaptumLime, KernelShap, LeaveOneOut, Lime, PartitionShap
+from slalom.methods.black_box import KernelShap, LeaveOneOut, Lime, PartitionShap
 from slalom.methods.context_cite import ContextCite
 from slalom.methods.reference import Random
 from slalom.methods.surrogate import OURS, RIDGE
@@ -28,8 +28,6 @@ BUILT_IN: tuple[Method, ...] = (
     Lime(),
     KernelShap(),
     PartitionShap(),
-    CaptumLime(),
-    CaptumKernelShap(),
     ContextCite(),
     Gradient(),
     InputXGradient(),
@@ -71,13 +69,13 @@ class MethodTable(Mapping[str, Method]):
 
 
 @cache
-def methods() -> MethodTable:
+def list_methods() -> MethodTable:
     """Return all installed methods: ours, those of other packages, and plugins.
 
     A plugin that cannot be loaded, is not a method or has the name of one of ours is left out with a warning.
 
     Example:
-        >>> methods()["lime"].needs, methods()["attention"].signed
+        >>> list_methods()["lime"].needs, list_methods()["attention"].signed
         (('queries',), False)
     """
     return MethodTable({**_BUILT_IN, **load_plugins(GROUP, Method, _BUILT_IN)})  # type: ignore[type-abstract]
@@ -87,7 +85,7 @@ def method(name: object) -> Method:
     """Return a method by its name.
 
     Args:
-        name: A name of `methods()`; a Method is returned unchanged.
+        name: A name of `list_methods()`; a Method is returned unchanged.
 
     Raises:
         InputError: If there is no such method, or it is a plugin that cannot be loaded.
@@ -104,5 +102,5 @@ def method(name: object) -> Method:
         if point.name == name:
             return load_plugin(point, Method, _BUILT_IN)  # type: ignore[type-abstract]
     kinds = "" if isinstance(name, str) else ", or a Method"
-    names = methods()
+    names = list_methods()
     raise InputError(f"a method must be one of {', '.join(map(repr, names))}{kinds}; got {name!r}{did_you_mean(name, names)}")

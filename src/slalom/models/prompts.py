@@ -50,6 +50,11 @@ class Template:
         return not isinstance(self.content, str)
 
     @property
+    def n_characters(self) -> int:
+        """Number of characters, those of the place among them."""
+        return len(self.content) if isinstance(self.content, str) else sum(len(part) for _, part in self.content)
+
+    @property
     def lead(self) -> str:
         """What comes before a label, as `lead_after` says."""
         return lead_after(self.content)

@@ -34,10 +34,9 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     model, m, scores = engine.model, task.whole, observed.scores
     with named_failures(options.method):
         result = options.method.explain(context)
+    errors = result.errors
     if task.whole < min(len(task.units), _LEAST_ROWS):
-        result = result._replace(
-            values_se=None, importances_se=None, removal_se=None, linear_se=None, gradient_se=None, shapley_se=None
-        )
+        errors = {}
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)
@@ -48,7 +47,9 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
     inputs, predicted = {**answer.lengths, **further.lengths}, result.predict(task.keep, task.units)
-    rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
+    if "removal" in errors:
+        rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
+        errors = {**errors, "removal": np.maximum(errors["removal"], rounding)}
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -66,12 +67,7 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         queries=len(inputs),
         tokens=sum(inputs.values()),
         seconds=run.spend(run.clock() - began),
-        values_se=result.values_se,
-        importances_se=result.importances_se,
-        removal_se=None if result.removal_se is None else np.maximum(result.removal_se, rounding),
-        linear_se=result.linear_se,
-        gradient_se=result.gradient_se,
-        shapley_se=result.shapley_se,
+        errors=errors,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
         lengths=result.lengths,
         label=decision.label,

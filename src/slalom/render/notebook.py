@@ -11,6 +11,7 @@ from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
 from slalom.result.scale import opposite
+from slalom.result.wording import fidelity_text, prediction_text, unit_texts
 from slalom.text import pieces, printable
 
 _UNCERTAIN = 0.25  # strength at most of an effect that is not distinguishable from zero
@@ -22,9 +23,9 @@ def notebook(e: Explanation) -> str:
     effects = e.removal
     several = effects.ndim == 2
     label = e.labels[leading] if several else e.target
-    shares = strengths(effects[:, leading] if several else effects, e.full_scale)
+    shares = strengths(effects[:, leading] if several else effects, e.full_effect())
     certain = e.certain()
-    parts, texts = [], e.unit_texts()
+    parts, texts = [], unit_texts(e, range(len(e)))
     for text, i in pieces(e.text, e.spans):
         if i is None:
             parts.append(escaped(text))
@@ -47,9 +48,9 @@ def notebook(e: Explanation) -> str:
     )
     meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
     meaning += "; dotted: not distinguishable from zero" if certain is not None and not certain.all() else ""
-    decision = f"{escaped(e.prediction_text)} &middot; " if e.prediction_text else ""
+    decision = f"{escaped(prediction_text(e))} &middot; " if prediction_text(e) else ""
     score = f"{'all classes:' if several else e.target} {number(e.score, e.labels)}"
-    head = f"<b>{decision}{escaped(score)}</b> &middot; {escaped(e.fidelity_text)}"
+    head = f"<b>{decision}{escaped(score)}</b> &middot; {escaped(fidelity_text(e))}"
     if e.answer is not None:
         before, after = escaped(e.answer.text[: e.answer.start]), escaped(e.answer.text[e.answer.stop :])
         asked = f"{escaped(e.answer.question)}<br>" if e.answer.question else ""

@@ -15,7 +15,7 @@ from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
-from slalom.result.wording import queries_text
+from slalom.result.wording import all_asked, fidelity_text, queries_text, score_of
 from slalom.text import printable
 
 
@@ -61,7 +61,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     if e.prediction is not None:
         label, share = e.prediction
         line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    named = e.score_of(about)
+    named = score_of(e, about)
     line.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
     text = coloured(e, effect, screen.color_system == "standard")
@@ -120,7 +120,7 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
     if not e.signed:
         ramps = ((_NEUTRAL_16 if sixteen else _NEUTRAL),) * 2
     certain = e.certain()
-    for i, share in enumerate(strengths(effect, e.full_scale).tolist()):
+    for i, share in enumerate(strengths(effect, e.full_effect()).tolist()):
         start, stop = e.spans[i].tolist()
         if abs(share) >= _LEAST and stop > start:
             level = min(int(abs(share) * 4), 3) if certain is None or certain[i] else 0
@@ -148,9 +148,8 @@ class _Table:
     @property
     def errors(self) -> bool:
         """Whether a number in the table has an interval."""
-        known = [self.e.removal_se, self.e.shapley_se if self.e.saturated else None]
-        known += [] if self.e.additive else [self.e.values_se, self.e.importances_se]
-        return any(errors is not None for errors in known)
+        shown = {self.by, "removal", *(() if self.e.additive else ("value", "importance"))}
+        return not shown.isdisjoint(self.e.errors)
 
     def drawn(self) -> Table:
         """Return the table."""
@@ -196,7 +195,7 @@ class _Table:
 
     def _effects(self, name: str, effect: Floats, intervals: bool) -> list[Text]:
         """Return the cells of removal or Shapley values, with intervals and marks where they are known."""
-        longest, errors = float(np.abs(effect).max()), self.e.errors(name)
+        longest, errors = float(np.abs(effect).max()), self.e.standard_errors(name)
         cells = []
         for i in self.chosen:
             cell = _signed(effect[i], longest)
@@ -213,7 +212,7 @@ class _Table:
         columns = []
         for name in ("value", "importance"):
             if name not in self.left_out:
-                scores, errors, known = self.e.scores(name), self.e.errors(name), self.e.determined(name)
+                scores, errors, known = self.e.scores(name), self.e.standard_errors(name), self.e.determined(name)
                 known = np.ones(len(self.e), dtype=bool) if known is None else known
                 cells = [_interval(scores[i], None if errors is None else errors[i]) for i in self.chosen]
                 shown = [Text(cell) if known[i] else Text(_UNKNOWN, "dim") for i, cell in zip(self.chosen, cells, strict=True)]
@@ -307,7 +306,7 @@ def quality(e: Explanation) -> str:
         return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {few}; {took}"
     if e.fidelity.known:
         return f"the model answers the same to all queries that test the fit; {took}"
-    if e.all_asked and not e.merged_from:
-        return f"{e.fidelity_text}; {took}"
-    why = e.fidelity_text if e.merged_from else "no query was left to test it"
+    if all_asked(e) and not e.merged_from:
+        return f"{fidelity_text(e)}; {took}"
+    why = fidelity_text(e) if e.merged_from else "no query was left to test it"
     return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"

@@ -2,11 +2,12 @@
 
 from slalom.result.answer import Answer
 from slalom.result.collection import Explanations, Failure, load, restored
-from slalom.result.explanation import SCORES, Explanation
+from slalom.result.explanation import Explanation
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
 from slalom.result.flip import Flip
 from slalom.result.pairs import Pair
 from slalom.result.plain import NORMAL_95, presence, versions
+from slalom.result.scores import SCORES, Score, Scored, listed
 from slalom.result.spread import Spread, spread_of
 
 __all__ = [
@@ -21,7 +22,10 @@ __all__ = [
     "HeldOut",
     "Pair",
     "Quality",
+    "Score",
+    "Scored",
     "Spread",
+    "listed",
     "load",
     "presence",
     "quality",

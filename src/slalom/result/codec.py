@@ -1,14 +1,13 @@
 """Explanations as plain data, by one table: a row per field says how it is written to JSON, read back and shown.
 
-A new field of an Explanation is a line of its dataclass and a row here: with a `column` it is in the data frame, with a `fact`
-on the page. A field that has a default may be missing from a file,
-as it is from those of older versions. Numbers come back bit by bit.
+A new field of an Explanation is a line of its dataclass and a row here; with a `fact` it is on the page. A field that has a
+default may be missing from a file. Numbers come back bit by bit.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,11 @@ from slalom.result.answer import Answer
 from slalom.result.fidelity import Fidelity, HeldOut, Quality
 from slalom.result.pairs import Pair
 from slalom.result.plain import duration
+from slalom.result.scores import SCORES, listed
 from slalom.result.spread import Spread
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 FORMAT = "slalom explanation"
 VERSION = 2
@@ -97,7 +100,6 @@ class Row(NamedTuple):
         read: From plain data to its value.
         shape: Names of the sizes of an array: "units", "classes" (none where one target is explained).
         fits: Whether its value fits the other parts, which are given by their names.
-        column: Name in the data frame, for a field with one number (or one per class) for each unit.
         fact: Caption on the page, and the function from its value to text; an empty text is not shown.
     """
 
@@ -106,7 +108,6 @@ class Row(NamedTuple):
     read: Callable[[Any], Any] = _text
     shape: tuple[str, ...] | None = None
     fits: Callable[[Any, Mapping[str, Any]], bool] = lambda value, parts: True
-    column: str | None = None
     fact: tuple[str, Callable[[Any], str]] | None = None
 
 
@@ -139,6 +140,11 @@ def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
 
 def _spans_fit(spans: Any, parts: Mapping[str, Any]) -> bool:
     return bool((spans[:, 0] <= spans[:, 1]).all() and spans.max() <= len(parts["text"]))
+
+
+def _errors_fit(errors: Mapping[str, Floats], parts: Mapping[str, Any]) -> bool:
+    shape = parts["surrogate"].values.shape
+    return all(name in SCORES and part.shape in {shape, shape[:1]} for name, part in errors.items())
 
 
 def _lengths_fit(lengths: Lengths, parts: Mapping[str, Any]) -> bool:
@@ -196,7 +202,6 @@ def _figures(figures: Mapping[str, float]) -> str:
 
 _QUALITY = _record(Quality, r2=_optional(_number()), mse=_number(0), queries=_whole, ceiling=_optional(_number()))
 _ANSWER = _record(Answer, question=_text, text=_text, start=_whole, stop=_whole, generated=_flag, tokens=_whole)
-_SCORES = ("units", "classes")
 
 FIELDS = (
     Row("text"),
@@ -204,12 +209,7 @@ FIELDS = (
     Row("spans", read=lambda part: whole_array("it", part, 2), shape=("units", "ends"), fits=_spans_fit),
     Row("lengths", _optional(lambda b: b.offsets.tolist()), _optional(lambda part: Lengths(_array(part))), fits=_lengths_fit),
     Row("sizes", read=lambda part: whole_array("it", part), shape=("units",), fits=lambda sizes, _: sizes.sum() <= 2**31),
-    Row("values_se", read=_optional(_errors), shape=_SCORES, column="value_se"),
-    Row("importances_se", read=_optional(_errors), shape=("units",), column="importance_se"),
-    Row("removal_se", read=_optional(_errors), shape=_SCORES, column="removal_se"),
-    Row("linear_se", read=_optional(_errors), shape=_SCORES, column="linear_se"),
-    Row("gradient_se", read=_optional(_errors), shape=_SCORES, column="gradient_se"),
-    Row("shapley_se", read=_optional(_errors), shape=_SCORES, column="shapley_se"),
+    Row("errors", lambda errors: {name: plain(part) for name, part in errors.items()}, _mapping(_errors), fits=_errors_fit),
     Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs, fits=_pairs_fit),
     Row("pair_queries", read=_whole),
     Row("spread", _optional(_spread), _optional(_record(Spread, removed=_array, errors=_errors)), fits=_spread_fits),
@@ -242,10 +242,14 @@ FIELDS = (
 )
 
 
-def encode(explanation: Any) -> dict[str, Any]:
-    """Return an Explanation as lists, numbers and strings; the parameters of its surrogate stand beside its fields."""
+def encode(explanation: "Explanation") -> dict[str, Any]:
+    """Return an Explanation as lists, numbers and strings; beside its fields its scores and the parameters of its surrogate.
+
+    `decode` does without the scores, which follow from the parameters.
+    """
     rows = {row.name: row.write(getattr(explanation, row.name)) for row in FIELDS}
-    return {"format": FORMAT, "version": VERSION, **rows, **explanation.surrogate.to_dict()}
+    scores = {score.name: None if numbers is None else numbers.tolist() for score, numbers, _ in listed(explanation)}
+    return {"format": FORMAT, "version": VERSION, **rows, "scores": scores, **explanation.surrogate.to_dict()}
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:

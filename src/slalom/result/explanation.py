@@ -4,17 +4,17 @@ Arrays are aligned: entry i of values, importances, linear, removal, ... belongs
 spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
-from slalom.core.checks import Floats, freeze, whole_number
+from slalom.core.checks import Floats, freeze, read_only, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.answer import Answer
@@ -27,13 +27,10 @@ from slalom.result.pairs import Pair, interactions
 from slalom.result.plain import presence
 from slalom.result.remarks import remarks
 from slalom.result.scale import determined, full_effect, saturated
+from slalom.result.scores import known
 from slalom.result.spread import Spread, prediction_variance
-from slalom.result.wording import fidelity_text, summary, unit_texts
+from slalom.result.wording import summary
 from slalom.text import KINDS, units
-
-SCORES = ("removal", "linear", "gradient", "shapley", "value", "importance")
-_OF_THESE_UNITS = {"merge": "drop"}  # marks fields that hold for these units only
-_ENUMERABLE = 12  # units of a text whose parts may all have been asked
 
 
 @final
@@ -63,11 +60,9 @@ class Explanation(Document):
         queries: Number of distinct queries.
         tokens: Number of tokens in those queries.
         seconds: Time that it took.
-        values_se: Standard errors of the values (n,)*: how far they may be from those of very many queries with the same
-            method. They do not say whether the model is a SLALOM; `fidelity` does. None where the method has none.
-        importances_se: Standard errors of the importances (n,); None where the method has none.
-        removal_se: Standard errors of `removal` (n,)*, from the joint posterior of all parameters; None where the method has
-            none. Likewise linear_se, gradient_se and shapley_se.
+        errors: Standard errors of scores by their names, shaped as the scores: how far they may be from those of very many
+            queries with the same method. They do not say whether the model is a SLALOM; `fidelity` does. Empty where the
+            method has none.
         spread: How far predictions are from the model's own scores, by the number of removed tokens; None where too few queries
             were held out to tell.
         pairs: Pairs of units that act together, strongest first, with the model's own answers: F(all) - F(without i) -
@@ -111,20 +106,15 @@ class Explanation(Document):
     queries: int
     tokens: int
     seconds: float
-    values_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    importances_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    removal_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    linear_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    gradient_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    shapley_se: Floats | None = field(default=None, metadata=_OF_THESE_UNITS)
-    pairs: tuple[Pair, ...] = field(default=(), metadata=_OF_THESE_UNITS)
+    errors: Mapping[str, Floats] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
     pair_queries: int = 0
-    spread: Spread | None = field(default=None, metadata=_OF_THESE_UNITS)
+    spread: Spread | None = None
     lengths: Lengths | None = None
     label: str | None = None
     probabilities: Floats | None = None
     scale: str = "log odds"
-    held_out: HeldOut | None = field(default=None, metadata=_OF_THESE_UNITS)
+    held_out: HeldOut | None = None
     cut: int = 0
     diagnosis: str = ""
     model: str = ""
@@ -138,13 +128,36 @@ class Explanation(Document):
     answer: Answer | None = None
 
     def __post_init__(self) -> None:
-        freeze(self)
+        self._freeze()
         if self.label is None and self.probabilities is not None:
             object.__setattr__(self, "label", self.labels[int(np.argmax(self.probabilities))])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self._freeze()
+
+    def _freeze(self) -> None:
         freeze(self)
+        object.__setattr__(self, "errors", {name: read_only(errors) for name, errors in self.errors.items()})
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        """Show the text in a notebook, its units coloured by their effect."""
+        from slalom.render.notebook import notebook  # noqa: PLC0415
+
+        return notebook(self)
+
+    @property
+    def plot(self) -> Any:
+        """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
+        from slalom.render.figures import Plots  # noqa: PLC0415
+
+        return Plots(self)
 
     @property
     def prediction(self) -> tuple[str, float | None] | None:
@@ -156,40 +169,11 @@ class Explanation(Document):
         return self.label, float(self.probabilities[self.labels.index(self.label)])
 
     @property
-    def prediction_text(self) -> str:
-        """The prediction as text: "positive 90.1%", "positive", or empty."""
-        if self.prediction is None:
-            return ""
-        label, probability = self.prediction
-        return label if probability is None else f"{label} {probability:.1%}"
-
-    @property
-    def score_name(self) -> str:
-        """Name of the score for display: the scale, or "centred logit" where all classes are explained."""
+    def leading(self) -> int:
+        """Index of the class that the model gives the text, or of the highest score; 0 where one target is explained."""
         if self.values.ndim == 1:
-            return self.scale
-        return "centred logit" if self.scale == "log odds" else f"centred {self.scale}"
-
-    def score_of(self, label: str) -> str:
-        """Return the name of the score of a class for display; a model that returns one number has no class to name.
-
-        Args:
-            label: The class.
-
-        Example:
-            >>> from slalom import Explainer
-            >>> e = Explainer(lambda texts: [t.count("!") for t in texts], output="log_odds", progress=False)("Stop! Now!")
-            >>> e.score_of("1")
-            'log odds of 1'
-        """
-        return label if self.prediction is None and len(self.labels) == 1 else f"{self.score_name} of {label}"
-
-    @property
-    def plot(self) -> Any:
-        """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
-        from slalom.render.figures import Plots  # noqa: PLC0415
-
-        return Plots(self)
+            return 0
+        return self.labels.index(self.label) if self.label in self.labels else int(np.argmax(self.score))
 
     @property
     def values(self) -> Floats:
@@ -212,13 +196,22 @@ class Explanation(Document):
         return self.surrogate.link
 
     @property
+    def additive(self) -> bool:
+        """Whether units act (nearly) independently of each other, so that value and importance cannot be determined separately.
+
+        So it is where the background has nearly all the attention: only the product of value and weight matters then, and
+        values are huge.
+        """
+        return self.surrogate.additive
+
+    @property
     def linear(self) -> Floats:
         """The linearised scores v exp(s) of the paper, (n,) or (n, n_classes).
 
         Raises:
             InputError: They leave the range of floats.
         """
-        return self.surrogate.linear()
+        return self.all_classes("linear")
 
     @property
     def gradient(self) -> Floats:
@@ -226,14 +219,25 @@ class Explanation(Document):
 
         It includes the left derivative of the effect of the length.
         """
-        slopes = self.surrogate.gradient()
-        return slopes if self.lengths is None else slopes + np.multiply.outer(self.sizes, self.lengths.slope)
+        return self.all_classes("gradient")
 
     @property
     def removal(self) -> Floats:
         """Decrease of the predicted score without a unit, predict(all) - predict(all but it): (n,) or (n, n_classes)."""
-        changes = self.surrogate.removal()
-        return changes if self.lengths is None else changes + self.lengths.removal(self.sizes)
+        return self.all_classes("removal")
+
+    @property
+    def weights(self) -> Floats:
+        """Share of attention of each unit in the whole text (n,)."""
+        return self.all_classes("weight")
+
+    def shapley(self) -> Floats:
+        """Return the Shapley values of the predicted score, link and length included.
+
+        Returns:
+            (n,) or (n, n_classes). They sum to predict(all) - base: exactly, or to 1e-9 of the reach of the link.
+        """
+        return self.all_classes("shapley")
 
     @property
     def length_effect(self) -> float | Floats | None:
@@ -249,7 +253,7 @@ class Explanation(Document):
         None where places have no effect: the model has no positions, or the queries do not tell. Only `joint` looks for it.
         """
         shifts = self.surrogate.shifts if isinstance(self.surrogate, TwoScale) else None
-        return None if shifts is None else shifts.removal(np.ones(len(self.units)))
+        return None if shifts is None else shifts.removal(np.ones(len(self)))
 
     @property
     def base(self) -> float | Floats:
@@ -260,65 +264,6 @@ class Explanation(Document):
         return float(level) if np.ndim(level) == 0 else np.asarray(level)
 
     @property
-    def weights(self) -> Floats:
-        """Share of attention of each unit in the whole text (n,)."""
-        return np.asarray(self.surrogate.weights(np.ones((1, len(self.units))))[0])
-
-    def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
-        """Return pairs of units by how much less or more they are predicted to do together, next to the whole text.
-
-        The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
-        where two units say the same, so that one of them is enough. Strongest first; of a long text the 60 units with the
-        strongest Shapley values are combined. `pairs` has the strongest with the model's own answers.
-
-        Args:
-            k: How many pairs; fewer where there are fewer.
-            target: As in `column`.
-
-        Raises:
-            InputError: There is no such class.
-
-        Example:
-            >>> import slalom
-            >>> explainer = slalom.Explainer(lambda texts: [float("red" in t or "pink" in t) for t in texts], output="log_odds")
-            >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
-            [((1, 3), -1.0)]
-        """
-        return interactions(self, k, target)
-
-    @property
-    def additive(self) -> bool:
-        """Whether units act (nearly) independently of each other, so that value and importance cannot be determined separately.
-
-        So it is where the background has nearly all the attention: only the product of value and weight matters then, and
-        values are huge.
-        """
-        return self.surrogate.additive
-
-    @property
-    def full_scale(self) -> float:
-        """The effect of removal that has the full colour, for the class that the model gives the text: `full_effect()`."""
-        return self.full_effect()
-
-    def full_effect(self, name: str = "removal", target: int | str | None = None) -> float:
-        """Return the size of a score that has the full colour in every picture.
-
-        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision; 0.1
-        where the scale is log odds. That distance is how far the score is from 0 (for one of several classes: from where
-        another one becomes more probable), where all classes are explained how far the class is from the best other one, and
-        for an output without a decision how far it is from that of the empty text. Other scores have the full colour at the
-        strongest (Shapley values of log odds: at 0.1 or more).
-
-        Args:
-            name: As in `scores`.
-            target: As in `column`.
-
-        Raises:
-            InputError: There is no such score or class.
-        """
-        return full_effect(self, name, target)
-
-    @property
     def saturated(self) -> bool:
         """Whether no single unit decides: every removal changes less than 5% of the distance to another decision.
 
@@ -327,147 +272,10 @@ class Explanation(Document):
         """
         return saturated(self)
 
-    def determined(self, name: str = "value", target: int | str | None = None) -> NDArray[np.bool_] | None:
-        """Return which values or importances the queries determine.
-
-        A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
-        differ (standard deviation, weighted by attention). An importance is not determined where its interval reaches further
-        than all importances lie apart.
-
-        Args:
-            name: "value" or "importance".
-            target: As in `column`.
-
-        Returns:
-            (n,); None where the method has no standard errors.
-
-        Raises:
-            InputError: There is no such class, or the name is another one.
-        """
-        if name not in ("value", "importance"):
-            raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
-        return determined(self, name, target)
-
-    def flip(self, threshold: float | None = None) -> Flip | None:
-        """Return a smallest set of units without which the predicted decision is another one.
-
-        The model is not asked; `Explainer.flip` does so.
-
-        Args:
-            threshold: Score that separates two decisions. Default: where the label changes. Models that give a number and no
-                label need one.
-
-        Returns:
-            The set; None where no set of units changes the predicted decision.
-
-        Raises:
-            InputError: The scores have no sign, or there is no threshold.
-
-        Example:
-            >>> import slalom
-            >>> e = slalom.Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")("Stop! Now!")
-            >>> e.flip().units
-            (1, 3)
-        """
-        return propose(self, threshold)
-
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers, in plain sentences."""
         return tuple(remarks(self))
-
-    def shapley(self) -> Floats:
-        """Return the Shapley values of the predicted score, link and length included.
-
-        Returns:
-            (n,) or (n, n_classes). They sum to predict(all) - base: exactly, or to 1e-9 of the reach of the link.
-        """
-        return self._shapley.copy()
-
-    @cached_property
-    def _shapley(self) -> Floats:
-        """Shapley values, computed once: those of long texts take longer than all other scores together."""
-        shares = self.surrogate.shapley()
-        return shares if self.lengths is None else shares + self.lengths.shapley(self.sizes)
-
-    def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
-        """Return a score by its name.
-
-        Args:
-            name: "removal", "linear", "gradient", "shapley", "value" or "importance".
-            target: As in `column`.
-
-        Returns:
-            One number per unit (n,).
-
-        Raises:
-            InputError: There is no such score or class.
-        """
-        if name not in SCORES:
-            raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
-        column = self.column(target)
-        if name == "importance":
-            return self.importances
-        scores = self.shapley() if name == "shapley" else self.values if name == "value" else getattr(self, name)
-        return cast(Floats, scores if column is None else scores[:, column])
-
-    def errors(self, name: str = "removal", target: int | str | None = None) -> Floats | None:
-        """Return the standard errors of a score.
-
-        Args:
-            name: As in `scores`.
-            target: As in `column`.
-
-        Returns:
-            One number per unit (n,); None where the method has none.
-
-        Raises:
-            InputError: There is no such score or class.
-        """
-        column = self.column(target)
-        if name not in SCORES:
-            raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
-        known = {"value": "values_se", "importance": "importances_se"}
-        errors: Floats | None = getattr(self, known.get(name, f"{name}_se"))
-        return errors if errors is None or errors.ndim == 1 or column is None else errors[:, column]
-
-    def interval(self, name: str = "removal", level: float = 0.95, target: int | str | None = None) -> Floats | None:
-        """Return an interval of every unit's score.
-
-        Args:
-            name: As in `scores`.
-            level: Probability that the interval contains the score that very many queries would give; between 0 and 1.
-            target: As in `column`.
-
-        Returns:
-            Lower and upper ends (n, 2); None where the method has no standard errors.
-
-        Raises:
-            InputError: There is no such score or class, or the level is out of range.
-        """
-        errors = self.errors(name, target)
-        if errors is None:
-            return None
-        half = _normal_quantile(level) * errors
-        centre = self.scores(name, target)
-        return np.stack([centre - half, centre + half], axis=1)
-
-    def certain(self, level: float = 0.95, name: str = "removal", target: int | str | None = None) -> NDArray[np.bool_] | None:
-        """Return which units have a score that is distinguishable from zero: its interval does not contain 0.
-
-        Args:
-            level: As in `interval`.
-            name: As in `scores`.
-            target: As in `column`.
-
-        Returns:
-            (n,); None where the method has no standard errors.
-
-        Raises:
-            InputError: As in `interval`.
-        """
-        interval = self.interval(name, level, target)
-        return None if interval is None else (interval[:, 0] > 0.0) | (interval[:, 1] < 0.0)
 
     def column(self, target: int | str | None = None) -> int | None:
         """Return the column of values, removal, ... that belongs to a class.
@@ -489,6 +297,123 @@ class Explanation(Document):
         if self.labels[index] != self.target:
             raise InputError(f"this explanation is of {self.target!r} only; explain with target={target!r} or target='all'")
         return None
+
+    @cached_property
+    def _computed(self) -> dict[str, Floats]:
+        return {}
+
+    def all_classes(self, name: str = "removal") -> Floats:
+        """Return a score by its name, for all classes that are explained: (n,) or (n, n_classes); computed once.
+
+        Raises:
+            InputError: There is no such score, or it leaves the range of floats.
+        """
+        if name not in self._computed:
+            self._computed[name] = read_only(known(name).compute(self))
+        return self._computed[name]
+
+    def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
+        """Return a score by its name, for one class.
+
+        Args:
+            name: "removal", "shapley", "gradient", "linear", "value", "importance", "weight" or "banzhaf".
+            target: As in `column`.
+
+        Returns:
+            One number per unit (n,).
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        scores, column = self.all_classes(name), self.column(target)
+        return scores if column is None or scores.ndim == 1 else np.asarray(scores[:, column])
+
+    def standard_errors(self, name: str = "removal", target: int | str | None = None) -> Floats | None:
+        """Return the standard errors of a score for one class (n,), as `scores` does; None where they are not known.
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        column, errors = self.column(target), self.errors.get(known(name).name)
+        return errors if errors is None or column is None or errors.ndim == 1 else errors[:, column]
+
+    def interval(self, name: str = "removal", level: float = 0.95, target: int | str | None = None) -> Floats | None:
+        """Return an interval of every unit's score.
+
+        Args:
+            name: As in `scores`.
+            level: Probability that the interval contains the score that very many queries would give; between 0 and 1.
+            target: As in `column`.
+
+        Returns:
+            Lower and upper ends (n, 2); None where the standard errors are not known.
+
+        Raises:
+            InputError: There is no such score or class, or the level is out of range.
+        """
+        errors = self.standard_errors(name, target)
+        if errors is None:
+            return None
+        half, centre = _normal_quantile(level) * errors, self.scores(name, target)
+        return np.stack([centre - half, centre + half], axis=1)
+
+    def certain(self, level: float = 0.95, name: str = "removal", target: int | str | None = None) -> NDArray[np.bool_] | None:
+        """Return which units (n,) have a score that is distinguishable from zero: its `interval` does not contain 0.
+
+        None where the standard errors are not known.
+        """
+        interval = self.interval(name, level, target)
+        return None if interval is None else (interval[:, 0] > 0.0) | (interval[:, 1] < 0.0)
+
+    def determined(self, name: str = "value", target: int | str | None = None) -> NDArray[np.bool_] | None:
+        """Return which values or importances the queries determine.
+
+        A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
+        differ (standard deviation, weighted by attention). An importance is not determined where its interval reaches further
+        than all importances lie apart.
+
+        Args:
+            name: "value" or "importance".
+            target: As in `column`.
+
+        Returns:
+            (n,); None where the method has no standard errors.
+
+        Raises:
+            InputError: There is no such class, or the name is another one.
+        """
+        return determined(self, name, target)
+
+    def full_effect(self, name: str = "removal", target: int | str | None = None) -> float:
+        """Return the size of a score that has the full colour in every picture.
+
+        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision; 0.1
+        where the scale is log odds. That distance is how far the score is from 0 (for one of several classes: from where
+        another one becomes more probable), where all classes are explained how far the class is from the best other one, and
+        for an output without a decision how far it is from that of the empty text. Other scores have the full colour at the
+        strongest (Shapley values of log odds: at 0.1 or more).
+
+        Args:
+            name: As in `scores`.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such score or class.
+        """
+        return full_effect(self, name, target)
+
+    def strongest(self, k: int = 10) -> list[int]:
+        """Return the indices of the units with the largest effect of removal, strongest first.
+
+        Args:
+            k: How many, not negative; fewer where there are fewer units.
+
+        Raises:
+            InputError: k is not such a number.
+        """
+        number = whole_number("k", k, 0)
+        effect = np.abs(self.removal)
+        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:number]]
 
     def predict(self, keep: ArrayLike) -> Floats:
         """Predict the scores of parts of the text: the score of the surrogate plus the effect of the length.
@@ -535,9 +460,55 @@ class Explanation(Document):
         mask = presence(keep, len(self.units))
         scores, gone = self.predict(np.atleast_2d(mask)), ~np.atleast_2d(mask).astype(bool)
         change = self.predict(np.ones(len(self))) - scores
-        half = reach * np.sqrt(prediction_variance(self.spread, gone, self.sizes, change, self.removal, self.removal_se))
+        errors = self.errors.get("removal")
+        half = reach * np.sqrt(prediction_variance(self.spread, gone, self.sizes, change, self.removal, errors))
         ends = np.stack([scores - half, scores + half], axis=-1)
         return ends if mask.ndim == 2 else ends[0]
+
+    def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
+        """Return pairs of units by how much less or more they are predicted to do together, next to the whole text.
+
+        The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
+        where two units say the same, so that one of them is enough. Strongest first; of a long text the 60 units with the
+        strongest Shapley values are combined. `pairs` has the strongest with the model's own answers.
+
+        Args:
+            k: How many pairs; fewer where there are fewer.
+            target: As in `column`.
+
+        Raises:
+            InputError: There is no such class.
+
+        Example:
+            >>> import slalom
+            >>> explainer = slalom.Explainer(lambda texts: [float("red" in t or "pink" in t) for t in texts], output="log_odds")
+            >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
+            [((1, 3), -1.0)]
+        """
+        return interactions(self, k, target)
+
+    def flip(self, threshold: float | None = None) -> Flip | None:
+        """Return a smallest set of units without which the predicted decision is another one.
+
+        The model is not asked; `Explainer.flip` does so.
+
+        Args:
+            threshold: Score that separates two decisions. Default: where the label changes. Models that give a number and no
+                label need one.
+
+        Returns:
+            The set; None where no set of units changes the predicted decision.
+
+        Raises:
+            InputError: The scores have no sign, or there is no threshold.
+
+        Example:
+            >>> import slalom
+            >>> e = slalom.Explainer(lambda texts: [t.count("!") - 0.5 for t in texts], output="log_odds")("Stop! Now!")
+            >>> e.flip().units
+            (1, 3)
+        """
+        return propose(self, threshold)
 
     def merge(self, unit: str) -> "Explanation":
         """Return the explanation in larger units; its predictions for whole units stay the same.
@@ -554,7 +525,6 @@ class Explanation(Document):
             raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
         if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
             raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
-        dropped: dict[str, Any] = {f.name: f.default for f in fields(self) if f.metadata == _OF_THESE_UNITS}
         merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
         return replace(
             self,
@@ -565,60 +535,11 @@ class Explanation(Document):
             sizes=np.bincount(merged.unit_of_atom, self.sizes).astype(np.int64),
             merged_from=self.merged_from or self.unit,
             fidelity=Fidelity(None, None),
-            **dropped,
+            errors={},
+            pairs=(),
+            spread=None,
+            held_out=None,
         )
-
-    def strongest(self, k: int = 10) -> list[int]:
-        """Return the indices of the units with the largest effect of removal, strongest first.
-
-        Args:
-            k: How many, not negative; fewer where there are fewer units.
-
-        Raises:
-            InputError: k is not such a number.
-        """
-        number = whole_number("k", k, 0)
-        effect = np.abs(self.removal)
-        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:number]]
-
-    def __len__(self) -> int:
-        return len(self.units)
-
-    def __repr__(self) -> str:
-        return summary(self)
-
-    @property
-    def fidelity_text(self) -> str:
-        """The fidelity in one line, or why there is none."""
-        return fidelity_text(self)
-
-    @property
-    def all_asked(self) -> bool:
-        """Whether the model was asked about every part of the text that units make, but perhaps the empty one."""
-        return len(self) <= _ENUMERABLE and self.queries >= 2 ** len(self) - 1
-
-    def unit_texts(self, chosen: Iterable[int] | None = None) -> list[str]:
-        """Return the numbers of units as text, with 95% intervals where they are known.
-
-        Value and importance are left out where they are not told apart.
-
-        Args:
-            chosen: Indices of units. Default: all.
-        """
-        return unit_texts(self, range(len(self)) if chosen is None else chosen)
-
-    def _repr_html_(self) -> str:
-        """Show the text in a notebook, its units coloured by their effect."""
-        from slalom.render.notebook import notebook  # noqa: PLC0415
-
-        return notebook(self)
-
-    @property
-    def leading(self) -> int:
-        """Index of the class that the model gives the text, or of the highest score; 0 where one target is explained."""
-        if self.values.ndim == 1:
-            return 0
-        return self.labels.index(self.label) if self.label in self.labels else int(np.argmax(self.score))
 
     def to_dict(self) -> dict[str, Any]:
         return encode(self)

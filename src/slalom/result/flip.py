@@ -13,7 +13,7 @@ keeps the decision and the first that flips it. Then units that the set does not
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from slalom.errors import InputError
 from slalom.result.plain import number
 from slalom.result.scale import exclusive, lead
 from slalom.result.scale import threshold as usual_threshold
+from slalom.result.wording import score_of
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 _TINY = 12  # units: all subsets are tried
 _ROUNDS = 10  # rankings of the units; two or three are usual
@@ -84,7 +88,7 @@ class Rule:
         InputError: The score decides nothing.
     """
 
-    def __init__(self, e: Any, threshold: float | None = None) -> None:
+    def __init__(self, e: "Explanation", threshold: float | None = None) -> None:
         if not e.signed:
             raise InputError(f"the scores of {e.method} have no sign and predict no decision; use a method such as 'joint'")
         self.explanation = e
@@ -146,7 +150,7 @@ class _Path(NamedTuple):
     size: int | None
 
 
-def propose(e: Any, threshold: float | None = None) -> Flip | None:
+def propose(e: "Explanation", threshold: float | None = None) -> Flip | None:
     """Return the flip that the surrogate of an Explanation predicts; None where it predicts none."""
     search = _Search(e, Rule(e, threshold))
     path = search.path()
@@ -154,7 +158,7 @@ def propose(e: Any, threshold: float | None = None) -> Flip | None:
 
 
 def confirm(
-    e: Any, ask: Callable[[Masks], Reply], empty: bool, threshold: float | None = None, max_queries: int = 50
+    e: "Explanation", ask: Callable[[Masks], Reply], empty: bool, threshold: float | None = None, max_queries: int = 50
 ) -> Flip | None:
     """Return a flip that the model confirms; None where none of the sets flips its decision."""
     whole_number("max_queries", max_queries, 1)
@@ -179,7 +183,7 @@ def confirm(
 class _Search:
     """The search for a set by predictions alone."""
 
-    def __init__(self, e: Any, rule: Rule) -> None:
+    def __init__(self, e: "Explanation", rule: Rule) -> None:
         self.e, self.rule, self.n = e, rule, len(e)
         try:
             self.empty = bool(np.isfinite(e.predict(np.zeros(self.n))).all())
@@ -340,7 +344,7 @@ def _prefixes(order: NDArray[np.int64]) -> Masks:
     return result
 
 
-def sentence(e: Any, flip: Flip | None) -> str:
+def sentence(e: "Explanation", flip: Flip | None) -> str:
     """Return a flip in words."""
     unit = "token" if e.unit == "type" else e.unit
     if flip is None:
@@ -362,7 +366,7 @@ def sentence(e: Any, flip: Flip | None) -> str:
     cost = f"; {flip.queries} more {'query' if flip.queries == 1 else 'queries'}" if flip.queries else ""
     return (
         f"without {', '.join(shown)}{more} ({len(flip.units)} of {len(e)} {units}) {says}:"
-        f" {e.score_of(about)} {number(before)} to {number(after)}{cost}"
+        f" {score_of(e, about)} {number(before)} to {number(after)}{cost}"
     )
 
 

@@ -1,13 +1,15 @@
 """Explanations as data frames: one row per unit, or per unit and class."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom.core.checks import Floats
 from slalom.errors import require
-from slalom.result.codec import FIELDS
+from slalom.result.scores import Score, listed
 
-_CHANGES = ("removal_se", "gradient_se", "shapley_se")  # of scores that have a meaning where units are additive, and a sign
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 
 def pandas() -> Any:
@@ -22,36 +24,24 @@ def frame(columns: dict[str, Any]) -> Any:
     return pandas().DataFrame({name: column for name, column in columns.items() if column is not None})
 
 
-def columns(e: Any, tidy: bool = False) -> dict[str, Any]:
+def columns(e: "Explanation", tidy: bool = False) -> dict[str, Any]:
     """Return the columns of an Explanation, tidy: with a row per unit and class; None for those that it lacks."""
-    known = np.nan if e.additive else 1.0  # value, importance and linear scores are unknown where units are additive
-    scores: dict[str, Any] = {
-        "value": known * e.values,
-        "removal" if e.signed else "strength": e.removal if e.signed else np.abs(e.removal),
-        "linear": known * e.linear,
-        "gradient": e.gradient if e.signed else None,
-        "shapley": e.shapley() if e.signed else None,
-        "importance": known * e.importances,
-        "weight": e.weights,
-    }
-    for row in FIELDS:
-        if row.column is not None and (e.signed or row.column not in _CHANGES):
-            numbers = getattr(e, row.name)
-            scores[row.column] = numbers if numbers is None or row.column in _CHANGES else known * numbers
-    places = {name: place for place, name in enumerate(scores)}
-    result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
     labels = e.labels if e.values.ndim == 2 else (e.target,)
+    result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
     if tidy:
         result = {name: np.repeat(column, len(labels)) for name, column in result.items()}
         result["class"] = list(labels) * len(e)
-    for name in sorted(scores, key=lambda name: places.get(name.removesuffix("_se"), 1)):  # a standard error after its score
-        score = scores[name]
-        if score is None:
-            result[name] = None
-        elif tidy:
-            result[name] = np.repeat(score, len(labels)) if score.ndim == 1 else score.reshape(-1)
-        elif score.ndim == 1:
-            result[name] = score
-        else:
-            result |= {f"{name}[{label}]": score[:, c] for c, label in enumerate(labels)}
+    for score, numbers, errors in listed(e):
+        name = score.name if e.signed else "strength"
+        for title, column in ((name, _unknown(e, score) if numbers is None else numbers), (f"{name}_se", errors)):
+            if column is None or (column.ndim == 1 and not tidy):
+                result[title] = column
+            elif tidy:
+                result[title] = np.repeat(column, len(labels)) if column.ndim == 1 else column.reshape(-1)
+            else:
+                result |= {f"{title}[{label}]": column[:, c] for c, label in enumerate(labels)}
     return result
+
+
+def _unknown(e: "Explanation", score: Score) -> Floats:
+    return np.full(e.values.shape if score.signed else len(e), np.nan)

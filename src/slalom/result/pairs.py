@@ -6,13 +6,16 @@ effect of i and j  =  F(all) - F(without i) - F(without j) + F(without both)
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core import Additive
 from slalom.core.checks import Floats, plain
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 _COMBINED = 60  # units whose pairs are looked at
 _CHECKED, _PER_PAIR = 4, 25  # pairs that the model is asked about: at most, and queries of the budget for each of them
@@ -34,7 +37,7 @@ class Pair(NamedTuple):
     se: float | list[float] | None
 
 
-def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
+def interactions(e: "Explanation", k: int, target: int | str | None) -> tuple[Pair, ...]:
     """Return the k strongest predicted interactions of an Explanation next to the whole text."""
     column, n = e.column(target), len(e)
     chosen = np.arange(n)
@@ -52,7 +55,7 @@ def interactions(e: Any, k: int, target: int | str | None) -> tuple[Pair, ...]:
     return tuple(Pair((int(first[i]), int(second[i])), float(effects[i]), None) for i in order)
 
 
-def pairs_to_check(e: Any, budget: int) -> list[tuple[int, int]]:
+def pairs_to_check(e: "Explanation", budget: int) -> list[tuple[int, int]]:
     """Return the pairs of an Explanation that are worth asking the model about, the strongest first."""
     least = 0.5 * _LEAST * e.full_effect()
     return [pair.units for pair in interactions(e, _number_of_pairs(budget), None) if abs(float(pair.effect)) >= least]  # type: ignore[arg-type]
@@ -74,7 +77,7 @@ def combinations(pairs: Iterable[tuple[int, int]], n: int) -> NDArray[np.bool_]:
 
 
 def measured_pairs(
-    e: Any, pairs: list[tuple[int, int]], scores: Floats, variance: Floats | None, known: NDArray[np.bool_]
+    e: "Explanation", pairs: list[tuple[int, int]], scores: Floats, variance: Floats | None, known: NDArray[np.bool_]
 ) -> tuple[Pair, ...]:
     """Return the pairs whose measured effect is worth a line, strongest first."""
     first, second, both = (scores[1 + part :: 3] for part in range(3))

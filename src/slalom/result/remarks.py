@@ -5,17 +5,21 @@ that do not compete, predictions worse than the mean answer, effects that are ro
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slalom.errors import count
 from slalom.result.fidelity import NEGLIGIBLE
 from slalom.result.scale import strongest_change
+from slalom.result.wording import score_name, score_of
 from slalom.text import KINDS
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 _LOW_R2 = 0.5  # near the text; with the rule for errors it found 25 of 25 reviews whose removals were worse than zeros, of 160
 
 
-def remarks(e: Any) -> Iterator[str]:
+def remarks(e: "Explanation") -> Iterator[str]:
     """Yield the remarks on an Explanation, each of one or two sentences."""
     if e.cut:
         seen_from_start = len(e.spans) and not e.text[: e.spans[0, 0]].strip()
@@ -49,24 +53,25 @@ def remarks(e: Any) -> Iterator[str]:
         yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."
 
 
-def _rough(e: Any) -> bool:
+def _rough(e: "Explanation") -> bool:
     """Return whether removals may be as wrong as zeros: a low R2 near the text, or errors as large as the removals."""
     near = e.fidelity.near
     low = near is not None and near.r2 is not None and near.r2 < _LOW_R2 and near.mse > NEGLIGIBLE**2
-    if not e.signed or e.removal_se is None:
-        return bool(e.signed and low)
-    error = float((e.removal_se**2).mean())
+    errors = e.errors.get("removal")
+    if not e.signed or errors is None:
+        return e.signed and low
+    error = float((errors**2).mean())
     return bool(low or NEGLIGIBLE**2 < error > float((e.removal**2).mean()))
 
 
-def no_single_unit(e: Any) -> str:
+def no_single_unit(e: "Explanation") -> str:
     """Return the remark on an Explanation that is saturated."""
     change, distance = strongest_change(e)
     unit = "token" if e.unit == "type" else e.unit
     if e.values.ndim == 2:
         what = f"the lead of {e.labels[e.leading]} over the next class by at most {change:.3g} of {distance:.2f}"
     elif e.answer is not None:
-        what = f"the {e.score_name} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
+        what = f"the {score_name(e)} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
     else:
-        what = f"the {e.score_of(e.target)} by at most {change:.3g} of {e.score:+.2f}"
+        what = f"the {score_of(e, e.target)} by at most {change:.3g} of {e.score:+.2f}"
     return f"No single {unit} decides: removing any one is predicted to change {what}."

@@ -7,13 +7,18 @@ words in every text, also where the model would decide the same without any one 
 scales have no natural size.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
+from slalom.errors import InputError
 from slalom.result.plain import NORMAL_95
+from slalom.result.scores import SCORES
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 SHARE = 0.2  # of the distance: an effect of this size has the full colour
 FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
@@ -21,19 +26,19 @@ UNDECIDED = ("output", "log probability")  # scales of numbers that decide nothi
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 
-def exclusive(e: Any) -> bool:
+def exclusive(e: "Explanation") -> bool:
     """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell."""
     return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
 
 
-def opposite(e: Any, target: str) -> str | None:
+def opposite(e: "Explanation", target: str) -> str | None:
     """Return the other of two exclusive classes; None where there are more classes or they are not exclusive."""
     if len(e.labels) != 2 or target not in e.labels or not exclusive(e):
         return None
-    return str(e.labels[1 - e.labels.index(target)])
+    return e.labels[1 - e.labels.index(target)]
 
 
-def threshold(e: Any) -> float | None:
+def threshold(e: "Explanation") -> float | None:
     """Return the score at which the decision of an Explanation of one target changes; None where the score decides nothing.
 
     It is 0 for two classes and for independent labels. One of several exclusive classes is the most probable one when its odds
@@ -53,7 +58,7 @@ def lead(scores: Floats, column: int) -> Floats:
     return np.asarray(scores[:, column] - np.delete(scores, column, axis=1).max(axis=1))
 
 
-def distance(e: Any, column: int | None) -> float:
+def distance(e: "Explanation", column: int | None) -> float:
     """Return how far the score of an Explanation is from another decision; for an output without one, from that of no text."""
     if column is not None:
         return abs(float(lead(np.asarray(e.score)[None], column)[0]))
@@ -61,20 +66,20 @@ def distance(e: Any, column: int | None) -> float:
     return abs(float(e.score) - (float(e.base) if level is None else level))
 
 
-def full_effect(e: Any, name: str, target: int | str | None) -> float:
+def full_effect(e: "Explanation", name: str, target: int | str | None) -> float:
     """Return the size of a score that has the full colour; 0 where all scores are 0 and nothing else sets a size.
 
     Removal and gradient are measured by the distance to another decision. Shapley values share out the whole score, so that the
-    strongest has the full colour, as have values, importances and linear scores, which are no changes of the score.
+    strongest has the full colour, as have scores that are no changes of the score.
     """
     strongest = float(np.abs(e.scores(name, target)).max(initial=0.0))
-    if not e.signed or name not in ("removal", "gradient", "shapley"):
+    if not e.signed or not SCORES[name].change:
         return strongest
     floor = FLOOR if e.scale == "log odds" else 0.0
-    return max(strongest, floor, 0.0 if name == "shapley" else SHARE * distance(e, e.column(target)))
+    return max(strongest, floor, SHARE * distance(e, e.column(target)) if SCORES[name].kind == "effect" else 0.0)
 
 
-def strongest_change(e: Any) -> tuple[float, float]:
+def strongest_change(e: "Explanation") -> tuple[float, float]:
     """Return the largest change of the distance to another decision by one removal, and the distance."""
     column, effects = e.column(), e.removal
     if column is not None:
@@ -83,7 +88,7 @@ def strongest_change(e: Any) -> tuple[float, float]:
     return float(np.abs(effects).max(initial=0.0)), distance(e, column)
 
 
-def saturated(e: Any) -> bool:
+def saturated(e: "Explanation") -> bool:
     """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance."""
     if not e.signed:
         return False
@@ -91,14 +96,16 @@ def saturated(e: Any) -> bool:
     return change < SATURATED * needed
 
 
-def determined(e: Any, name: str, target: int | str | None) -> NDArray[np.bool_] | None:
+def determined(e: "Explanation", name: str, target: int | str | None) -> NDArray[np.bool_] | None:
     """Return which values or importances of an Explanation the queries determine; None without standard errors.
 
     A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
     differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
     interval reaches further than all importances lie apart.
     """
-    errors = e.errors(name, target)
+    if name not in ("value", "importance"):
+        raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
+    errors = e.standard_errors(name, target)
     if errors is None:
         return None
     half, centre = NORMAL_95 * errors, e.scores(name, target)
@@ -113,6 +120,6 @@ def determined(e: Any, name: str, target: int | str | None) -> NDArray[np.bool_]
     return np.asarray((half <= spread) | (half < np.abs(centre)))
 
 
-def leading_score(e: Any) -> str:
+def leading_score(e: "Explanation") -> str:
     """Return the score by which an Explanation is shown first: "shapley" where no single unit decides, else "removal"."""
     return "shapley" if e.saturated else "removal"

@@ -1,22 +1,51 @@
 """An explanation in words: a summary of a few lines, its fidelity in one, and the numbers of its units."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom.core.checks import Floats
 from slalom.errors import count
 from slalom.result.fidelity import EXACT
 from slalom.result.plain import NORMAL_95, duration, number
 
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
-def summary(e: Any) -> str:
+_ENUMERABLE = 12  # units of a text whose parts may all have been asked
+
+
+def prediction_text(e: "Explanation") -> str:
+    """Return the prediction as text: "positive 90.1%", "positive", or empty."""
+    if e.prediction is None:
+        return ""
+    label, probability = e.prediction
+    return label if probability is None else f"{label} {probability:.1%}"
+
+
+def score_name(e: "Explanation") -> str:
+    """Return the name of the score: its scale, or "centred logit" where all classes are explained."""
+    if e.values.ndim == 1:
+        return e.scale
+    return "centred logit" if e.scale == "log odds" else f"centred {e.scale}"
+
+
+def score_of(e: "Explanation", label: str) -> str:
+    """Return the name of the score of a class; a model that returns one number has no class to name."""
+    return label if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of {label}"
+
+
+def all_asked(e: "Explanation") -> bool:
+    """Return whether the model was asked about every part of the text that units make, but perhaps the empty one."""
+    return len(e) <= _ENUMERABLE and e.queries >= 2 ** len(e) - 1
+
+
+def summary(e: "Explanation") -> str:
     """Return a few lines about an Explanation: prediction, what was explained, fidelity, strongest units, remarks."""
     every = np.ndim(e.score) > 0
-    name = f"{e.score_name}s" if every else e.score_of(e.target)
+    name = f"{score_name(e)}s" if every else score_of(e, e.target)
     lines = [
-        f"{e.prediction_text}   {name}: {number(e.score, e.labels)}".lstrip(),
+        f"{prediction_text(e)}   {name}: {number(e.score, e.labels)}".lstrip(),
         f"Explanation of {'all classes' if every else repr(e.target)}: {count(len(e), e.unit)}, {e.method},"
         f" {queries_text(e)}, {duration(e.seconds)}",
         *([f"stopped: {e.stopped}"] if e.stopped else []),
@@ -27,7 +56,7 @@ def summary(e: Any) -> str:
     return "\n".join([*lines, *e.remarks])
 
 
-def queries_text(e: Any) -> str:
+def queries_text(e: "Explanation") -> str:
     """Return the number of queries of an Explanation, apart from those that test it and those about its pairs."""
     tests, pairs = sum(quality.queries for quality, _ in e.fidelity.known), e.pair_queries
     if not tests < e.queries - pairs:
@@ -40,41 +69,42 @@ def queries_text(e: Any) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def fidelity_text(e: Any) -> str:
+def fidelity_text(e: "Explanation") -> str:
     """Return the fidelity of an Explanation in one line, or why there is none."""
     if not e.signed:
         return "not tested: scores without a sign predict nothing"
     if e.merged_from and not e.fidelity.known:
         return f"not tested for {e.unit}s, which were merged from {e.merged_from}s"
-    if not e.fidelity.known and e.all_asked:
+    if not e.fidelity.known and all_asked(e):
         exact = "; the surrogate is exact" if e.fit_r2 > EXACT else f", R2 = {e.fit_r2:.3f}"
         return f"not tested: all parts of this text ({e.queries}) were asked and fitted{exact}"
     return str(e.fidelity)
 
 
-def unit_texts(e: Any, chosen: Iterable[int]) -> list[str]:
+def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:
     """Return the numbers of chosen units of an Explanation as text, with 95% intervals where they are known."""
     effect, certain = e.removal, e.certain()
     if certain is not None and effect.ndim == 2:
-        certain = np.any([e.certain(target=label) for label in e.labels], axis=0)
+        certain = np.asarray((np.abs(effect) > NORMAL_95 * e.errors["removal"]).any(axis=1))
     known, loud = (None, None) if e.additive else (e.determined("value"), e.determined("importance"))
     texts = []
     for i in chosen:
         if not e.signed:
             text = f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"
         else:
-            text = f"removal {_with_error(e, effect[i], e.removal_se, i)}"
+            text = f"removal {_with_error(e, 'removal', i)}"
             text += "" if certain is None or certain[i] else " (not distinguishable from zero)"
         if not e.additive:
-            value = _with_error(e, e.values[i], e.values_se, i) if known is None or known[i] else "too uncertain to show"
-            importance = _with_error(e, e.importances[i], e.importances_se, i)
+            value = _with_error(e, "value", i) if known is None or known[i] else "too uncertain to show"
+            importance = _with_error(e, "importance", i)
             text += f", value {value}, importance {importance if loud is None or loud[i] else 'too uncertain to show'}"
         texts.append(text)
     return texts
 
 
-def _with_error(e: Any, score: float | Floats, errors: Floats | None, i: int) -> str:
-    """Return a score as text, with its 95% interval where the standard errors are known and it is one number."""
+def _with_error(e: "Explanation", name: str, i: int) -> str:
+    """Return a score of a unit as text, with its 95% interval where the standard errors are known and it is one number."""
+    score, errors = e.all_classes(name)[i], e.errors.get(name)
     if np.ndim(score):
         return f"({number(score, e.labels)})"
     if errors is None or not np.isfinite(errors[i]):

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from slalom.methods import Method, methods
+from slalom.methods import Method, list_methods
 from slalom.web.schema import BudgetInfo, MethodInfo, UnitInfo
 
 _TITLES = {
@@ -16,8 +16,6 @@ _TITLES = {
     "lime": ("LIME", "The lime package: random removals and a local linear model."),
     "kernel-shap": ("KernelSHAP", "The shap package: Shapley values by sampling."),
     "partition-shap": ("PartitionSHAP", "The shap package: Owen values along a tree of the words."),
-    "captum-lime": ("LIME (captum)", "The captum package: a lasso on random removals."),
-    "captum-kernel-shap": ("KernelSHAP (captum)", "The captum package: Shapley values by sampling."),
     "gradient": ("Gradient", "How sensitive the model is to each token; no sign."),
     "input-x-gradient": ("Input times gradient", "Token vectors times their gradients."),
     "integrated-gradients": ("Integrated gradients", "Gradients along the way from an empty text."),
@@ -45,7 +43,7 @@ EXAMPLES = (
 
 def offered(inside: bool) -> list[MethodInfo]:
     """Return the methods whose packages are installed, in plain words."""
-    return [_described(name, method) for name, method in methods().items() if _available(name, method, inside)]
+    return [_described(name, method) for name, method in list_methods().items() if _available(name, method, inside)]
 
 
 def budgets(most: int) -> list[BudgetInfo]:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 
 from slalom import Explainer
 from slalom.render.figures import Plots
-from tests.factories import ODD_WORDS, in_order, with_pairs
+from tests.factories import ODD_WORDS, in_order, with_pairs, with_se
 from tests.render.figures.artists import artist
 
 KINDS = ("scatter", "text", "bar", "pairs", "removal_curve")
@@ -23,9 +22,7 @@ def odd():
     explainer = Explainer(lambda texts: [[0.0, len(t) / 9 - 3] for t in texts], output="logits", labels=labels, queries=60)
     e = explainer(" ".join(ODD_WORDS[:-3]) + "\n映画 $5 \\alpha naïve <b> & 👍🏽")
     thumb = e.units.index("👍🏽")
-    return with_pairs(
-        replace(e, removal_se=np.linspace(0.0, 0.3, len(e))), [((thumb, len(e) - 1), 0.5, 0.3), ((0, 1), -1.0, 0.2)]
-    )
+    return with_pairs(with_se(e, removal=np.linspace(0.0, 0.3, len(e))), [((thumb, len(e) - 1), 0.5, 0.3), ((0, 1), -1.0, 0.2)])
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.palette import THEMES
 from slalom.result import NORMAL_95 as Z
-from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes
+from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes, with_se
 from tests.render.figures.artists import artist, artists
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_was_moved_is_led_to_its_point():
     assert leaders
     for line in leaders:
         i = int(line.get_gid().split()[1])
-        start, end = ax.transData.transform(line.get_xydata())
+        start, end = ax.transAxes.transform(line.get_xydata())
         centre = ax.transData.transform((e.values[i], e.importances[i]))
         assert np.linalg.norm(start - centre) < 20
         box = artist(ax, f"name {i}").get_window_extent().padded(4)
@@ -102,13 +102,14 @@ def test_names_without_room_are_counted():
     random_words(80).plot.scatter(label=80, ax=ax)
     shown = len(artists(ax, "name"))
     assert 0 < shown < 80
-    assert artist(ax, "note").get_text() == f"no room for {80 - shown} of 80 names"
+    assert artist(ax, "room").get_text() == f"no room for {80 - shown} of 80 names"
 
 
 def test_intervals_are_of_95_percent():
     e = random_words(20, se=np.linspace(0.5, 2, 20))
     ax = e.plot.scatter(intervals=True).axes[0]
-    for name, middle, se, axis in (("value", e.values, e.values_se, 0), ("importance", e.importances, e.importances_se, 1)):
+    for axis, name in enumerate(("value", "importance")):
+        middle, se = e.scores(name), e.errors[name]
         lines = np.array(artist(ax, f"{name} intervals").get_segments())
         assert np.allclose(lines[:, 1, axis] - lines[:, 0, axis], 2 * Z * se)
         assert np.allclose(lines[:, :, axis].mean(axis=1), middle)
@@ -123,10 +124,9 @@ IMPORTANCES = np.array([3.9, 2.0, 1.1, 0.8, 0.6, -0.1, -1.0])
 VALUE_SE = np.array([0.6, 6.0, 2.0, 70.0, 130.0, 280.0, 1e4])
 
 
-def undetermined(**fields):
+def undetermined(value=VALUE_SE, importance=np.full(7, 0.3)):
     """Two values that are known, a small one within a narrow interval, and four that nobody knows."""
-    fields = {"importances_se": np.full(7, 0.3)} | fields
-    return in_order(WORDS, VALUES, IMPORTANCES, se=VALUE_SE, **fields)
+    return with_se(in_order(WORDS, VALUES, IMPORTANCES), value=value, importance=importance)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -159,21 +159,21 @@ def test_values_that_nobody_knows_are_pale_and_do_not_decide_the_limits(theme):
 
 
 def test_without_intervals_every_unit_is_inside():
-    ax = undetermined(values_se=None, importances_se=None).plot.scatter().axes[0]
+    ax = undetermined(None, None).plot.scatter().axes[0]
     assert len(artist(ax, "units").get_offsets()) == 7
     assert not artists(ax, "outside")
     assert not any("too uncertain to show" in text.get_text() for text in ax.findobj(Key)[0].get_texts())
 
 
 def test_where_hardly_any_value_is_known_all_units_are_inside():
-    e = undetermined(values_se=100 * VALUE_SE)
+    e = undetermined(100 * VALUE_SE)
     ax = e.plot.scatter().axes[0]
     assert len(artist(ax, "units").get_offsets()) == 7
     assert "too uncertain to show (7 of 7)" in [text.get_text() for text in ax.findobj(Key)[0].get_texts()]
 
 
 def test_an_importance_that_nobody_knows_makes_a_point_pale():
-    e = undetermined(values_se=np.full(7, 0.1), importances_se=np.array([0.1, 9.0, *[0.1] * 5]))
+    e = undetermined(np.full(7, 0.1), np.array([0.1, 9.0, *[0.1] * 5]))
     frame = scatter_frame(e)
     assert frame.pale.tolist() == [False, True, *[False] * 5]
     assert frame.x == (-40.0, 60.0)
@@ -185,7 +185,7 @@ def test_a_value_is_determined_by_its_sign_or_beside_the_other_values():
     background = (0.0, float(np.log(4)))  # half of the attention
     apart = np.sqrt((100 + 100 + 0.01 + 0.01) / 8 - (0.2 / 8) ** 2)
     se = np.array([9.9, 10.1, 0.99 * apart, 1.01 * apart]) / Z
-    e = in_order(["a", "b", "c", "d"], values, importances, background=background, values_se=se, importances_se=None)
+    e = in_order(["a", "b", "c", "d"], values, importances, background=background, errors={"value": se})
     assert scatter_frame(e).pale.tolist() == [False, True, False, True]
 
 
@@ -244,10 +244,10 @@ def test_the_background_is_a_marker_or_said_to_be_outside():
 def test_classes_are_chosen_by_label_or_index():
     e = three_classes()
     for target, column in ((None, 2), ("g", 1), (0, 0)):
-        at, _, _ = points(replace(e, values_se=None).plot.scatter(target=target), e, target)
+        at, _, _ = points(with_se(e, value=None).plot.scatter(target=target), e, target)
         assert np.array_equal(at[:, 0], e.values[:, column])
     lines = np.array(artist(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
-    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * Z * e.values_se[:, 1])
+    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * Z * e.errors["value"][:, 1])
     with pytest.raises(InputError, match="target 'x' is not a class of this model"):
         e.plot.scatter(target="x")
 

@@ -9,7 +9,7 @@ from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words
 from slalom.render.palette import THEMES, contrast
-from tests.factories import explained, explanation, in_order, random_words, three_classes
+from tests.factories import explained, explanation, in_order, random_words, three_classes, with_se
 from tests.render.figures.artists import artists
 
 
@@ -54,7 +54,7 @@ def test_colours_are_shares_of_what_has_the_full_colour():
 
 def test_units_that_are_not_told_from_zero_are_hatched():
     e = random_words(40)
-    sure = replace(e, removal_se=np.full(40, 0.1 * np.abs(e.removal).max()))
+    sure = with_se(e, removal=np.full(40, 0.1 * np.abs(e.removal).max()))
     hatched = {i for i, parts in patches(sure.plot.text()).items() if parts[0].get_hatch()}
     assert hatched == set(np.flatnonzero(~sure.certain()).tolist())
     assert 0 < len(hatched) < 40

@@ -30,6 +30,7 @@ from tests.factories import (
     random_explanation,
     with_errors,
     with_pairs,
+    with_se,
     with_shifts,
 )
 from tests.web.opened import Opened
@@ -400,7 +401,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
 def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes):
     wide, loud = np.where(np.arange(6) < 3, 0.1, 90.0), np.array([0.1, 99.0, 0.1, 0.1, 0.1, 0.1])
     se = wide if classes is None else np.tile(wide[:, None], classes)
-    e = replace(random_explanation(6, classes=classes), values_se=se, importances_se=loud)
+    e = with_se(random_explanation(6, classes=classes), value=se, importance=loud)
     view.open([e])
     if classes:
         view.one('#class option[value="1"]').click()
@@ -427,7 +428,7 @@ def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes)
     tip = dict(zip(view.texts("#tip dt"), view.texts("#tip dd"), strict=True))
     assert tip["Value"] == "too uncertain to show"
     assert "±" in tip["Importance"]
-    view.open([replace(e, values_se=np.full_like(se, 1e4))])
+    view.open([with_se(e, value=np.full_like(se, 1e4))])
     view.score("value")
     assert view.one("#strongest-title").text == "Strongest by value: too uncertain to show"
 
@@ -454,7 +455,7 @@ def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
         assert ("unsure" in kind) == (not e.certain()[i])
         assert ("against" in kind) == (e.removal[i] < 0)
     exact = fitted()
-    exact = replace(exact, removal_se=None, values_se=None, importances_se=None)
+    exact = with_se(exact, removal=None, value=None, importance=None)
     view.open([exact])
     assert len(view.all("#table .stem")) == len(exact)
     assert not view.all("#table .whisker, #table .unsure")
@@ -485,7 +486,7 @@ def test_units_that_are_not_told_from_zero_are_hatched_with_a_legend(view):
 def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     names = ["dull", "best", "things", "half", "years", "."]
     values, se = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, 60.0]), np.array([0.6, 6.0, 2.0, 70.0, 130.0, 1e4])
-    e = replace(in_order(names, values, [3.9, 2.0, 1.1, 0.8, 0.6, -1.0], se=se), importances_se=np.full(6, 0.3))
+    e = with_se(in_order(names, values, [3.9, 2.0, 1.1, 0.8, 0.6, -1.0], se=se), importance=np.full(6, 0.3))
     view.open([e])
     frame = scatter_frame(e)
     pad = 0.08 * (frame.x[1] - frame.x[0])
@@ -563,7 +564,7 @@ def test_the_prediction_has_an_interval_between_the_knots_of_its_errors(view):
     assert not view.all("#now-within")
     knots = [(0, 0.1), (2, 0.5), (5, 0.8)]
     e = replace(e, spread=Spread(*(np.array(part, dtype=float) for part in zip(*knots, strict=True))))
-    e = replace(e, removal_se=np.array([0.01, 0.3, 0.01, 2.0, 0.01, 0.01]))
+    e = with_se(e, removal=np.array([0.01, 0.3, 0.01, 2.0, 0.01, 0.01]))
     view.open([e])
     removed, wider = 0, []
     for i in [None, *range(6)]:
@@ -742,7 +743,7 @@ def test_the_strongest_units_have_bars_beside_the_text(view):
 
 def test_intervals_are_drawn_in_the_scatter_where_points_are_determined(view):
     values, se = np.array([-8.0, 6.0, 1.0, 60.0]), np.array([0.5, 1.0, 0.8, 1e4])
-    e = replace(in_order(["dull", "best", "so", "odd"], values, [2.0, 1.0, 0.5, -1.0], se=se), importances_se=np.full(4, 0.2))
+    e = with_se(in_order(["dull", "best", "so", "odd"], values, [2.0, 1.0, 0.5, -1.0], se=se), importance=np.full(4, 0.2))
     view.open([e])
     frame = scatter_frame(e)
     paths = view.js(
@@ -767,7 +768,7 @@ def test_intervals_are_drawn_in_the_scatter_where_points_are_determined(view):
 def test_the_table_comes_first_where_the_scatter_determines_little(view):
     def order(se):
         e = in_order(["dull", "best", "so", "odd"], [-8.0, 6.0, 1.0, 3.0], [2.0, 1.0, 0.5, -1.0], se=np.array(se))
-        view.open([replace(e, importances_se=np.full(4, 0.2))])
+        view.open([with_se(e, importance=np.full(4, 0.2))])
         return view.one("#table-card").rect["y"] < view.one("#scatter-card").rect["y"] or (
             view.one("#table-card").rect["x"] < view.one("#scatter-card").rect["x"]
         )
@@ -899,9 +900,7 @@ def test_odd_texts_are_shown_whole(view):
         [
             replace(
                 fitted(),
-                values_se=None,
-                importances_se=None,
-                removal_se=None,
+                errors={},
                 held_out=None,
                 label=None,
                 probabilities=None,

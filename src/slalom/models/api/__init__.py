@@ -1,8 +1,10 @@
 """Language models behind an OpenAI-compatible API: `Api`.
 
-client.py    requests, limits, retries
+transport.py one attempt of a request
+client.py    requests, retries, errors
 probe.py     what a server can do
-answers.py   from an answer to numbers
+answers.py   from an answer to a row of numbers
+scores.py    from rows to scores
 model.py     the `Model`
 server.py    log probabilities of given answers, for `slalom.context`
 """

@@ -3,18 +3,15 @@
     log-probabilities   p(label) = sum over its spellings of the probability of the listed token; a label that is not listed
                         is at most as probable as the least probable listed token, and as everything unlisted together
     samples             p(label) = (count + 1) / (samples + labels)
-    stated              p(label) as the model says it, in JSON
 
-A refusal, an empty answer, a content filter, malformed JSON and an answer without any label are no answer: such a row is
-marked, and never read as a class.
+A refusal, an empty answer, a content filter, and an answer without log-probabilities or without any label are no answer: such
+a row is marked, and never read as a class.
 
 A label is recognised by its key: its first token, or as many tokens as tell it apart from the others. Tokens are followed
 along what the server generated, so that a blank before the label, or a beginning that labels share, is read through.
 """
 
-import json
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -29,8 +26,6 @@ OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of s
 _THOUGHT = "</think>"
 KNOWN = 0.02  # log odds: bounds that are closer together are a number
 _SMALLEST = 1e-30  # probabilities are at least this
-_OBJECT = re.compile(r"\{[^{}]*\}")
-_STATED = 0.005  # stated probabilities are rounded; below this one they are a bound
 
 
 class Unusable(Exception):
@@ -59,7 +54,6 @@ class Mode(IntEnum):
     COMPLETIONS = 0
     CHAT = 1
     SAMPLE = 2
-    STATED = 3
 
 
 class Position(NamedTuple):
@@ -106,6 +100,10 @@ class Keys:
     def undecided(self, answer: str) -> bool:
         """Return whether the beginning of an answer decides nothing yet."""
         return not answer.strip() or answer in self.prefixes
+
+    def following(self, answer: str) -> list[str]:
+        """Return the keys that an answer with this beginning may have."""
+        return [key for key in self.labels if not answer.strip() or key.startswith(answer)]
 
 
 @final
@@ -254,24 +252,21 @@ def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Float
             if label is not None:
                 low[label] += reach * math.exp(log_p)
                 found.add(before + token)
-            elif (before + token) in keys.prefixes and token != position.token:  # shared, and not followed
-                for owner in {owner for key, owner in keys.labels.items() if key.startswith(before + token)}:
-                    open_[owner] += reach * math.exp(log_p)
-        listed = list(position.listed.values())
-        rest = reach * max(1.0 - sum(map(math.exp, listed)), 0.0)
-        least = reach * math.exp(position.least)
+            elif (before + token) in keys.prefixes:
+                shared = keys.following(before + token)
+                found.update(shared)
+                if token != position.token:  # not followed
+                    open_[list({keys.labels[key] for key in shared})] += reach * math.exp(log_p)
+        rest = reach * max(1.0 - sum(map(math.exp, position.listed.values())), 0.0)
         unseen = np.zeros(keys.count)
-        for key, owner in keys.labels.items():
-            shared = any(key.startswith(before + token) for token in position.listed if (before + token) in keys.prefixes)
-            possible = not before.strip() or key.startswith(before)
-            unseen[owner] += possible and key not in found and not shared
-        unlisted += np.minimum(rest, least * unseen)
+        for key in set(keys.following(before)) - found:
+            unseen[keys.labels[key]] += 1
+        unlisted += np.minimum(rest, reach * math.exp(position.least) * unseen)
         step = position.listed.get(position.token)
         if step is None or not keys.undecided(before + position.token):
             return low, open_, unlisted
         before, reach = before + position.token, reach * math.exp(step)
-    for owner in {owner for key, owner in keys.labels.items() if not before.strip() or key.startswith(before)}:
-        open_[owner] += reach
+    open_[list({keys.labels[key] for key in keys.following(before)})] += reach
     return low, open_, unlisted
 
 
@@ -310,29 +305,8 @@ def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None
     return None
 
 
-def from_stated(text: str, outcome: Outcome, names: Sequence[str]) -> Row:
-    """Return the row of an answer in JSON, with a probability for each label."""
-    n = len(names)
-    if outcome is not Outcome.ANSWERED:
-        return missing(outcome, n)
-    try:
-        stated = json.loads(_OBJECT.findall(text)[-1])  # also in a code fence, or after a sentence
-        numbers = [stated[name] for name in names]
-    except (ValueError, TypeError, LookupError):
-        return missing(Outcome.MALFORMED, n)
-    if not all(isinstance(p, (int, float)) and not isinstance(p, bool) and 0.0 <= p <= 1.0 for p in numbers):
-        return missing(Outcome.MALFORMED, n)
-    p = np.array(numbers, dtype=np.float64)
-    if not 0.9 < p.sum() < 1.1:
-        return missing(Outcome.MALFORMED, n)
-    p /= p.sum()
-    sure = p >= _STATED
-    point = np.where(sure, p, _STATED)
-    return Row(np.log(point), np.where(sure, p, 0.0), point, np.zeros(n), 1.0, censored=not sure.all())
-
-
 def repeated(rows: Sequence[Row]) -> Row:
-    """Return one row for a query that was asked several times, with the variance of its log odds."""
+    """Return one row for a query; where it was asked several times, with the variance of its log odds."""
     answered = [row for row in rows if row.outcome is Outcome.ANSWERED]
     listed = [row for row in answered if (row.low > 0.0).all()]
     if len(listed) < 2:
@@ -347,40 +321,39 @@ def repeated(rows: Sequence[Row]) -> Row:
     return Row(mean, low, high, listed[0].counts, share, censored=censored, spread=np.var(logs - others, axis=0, ddof=1))
 
 
-# --- columns of the outputs -------------------------------------------------------------------------------------------------
+# --- rows as outputs of a model -------------------------------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True)
-class Columns:
-    """Where the parts of a row are among the outputs of a model.
+class Rows(NamedTuple):
+    """Rows of m queries as the outputs of a model: parts (m, C) of all labels, and numbers (m,) of the query."""
 
-        log p (C), low (C), high (C), counts (C), spread (C), share, outcome, mode, size, whole, censored,
-        model
+    log_p: Floats
+    low: Floats
+    high: Floats
+    counts: Floats
+    spread: Floats
+    share: Floats
+    outcome: Floats
+    mode: Floats
+    size: Floats
+    whole: Floats
+    censored: Floats
+    model: Floats
 
-    Attributes:
-        count: Number of labels C.
-    """
+    @staticmethod
+    def width(n_labels: int) -> int:
+        """Return the number of columns."""
+        return 5 * n_labels + 7
 
-    count: int
+    @classmethod
+    def of(cls, outputs: Floats, n_labels: int) -> "Rows":
+        """Return outputs (m, width) in parts."""
+        return cls(*np.split(outputs[:, : 5 * n_labels], 5, axis=1), *outputs[:, 5 * n_labels :].T)
 
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return 5 * self.count + 7
-
-    def packed(self, row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
+    @staticmethod
+    def packed(row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
         """Return a row as outputs (width,)."""
         name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
-        spread = row.spread if len(row.spread) else np.full(self.count, -1.0)
-        last = [row.share, float(row.outcome), float(mode), float(size), float(whole), float(row.censored), float(name)]
-        return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, last])
-
-    def part(self, outputs: Floats, number: int) -> Floats:
-        """Return one of the parts (m, C): 0 log p, 1 low, 2 high, 3 counts, 4 spread."""
-        return outputs[:, number * self.count : (number + 1) * self.count]
-
-    def last(self, outputs: Floats, number: int) -> Floats:
-        """Return one of the last columns (m,): 0 share, 1 outcome, 2 mode, 3 size, 4 whole, 5 censored,
-        6 model."""
-        return outputs[:, 5 * self.count + number]
+        spread = row.spread if len(row.spread) else np.full(len(row.log_p), -1.0)
+        numbers = [row.share, row.outcome, mode, size, whole, row.censored, name]
+        return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, np.array(numbers, dtype=np.float64)])

@@ -1,47 +1,39 @@
-"""Requests to an OpenAI-compatible server, on the `openai` client: limits, retries, and nothing that leaks a key.
-
-submit(path, body)  -> Future     of the answer, a JSON object; at most `concurrency` requests are in flight
-ask(path, body)     -> object     the same, waited for
+"""Requests to an OpenAI-compatible server by the `openai` client, with its retries; nothing leaks a key.
 
     answer                                          what follows
     200 with a JSON object                          the answer
-    408, 409, 425, 5xx, connection lost, time out,
-    JSON that ends too early                        asked again after a wait that doubles, `attempts` times in all
-    429                                             all requests pause, as long as the server says; up to `patience` seconds
+    408, 409, 429, 5xx, connection lost, time out,  asked again, `attempts` times in all: after the time that the server asks
+    JSON that ends too early                        for (Retry-After), else one that doubles
     400, 401, 403, 404, ...                         Refused, with what to do
     a redirect, more than 1 MB, NaN,
     another model than the one that answered first  ModelError
 
-The requests run in one event loop in a thread of its own, so that the time limit of a request covers everything: name lookup,
-connection, headers and body.
+All requests run in one event loop in a thread of its own, so that the time limit of an attempt covers everything, and an
+interruption ends what waits for another attempt.
 """
 
 import asyncio
 import json
 import os
-import random
 import re
 import threading
-import time
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, NoReturn, final
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 from urllib.parse import urlsplit
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError, ModelError, one_line, require
-from slalom.forks import renew_after_fork
-from slalom.models.api.bounded import TooLarge, bounded
-from slalom.models.api.loop import RequestLoop
-from slalom.models.api.waiting import asked_wait
+from slalom.forks import wait_before_fork
 from slalom.models.costs import Usage
+
+if TYPE_CHECKING:
+    from slalom.models.api.transport import Transport
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
-_CONNECT = 10.0  # seconds to connect
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds before the second attempt, and the most that doubling makes of it
-_FIRST_CONTACT = 2  # attempts to reach a server that has not answered yet
-_TRANSIENT = (408, 409, 425, 429)  # and all from 500
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _KEY_LIKE = re.compile(r"\b(?:sk|key|Bearer)[-_ ][^\s\"',;]{6,}")
 _ADVICE = {
@@ -50,6 +42,8 @@ _ADVICE = {
     404: "check base_url (most servers: .../v1) and the name of the model",
     413: "the prompt is too long for the server; use a shorter text or template",
 }
+_STARTING = threading.Lock()
+wait_before_fork(_STARTING)
 Answer = Mapping[str, Any]
 
 
@@ -67,19 +61,13 @@ class Refused(ModelError):
         self.status, self.reason, self.code = status, reason, code
 
 
-class _Again(Exception):
-    """An attempt failed, and another may succeed.
+class _Connection(NamedTuple):
+    """The connections to a server, of one process."""
 
-    Attributes:
-        reason: Why it failed.
-        wait: Seconds that the server asks to wait; None where it does not say.
-        limited: Whether it is a rate limit.
-        unreachable: Whether there was no connection.
-    """
-
-    def __init__(self, reason: str, wait: float | None = None, limited: bool = False, unreachable: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.wait, self.limited, self.unreachable = reason, wait, limited, unreachable
+    pid: int
+    openai: Any
+    transport: "Transport"
+    slots: asyncio.Semaphore
 
 
 @final
@@ -93,8 +81,7 @@ class Client:
             without keys needs none.
         concurrency: Largest number of requests in flight.
         timeout: Seconds for one attempt, from the connection to the last byte.
-        attempts: Attempts per request, without those that met a rate limit.
-        patience: Seconds without any answer after which a rate limit is an error.
+        attempts: Attempts per request.
 
     Raises:
         InputError: An argument is wrong.
@@ -108,8 +95,7 @@ class Client:
         api_key_env: str | None = None,
         concurrency: int = 8,
         timeout: float = 60.0,
-        attempts: int = 6,
-        patience: float = 600.0,
+        attempts: int = 8,
     ) -> None:
         with require("a model behind an API", "api"):
             import openai  # noqa: F401, PLC0415
@@ -119,31 +105,26 @@ class Client:
         self.api_key_env = api_key_env
         self.concurrency = whole_number("concurrency", concurrency, 1)
         self.attempts = whole_number("attempts", attempts, 1)
-        if not (is_number(timeout) and is_number(patience) and 0 < timeout < 1e6 and 0 <= patience < 1e6):
-            raise InputError(f"timeout and patience must be seconds below a million; got {timeout!r} and {patience!r}")
-        self.timeout, self.patience = float(timeout), float(patience)
+        if not is_number(timeout) or not 0 < timeout < 1e6:
+            raise InputError(f"timeout must be seconds below a million; got {timeout!r}")
+        self.timeout = float(timeout)
         self._secret()  # a malformed key is refused here
         self.answering: str | None = None  # the model, as the server names it
         self.replaced: str | None = None  # by this one, in the middle
         self._requests = self._prompt_tokens = self._completion_tokens = 0
-        self._running: RequestLoop | None = None
-        self._lock = threading.Lock()
-        renew_after_fork(self)
+        self._connection: _Connection | None = None
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in self.__dict__.items() if name not in ("_running", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=None, _lock=threading.Lock())
-        renew_after_fork(self)
+        return self.__dict__ | {"_connection": None}
 
     @property
     def usage(self) -> Usage:
         """What was asked so far."""
-        return Usage(self._requests, self._prompt_tokens, self._completion_tokens)
+        open_ = self._connection
+        return Usage(self._requests + (open_.transport.requests if open_ else 0), self._prompt_tokens, self._completion_tokens)
 
     def submit(self, path: str, body: Mapping[str, Any]) -> "Future[Answer]":
         """Start a request.
@@ -172,113 +153,81 @@ class Client:
         Args:
             start: Returns the coroutine, which may await `post` any number of times.
         """
-        with self._lock:
-            if self._running is None or self._running.pid != os.getpid():  # threads do not survive a fork
-                self._running = RequestLoop(self, self.connected, self.concurrency)
-            return asyncio.run_coroutine_threadsafe(start(), self._running.loop)
+        with _STARTING:
+            if self._connection is None or self._connection.pid != os.getpid():  # threads do not survive a fork
+                self._connection = self._connected()
+                weakref.finalize(self, _closed, self._connection).atexit = False
+            return asyncio.run_coroutine_threadsafe(start(), _loop(os.getpid()))
 
     def drain(self) -> None:
         """Let no request be repeated, and none start that waits: after an error or an interruption."""
-        running = self._running
-        if running is not None:
-            running.loop.call_soon_threadsafe(running.stopping.set)
+        if self._connection is not None:
+            self._connection.transport.stopping = True
+            _loop(self._connection.pid).call_soon_threadsafe(self._connection.transport.drain)
 
     def resume(self) -> None:
-        """Repeat requests again where it may help; after another model has answered, that one is expected."""
+        """Ask again; after another model has answered, that one is expected."""
         self.answering = self.replaced or self.answering
-        running = self._running
-        if running is not None:
-            running.loop.call_soon_threadsafe(running.stopping.clear)
+        if self._connection is not None:
+            self._connection.transport.stopping = False
 
     def close(self) -> None:
         """Close the connections; a later request opens them again."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is not None:
-            running.close()
+        with _STARTING:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            self._requests += connection.transport.requests
+            _closed(connection, wait=True)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Return the answer to a request, inside the thread of the requests; arguments as in `submit`."""
-        running = self._running
-        if running is None:
-            raise ModelError(f"the connection to {self.address} was closed while a request was in flight")
-        async with running.slots:
-            if running.stopping.is_set():
-                raise ModelError(f"{self.address} was not asked after an interruption")
-            failures = 0
-            while True:
-                await running.pause()
-                try:
-                    answer = await self._attempt(running, path, body)
-                except _Again as again:
-                    failures += not again.limited
-                    self._give_up(running, again, failures)
-                    wait = again.wait
-                    if wait is None:
-                        wait = min(_FIRST_WAIT * 2.0 ** max(failures - 1, 0), _LONGEST_WAIT) * random.uniform(0.5, 1.0)
-                    if again.limited or again.wait is not None:
-                        running.resume_at = max(running.resume_at, time.monotonic() + wait)
-                    else:
-                        await running.sleep(wait)
-                else:
-                    running.answered, running.answered_at = True, time.monotonic()
-                    self._count(answer)
-                    self._check_model(answer)
-                    return answer
-
-    def _give_up(self, running: RequestLoop, again: _Again, failures: int) -> None:
-        """Raise where another attempt makes no sense."""
-        if running.stopping.is_set():
-            raise ModelError(f"{self.address} {again.reason}; not asked again after an interruption") from None
-        silent = time.monotonic() - running.answered_at
-        if again.limited and ((again.wait or 0.0) > self.patience or silent > self.patience):
-            raise ModelError(
-                f"{self.address} {again.reason}, and asks to wait {again.wait or 0:.0f} s; run it again later"
-                " (with cache= nothing is asked twice), or set patience= in Python"
-            ) from None
-        never = again.unreachable and not running.answered
-        if (again.wait or 0.0) > self.patience or failures >= (min(self.attempts, _FIRST_CONTACT) if never else self.attempts):
-            times = f"{failures} times" if failures > 1 else "once"
-            raise ModelError(
-                f"{self.address} {again.reason} ({times}); check that the server runs, or set timeout= and attempts= in Python"
-            ) from None
-
-    async def _attempt(self, running: RequestLoop, path: str, body: Mapping[str, Any]) -> Answer:
-        """Make one request; raise _Again where another may help."""
+        import httpx2  # noqa: PLC0415
         import openai  # noqa: PLC0415
 
-        self._requests += 1
-        failure: Exception
+        from slalom.models.api.transport import Final  # noqa: PLC0415
+
+        connection, task, failure = self._connection, asyncio.current_task(), None
+        if connection is None or task is None:
+            raise ModelError(f"the connection to {self.address} was closed while a request was in flight")
+        url = f"{self.base_url.removesuffix('/v1')}/tokenize" if path == "tokenize" else f"/{path}"
+        connection.transport.tasks.add(task)
         try:
-            async with asyncio.timeout(self.timeout):
-                response = await self._sent(running, path, body)
-        except (openai.OpenAIError, TimeoutError, TooLarge) as error:
+            async with connection.slots:
+                response = await connection.openai.post(url, cast_to=httpx2.Response, body=dict(body))
+        except (openai.OpenAIError, Final) as error:
             failure = error
-        else:
-            running.note_limits(response.headers)
-            return self._decoded(response.content)
-        # Outside of the handler, so that nothing the server said about the key is in the chain of exceptions.
+        finally:
+            connection.transport.tasks.discard(task)
+        if failure is not None:  # outside of the handler: what the server said of the key is not in the chain of exceptions
+            self._fail(failure)
+        answer: Answer = response.extensions["answer"]
+        if "error" in answer and "choices" not in answer:  # some gateways answer so with status 200
+            raise ModelError(f"{self.address} answered with an error: {self._reason(response.content)[0]}")
+        self._count(answer)
+        self._check_model(answer)
+        return answer
+
+    def _fail(self, failure: Exception) -> NoReturn:
+        """Raise what a failure means."""
+        import httpx2  # noqa: PLC0415
+        import openai  # noqa: PLC0415
+
         if isinstance(failure, openai.APIStatusError):
             self._refuse(failure.status_code, failure.response.headers, failure.response.content)
-        if isinstance(failure, (openai.APITimeoutError, TimeoutError)):
-            raise _Again(f"did not answer within {self.timeout:g} s")
+        if not isinstance(failure, openai.APIConnectionError):
+            raise ModelError(f"{self.address} {self.quoted(failure, 400)}")
         cause = failure.__cause__ or failure
-        if isinstance(cause, TooLarge):
-            raise ModelError(f"{self.address} {cause}")
-        if isinstance(failure, openai.APIConnectionError):
-            raise _Again(f"could not be reached ({self.quoted(cause)})", unreachable=True)
-        raise ModelError(f"{self.address} could not be asked: {self.quoted(failure)}")
+        reason = f"could not be reached ({self.quoted(cause)})"
+        if isinstance(failure, openai.APITimeoutError):
+            reason = f"did not answer within {self.timeout:g} s"
+        elif isinstance(cause, httpx2.DecodingError):
+            reason = f"answered with {self.quoted(cause)}"
+        raise ModelError(f"{self.address} {reason}{self._times}")
 
-    async def _sent(self, running: RequestLoop, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the response to one request; the route of llama.cpp for tokens is beside /v1."""
-        if path == "tokenize":
-            address = f"{self.base_url.removesuffix('/v1')}/tokenize"
-            raw = {"headers": {"X-Stainless-Raw-Response": "true"}}  # as with_raw_response does for routes of OpenAI
-            return await running.client.post(address, cast_to=object, body=dict(body), options=raw)
-        kind = running.client.chat.completions if path == "chat/completions" else running.client.completions
-        named = {name: body[name] for name in ("model", "prompt", "messages") if name in body}
-        rest = {name: value for name, value in body.items() if name not in named}
-        return await kind.with_raw_response.create(**named, extra_body=rest)
+    @property
+    def _times(self) -> str:
+        times = f"{self.attempts} times" if self.attempts > 1 else "once"
+        return f" ({times}); check that the server runs, or set timeout= and attempts= in Python"
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
         """Raise what an HTTP status means."""
@@ -289,10 +238,15 @@ class Client:
             raise ModelError(
                 f"{self.address} redirects to {self.quoted(host)}, which is not followed; set base_url to the final address"
             )
-        final = headers.get("x-should-retry", "").lower() == "false" or code == "insufficient_quota"
-        if not final and (status in _TRANSIENT or status >= 500):
-            limited = status == 429
-            raise _Again(f"answers with status {status}{said}", asked_wait(headers, limited), limited)
+        if status == 429 and code != "insufficient_quota":
+            wait = self.quoted(headers.get("retry-after", ""))
+            asks = f", and asks to wait {wait}{' s' if wait.isdigit() else ''}" if wait else ""
+            raise ModelError(
+                f"{self.address} answers with status 429{said}{asks}; run it again later (with cache= nothing is asked twice),"
+                " or set a lower concurrency"
+            )
+        if status in (408, 409) or status >= 500:
+            raise ModelError(f"{self.address} answers with status {status}{said}{self._times}")
         advice = _ADVICE.get(status, "check the model and its options").format(variable=self.api_key_env or DEFAULT_KEY)
         if status == 401 and self._secret() is None and os.environ.get(DEFAULT_KEY) and self.api_key_env is None:
             advice = (
@@ -308,37 +262,18 @@ class Client:
             return self.quoted(content[:2000].decode("utf-8", "replace")), ""
         if isinstance(error, dict):
             error = error.get("error", error)
-        if isinstance(error, dict):
-            return self.quoted(error.get("message", error.get("detail", ""))), str(error.get("code", error.get("type", "")))[
-                :100
-            ]
-        return self.quoted(error), ""
-
-    def _decoded(self, content: bytes) -> Answer:
-        """Return the JSON object of an answer."""
-        try:
-            answer = json.loads(content, parse_constant=_not_a_number)
-        except RecursionError:
-            raise ModelError(f"{self.address} answered with nested JSON, which no completion is") from None
-        except ValueError:
-            if not content.strip():
-                raise _Again("answered with nothing") from None
-            raise _Again(f"answered with malformed JSON ({self.quoted(content[:80].decode('utf-8', 'replace'))}...)") from None
-        except _NotANumber as error:
-            raise ModelError(f"{self.address} answered with {error} in place of a number; check its weights") from None
-        if not isinstance(answer, dict):
-            raise ModelError(f"{self.address} must answer with a JSON object; got {type(answer).__name__}")
-        if "error" in answer and "choices" not in answer:  # some gateways answer so with status 200
-            reason, _ = self._reason(content)
-            raise ModelError(f"{self.address} answered with an error: {reason}")
-        return answer
+        if not isinstance(error, dict):
+            return self.quoted(error), ""
+        return self.quoted(error.get("message", error.get("detail", ""))), str(error.get("code", error.get("type", "")))[:100]
 
     def _count(self, answer: Answer) -> None:
         usage = answer.get("usage")
-        if isinstance(usage, dict):
-            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            self._prompt_tokens += prompt if isinstance(prompt, int) and 0 <= prompt < 10**9 else 0
-            self._completion_tokens += completion if isinstance(completion, int) and 0 <= completion < 10**9 else 0
+        counts = usage if isinstance(usage, dict) else {}
+        prompt, completion = (
+            n if isinstance(n := counts.get(name), int) and 0 <= n < 10**9 else 0
+            for name in ("prompt_tokens", "completion_tokens")
+        )
+        self._prompt_tokens, self._completion_tokens = self._prompt_tokens + prompt, self._completion_tokens + completion
 
     def _check_model(self, answer: Answer) -> None:
         """Raise where another model answers than before: numbers of two models cannot be compared."""
@@ -354,17 +289,18 @@ class Client:
             " that does not change, such as a dated one"
         )
 
-    def quoted(self, said: object) -> str:
+    def quoted(self, said: object, limit: int = 200) -> str:
         """Return what a server says as one short printable line, without the key.
 
         Args:
             said: Anything with a string.
+            limit: Most characters.
         """
         text, secret = str(said), self._secret()
         if secret:
             text = text.replace(secret, "[key]")
         text = _KEY_LIKE.sub("[key]", text)
-        return one_line("".join(c if c.isprintable() else " " for c in text), 200)
+        return one_line("".join(c if c.isprintable() else " " for c in text), limit)
 
     def _secret(self) -> str | None:
         """Return the key, from the environment; it is stored nowhere else."""
@@ -381,33 +317,48 @@ class Client:
             return None
         return key
 
-    def connected(self) -> Any:
-        """Return a client of openai; call it in the thread of the requests."""
+    def _connected(self) -> _Connection:
         import openai  # noqa: PLC0415
 
-        timeout = openai.Timeout(self.timeout, connect=min(_CONNECT, self.timeout))
+        from slalom.models.api.transport import Transport  # noqa: PLC0415
+
         url = urlsplit(self.base_url)
         proxies = url.scheme == "https" or url.hostname not in _LOCAL  # no proxy gets what is for this machine
-        http_client = bounded(openai.DefaultAsyncHttpxClient)
+        transport = Transport(self.timeout, proxies)
         client = openai.AsyncOpenAI(
             api_key=self._secret() or "none",
             base_url=self.base_url,
-            timeout=timeout,
-            max_retries=0,
+            timeout=transport.timeout,
+            max_retries=self.attempts - 1,
             default_headers={"Accept-Encoding": "identity"},
-            http_client=http_client(timeout=timeout, follow_redirects=False, trust_env=proxies),
+            http_client=transport,
         )
         if url.hostname != urlsplit(DEFAULT_URL).hostname:  # of an account at OpenAI, from the environment
             client.organization = client.project = None
-        return client
+        return _Connection(os.getpid(), client, transport, asyncio.Semaphore(self.concurrency))
 
 
-class _NotANumber(Exception):
-    """NaN or Infinity in JSON."""
+def _closed(connection: _Connection, wait: bool = False) -> None:
+    """Close connections, and cancel what is in flight."""
+
+    async def end() -> None:
+        for task in connection.transport.tasks:
+            task.cancel()
+        await connection.openai.close()
+        await asyncio.sleep(0)  # sockets are closed by callbacks
+
+    if connection.pid == os.getpid():  # not of the parent of a fork
+        ending = asyncio.run_coroutine_threadsafe(end(), _loop(connection.pid))
+        if wait:
+            ending.result()
 
 
-def _not_a_number(name: str) -> NoReturn:
-    raise _NotANumber(name)
+@cache
+def _loop(pid: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of all requests of a process, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="slalom requests", daemon=True).start()
+    return loop
 
 
 def is_number(part: object) -> bool:

@@ -1,10 +1,7 @@
 """`Api`: a language model behind an OpenAI-compatible server as a classifier of texts.
 
 One request per query (k for samples where the server gives one at a time), `concurrency` of them at a time. What the server
-can do is found out at the first query (`slalom.models.api.probe`); what its answers say, in `slalom.models.api.answers`.
-
-A query without an answer (refused, filtered, empty, malformed, no label) has the bounds -inf and inf, and in place of a score
-the mean of the others, which only matters to methods that do not look at bounds.
+can do is found out at the first query (`slalom.models.api.probe`).
 """
 
 import asyncio
@@ -14,55 +11,42 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
+from slalom.models.api import scores
 from slalom.models.api.answers import (
-    KNOWN,
-    Columns,
     Mode,
     Outcome,
     Row,
+    Rows,
     Unusable,
     choices,
     content,
     from_log_probabilities,
     from_samples,
-    from_stated,
     missing,
     repeated,
 )
 from slalom.models.api.client import Client, Refused, is_number
-from slalom.models.api.probe import PATHS, Capabilities, Probe, instruction, prompt, stated_tokens, with_instruction
+from slalom.models.api.probe import SPELLED, Capabilities, Probe
 from slalom.models.base import Model, Observed, Report
 from slalom.models.callable import StringReading
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head
-from slalom.models.prompts import LOW_SHARE, LabelSet, Message, Template, label_set
+from slalom.models.prompts import LabelSet, Message, Template, label_set
 
-ModeName = Literal["auto", "completions", "chat", "sample", "stated"]
+ModeName = Literal["auto", "logprobs", "sample"]
+_MODES = ("auto", "logprobs", "sample")
 _REPEATS = 3  # of a whole text, where equal requests get different answers
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _MOST_WHOLE = 65_536  # texts that are known to be whole ones; a call reads its texts before it asks
 _HOPELESS = 20  # queries without any answer at the beginning
 _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
-_MISSING_ADVICE = {
-    Outcome.REFUSED: "the model refuses to answer; word the template otherwise, or use another model",
-    Outcome.FILTERED: "the server's content filter stops the answer; use another text or server",
-    Outcome.EMPTY: "the model says nothing; word the template otherwise (models that reason first need tokens=2000 in Python)",
-    Outcome.MALFORMED: "the answer is not what was asked for; use another mode=",
-    Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, set spellings=True or (in Python) top=",
-}
-_ENDINGS = {
-    Mode.COMPLETIONS: "log-probabilities of completions, {size} per token",
-    Mode.CHAT: "log-probabilities of chat answers, {size} per token",
-    Mode.SAMPLE: "counts of labels among {size} samples, with their noise",
-    Mode.STATED: "probabilities that the model states, not those that it answers with",
-}
 
 
 @final
@@ -76,22 +60,20 @@ class Api(Model):
         template: The prompt: a string with ``{text}``, or chat messages.
         labels: The labels, or a mapping from labels to the answers that stand for them: ``{"spam": " A", "ham": " B"}``.
         base_url: Address of the server, with ``/v1``. Default: the environment variable OPENAI_BASE_URL, else OpenAI.
-        mode: "completions" or "chat" (log-probabilities), "sample" (counts of samples), "stated" (the model states
-            probabilities in JSON), or "auto": the first of completions, chat and sample that the server can do.
+        mode: "logprobs" (log-probabilities of the labels), "sample" (counts of labels among samples), or "auto": samples where
+            the server gives no log-probabilities.
         spellings: Whether " positive", "positive", " Positive" and "Positive" are the same label. Default: in chat.
         samples: Samples per query, for "sample".
         top: Log-probabilities per token to ask for; fewer where the server refuses.
-        tokens: Tokens that an answer may have, for "sample" and "stated"; a model that reasons first needs many. Default: 8,
-            or what the JSON takes.
+        tokens: Tokens that a sample may have; a model that reasons first needs many. Default: 8.
         repeats: How often a whole text is asked again, to measure noise. Default: 3 where equal requests get different
             answers, else 0.
-        seed: Sent with every request, where the server takes it.
+        seed: Seed of samples, where the server takes one.
         max_missing: Largest share of queries without an answer.
         api_key_env: The environment variable that has the key. Default: OPENAI_API_KEY, if it is set.
         concurrency: Requests in flight.
         timeout: Seconds for one attempt.
-        attempts: Attempts per request; a rate limit does not count.
-        patience: Seconds without any answer after which a rate limit is an error.
+        attempts: Attempts per request.
 
     Raises:
         InputError: An argument is wrong.
@@ -118,39 +100,29 @@ class Api(Model):
         top: int = 20,
         tokens: int | None = None,
         repeats: int | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         max_missing: float = 0.2,
         api_key_env: str | None = None,
         concurrency: int = 8,
         timeout: float = 60.0,
-        attempts: int = 6,
-        patience: float = 600.0,
+        attempts: int = 8,
     ) -> None:
         if not str(model or "").strip():
             raise InputError(f"model must be the name of a model on the server; got {model!r}")
-        modes = ("auto", *(known.name.lower() for known in Mode))
-        if mode not in modes:
-            raise InputError(f"mode must be one of {', '.join(modes)}; got {mode!r}")
+        if mode not in _MODES:
+            raise InputError(f"mode must be one of {', '.join(_MODES)}; got {mode!r}")
         if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
-        self.name, self.template = model, Template(template)
-        self.mode = None if mode == "auto" else Mode[mode.upper()]
+        self.name, self.template, self.mode = model, Template(template), mode
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)
-        self.tokens = None if tokens is None else whole_number("tokens", tokens, 1)
+        self.tokens = SPELLED if tokens is None else whole_number("tokens", tokens, 1)
         self.repeats = None if repeats is None else whole_number("repeats", repeats, 0)
-        self.seed, self.max_missing = whole_number("seed", seed, 0), float(max_missing)
-        self.client = Client(
-            base_url,
-            api_key_env=api_key_env,
-            concurrency=concurrency,
-            timeout=timeout,
-            attempts=attempts,
-            patience=patience,
-        )
+        self.seed = None if seed is None else whole_number("seed", seed, 0)
+        self.max_missing = float(max_missing)
+        self.client = Client(base_url, api_key_env=api_key_env, concurrency=concurrency, timeout=timeout, attempts=attempts)
         self.head = Head("classes", self.labels.names)
-        self._columns = Columns(len(self.labels.names))
         self._found: Capabilities | None = None
         self._whole: dict[bytes, None] = {}  # digests of the texts that were read, the latest last
         self._answered, self._unanswered = 0, 0  # in this session
@@ -167,7 +139,7 @@ class Api(Model):
         """
         if self._found is None:
             probe = self._probe()
-            self._found = self.client.run(lambda: probe.find(self.mode, self.repeats is None)).result()
+            self._found = self.client.run(lambda: probe.find(self.mode)).result()
             for label, first in self._found.first_tokens.items():
                 warnings.warn(
                     f"the label {label!r} has several tokens; its probability is that of its beginning {first!r}",
@@ -177,10 +149,8 @@ class Api(Model):
         return self._found
 
     def _probe(self) -> Probe:
-        """Return what finds out what the server can do."""
-        options = {"temperature": 0.0, "seed": self.seed}
-        labels = self.labels, self._chat_labels
-        return Probe(self.client, self.name, self.template, *labels, options, self.top, self.samples, self.tokens)
+        names = self.client, self.name, self.template, self.labels, self._chat_labels
+        return Probe(*names, self.top, self.samples, self.tokens, self.seed, self.repeats is None)
 
     @property
     def start_tokens(self) -> tuple[int, int]:
@@ -191,22 +161,15 @@ class Api(Model):
         return self.client.usage
 
     def tokens_of(self, text: str) -> tuple[int, int]:
-        given, found = self.template.content, self._found
-        fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
-        mode = self.mode if found is None else found.mode
-        times, written = self.samples if mode is Mode.SAMPLE else 1, _OUTPUT_TOKENS
-        if mode is Mode.STATED:
-            fixed, written = fixed + len(instruction(self.labels.names)), stated_tokens(self.labels.names)
-        if self.tokens is not None and mode in (Mode.SAMPLE, Mode.STATED):
-            written = self.tokens
-        read = about_tokens(fixed + len(text)) * (1 if found is not None and found.several else times)
-        return read, times * (written if found is None else found.tokens)
+        found = self._found
+        sampled = self.mode == "sample" if found is None else found.mode is Mode.SAMPLE
+        times, written = (self.samples, self.tokens) if sampled else (1, _OUTPUT_TOKENS if found is None else found.tokens)
+        read = about_tokens(self.template.n_characters + len(text))
+        return read * (1 if found is not None and found.several else times), times * written
 
     def close(self) -> None:
         """Close the connections; a later query opens them again."""
         self.client.close()
-
-    # --- the interface of models ---------------------------------------------------------------------------------------
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
         if spans is None:
@@ -219,12 +182,12 @@ class Api(Model):
 
     @property
     def n_columns(self) -> int:
-        return self._columns.width
+        return Rows.width(len(self.labels.names))
 
     def identity(self) -> str:
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
-            self._chat_labels.continuations, None if self.mode is None else self.mode.name, self.samples, self.top,
+            self._chat_labels.continuations, self.mode, self.samples, self.top,
             self.repeats, self.seed, self.tokens, *filter(None, [self.client.replaced]),
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
@@ -266,187 +229,68 @@ class Api(Model):
             outputs = handle.result()
         except CancelledError:
             raise ModelError(f"the connection to {self.client.address} was closed while requests were in flight") from None
-        answered = self._columns.last(outputs, 1) == Outcome.ANSWERED
-        self._answered += int(answered.sum())
-        self._unanswered += int((~answered).sum())
+        outcomes = self._rows(outputs).outcome
+        self._answered += int((outcomes == Outcome.ANSWERED).sum())
+        self._unanswered += int((outcomes != Outcome.ANSWERED).sum())
         if not self._answered and self._unanswered >= _HOPELESS:
-            raise ModelError(
-                f"{self.name} answered none of {self._unanswered} queries; {_MISSING_ADVICE[self._main_reason(outputs)]}"
-            )
+            raise ModelError(f"{self.name} answered none of {self._unanswered} queries; {scores.why_missing(outcomes)[1]}")
         return outputs
-
-    # --- one query -----------------------------------------------------------------------------------------------------
 
     async def _outputs(self, text: str, found: Capabilities) -> Floats:
         """Ask about a text, and return its outputs (n_columns,)."""
-        whole = _digest(text) in self._whole
-        size = self.samples if found.mode is Mode.SAMPLE else found.top
+        whole, sampled = _digest(text) in self._whole, found.mode is Mode.SAMPLE
+        again = self.repeats if self.repeats is not None else _REPEATS * (found.deterministic is False)
         try:
             rows = [await self._row(text, found)]
-            again = self.repeats if self.repeats is not None else _REPEATS * (found.deterministic is False)
-            if whole and found.mode is not Mode.SAMPLE and again:
+            if whole and again and not sampled:
                 rows += await asyncio.gather(*(self._row(text, found) for _ in range(again)))
         except Unusable as error:
             raise ModelError(f"{self.client.address} answered with {error}; check the server, or use another mode=") from None
-        row = repeated(rows) if len(rows) > 1 else rows[0]
-        return self._columns.packed(row, found.mode, size, whole, self.client.answering)
+        size = self.samples if sampled else found.top
+        return Rows.packed(repeated(rows), found.mode, size, whole, self.client.answering)
 
     async def _row(self, text: str, found: Capabilities) -> Row:
-        """Ask about a text once; k times for samples."""
-        body = {"model": self.name, **prompt(self.template, text, found.chat), **found.options, found.limit: found.tokens}
-        path = PATHS[found.chat]
+        """Ask about a text once; k times for samples where the server gives one at a time."""
+        prompt, k = self.template.fill(text), self.samples if found.mode is Mode.SAMPLE else 1
+        bodies = [found.request(self.name, prompt, k)] if found.several else [
+            found.request(self.name, prompt, number=i) for i in range(k)
+        ]  # fmt: skip
         try:
-            return await self._asked(path, body, found)
+            answers = await asyncio.gather(*(self.client.post(found.path, body) for body in bodies))
         except Refused as error:
             if error.code not in _FILTERS:
                 raise
             return missing(Outcome.FILTERED, len(self.labels.names))
-
-    async def _asked(self, path: str, body: dict[str, Any], found: Capabilities) -> Row:
-        """Send a request, and read the answer."""
-        if found.mode is Mode.SAMPLE:
-            return await self._sampled(path, body, found)
-        if found.mode is Mode.STATED:
-            body["messages"] = with_instruction(body["messages"], self.labels.names)
-            return from_stated(*content(choices(await self.client.post(path, body))[0]), self.labels.names)
-        body |= {"logprobs": True, "top_logprobs": found.top} if found.chat else {"logprobs": found.top}
-        keys = found.keys
-        if keys is None:
-            raise ModelError(f"{self.client.address} was not asked how it spells the labels; this is a bug in slalom")
-        return from_log_probabilities(choices(await self.client.post(path, body))[0], keys)
-
-    async def _sampled(self, path: str, body: dict[str, Any], found: Capabilities) -> Row:
-        """Return the counts of labels among samples; the seeds of single requests differ."""
-        if found.several:
-            answers = [await self.client.post(path, body | {"n": self.samples})]
-        else:
-            seeds = [{"seed": self.seed + i} if "seed" in found.options else {} for i in range(self.samples)]
-            answers = list(await asyncio.gather(*(self.client.post(path, body | seed) for seed in seeds)))
+        if found.mode is not Mode.SAMPLE:
+            return from_log_probabilities(choices(answers[0])[0], found.keys)
         texts = [content(choice) for answer in answers for choice in choices(answer)]
         return from_samples(texts, self._chat_labels.continuations)
 
-    # --- scores and report ---------------------------------------------------------------------------------------------
-
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        columns = self._columns
-        if len(np.unique(columns.last(outputs, 6))) > 1:
+        rows = self._rows(outputs)
+        if len(np.unique(rows.model)) > 1:
             raise ModelError(
                 f"the answers about this text are of two models that the server calls {self.name}, some of them in the cache;"
                 " use another cache= file, and name a model that does not change"
             )
-        log_p, counts, spread = (columns.part(outputs, i) for i in (0, 3, 4))
-        known = columns.last(outputs, 1) == Outcome.ANSWERED
-        self._check_missing(outputs, known)
-        scores = self.head.scores(log_p, target)
-        if not known.all():
-            scores = np.where(known if scores.ndim == 1 else known[:, None], scores, scores[known].mean(axis=0))
-        variance = self._variance(counts, spread, target)
-        low, high = self._bounds(outputs, target)
-        sure = known & (columns.last(outputs, 5) == 0.0)
-        close = (high - low < KNOWN) | (sure if scores.ndim == 1 else sure[:, None])
-        low, high = np.where(close, scores, low), np.where(close, scores, high)
-        bounds = (None, None) if close.all() else (low, high)
-        samples = (None, None) if target == "all" or not counts.any() else (counts[:, target], counts.sum(axis=1))
-        return Observed(scores, variance, *bounds, *samples)
-
-    def _bounds(self, outputs: Floats, target: int | Literal["all"]) -> tuple[Floats, Floats]:
-        """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
-        low, high, n = self._columns.part(outputs, 1), self._columns.part(outputs, 2), len(self.labels.names)
-        unknown = self._columns.last(outputs, 1) != Outcome.ANSWERED
-        with np.errstate(divide="ignore"):
-            if target == "all":
-                logs = np.log(low), np.log(high)
-                others = [np.stack([np.delete(part, c, axis=1).sum(axis=1) for c in range(n)], axis=1) for part in logs]
-                least, most = (((n - 1) * logs[i] - others[1 - i]) / n for i in (0, 1))
-                unknown = unknown[:, None]
-            else:
-                rest = [i for i in range(n) if i != target]
-                least = np.log(low[:, target]) - np.log(high[:, rest].sum(axis=1))
-                most = np.log(high[:, target]) - np.log(low[:, rest].sum(axis=1))
-        return np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
-
-    def _variance(self, counts: Floats, spread: Floats, target: int | Literal["all"]) -> Floats | None:
-        """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact.
-
-        Repeats have the variances of log odds. Scores of all labels are log-probabilities less their mean, which vary less:
-        by (1 - 1/n)^2 for two labels, and for n equally probable ones.
-        """
-        if counts.any():
-            inverse = 1.0 / (counts + 1.0)
-            n = counts.shape[1]
-            if target == "all":
-                return np.asarray((1.0 - 1.0 / n) * inverse.mean(axis=1))
-            rest = counts.sum(axis=1) - counts[:, target]
-            return np.asarray(inverse[:, target] + 1.0 / (rest + n - 1.0))
-        measured = spread[(spread >= 0.0).all(axis=1)]
-        if not len(measured):
-            return None
-        noise = measured.mean(axis=0)
-        one = noise.mean() * (1.0 - 1.0 / len(noise)) ** 2 if target == "all" else noise[target]
-        return np.full(len(counts), float(one))
-
-    def _check_missing(self, outputs: Floats, known: NDArray[np.bool_]) -> None:
-        whole = self._columns.last(outputs, 4) == 1.0
-        if (whole & ~known).any():
-            kind = Outcome(int(self._columns.last(outputs, 1)[whole & ~known][0]))
-            raise ModelError(f"{self.name} gives no answer about the whole text ({kind.title}); {_MISSING_ADVICE[kind]}")
-        if len(known) and (~known).mean() > self.max_missing:
+        unanswered = rows.outcome != Outcome.ANSWERED
+        whole = rows.outcome[unanswered & (rows.whole == 1.0)]
+        if len(whole):
+            kind = Outcome(int(whole[0]))
+            raise ModelError(f"{self.name} gives no answer about the whole text ({kind.title}); {scores.MISSING_ADVICE[kind]}")
+        if unanswered.any() and unanswered.mean() > self.max_missing:
+            why, advice = scores.why_missing(rows.outcome)
             raise ModelError(
-                f"{self.name} gave no answer to {(~known).sum()} of {len(known)} queries ({self._why(outputs[~known])}), more"
-                f" than max_missing={self.max_missing:g}; {_MISSING_ADVICE[self._main_reason(outputs)]}"
+                f"{self.name} gave no answer to {unanswered.sum()} of {len(outputs)} queries ({why}), more than"
+                f" max_missing={self.max_missing:g}; {advice}"
             )
-
-    def _why(self, outputs: Floats) -> str:
-        """Return how many queries were not answered, and why."""
-        outcomes = self._columns.last(outputs, 1)
-        return ", ".join(f"{kind.title}: {n}" for kind in Outcome if kind and (n := int((outcomes == kind).sum())))
-
-    def _main_reason(self, outputs: Floats) -> Outcome:
-        """Return why most of the missing answers are missing."""
-        outcomes = self._columns.last(outputs, 1)
-        return max((kind for kind in Outcome if kind), key=lambda kind: int((outcomes == kind).sum()))
+        return scores.observed(rows, self.head, target)
 
     def report(self, outputs: Floats) -> Report:
-        columns, figures, notes = self._columns, dict[str, float](), list[str]()
-        share, outcomes, modes, sizes = (columns.last(outputs, i) for i in range(4))
-        answered = outcomes == Outcome.ANSWERED
-        mode, size = Mode(int(modes[0])), int(sizes[0])
-        notes.append(f"The scores are {_ENDINGS[mode].format(size=size)}.")
-        if (modes != modes[0]).any() or (sizes != sizes[0]).any():
-            notes.append("Answers in the cache were asked for in different ways; use mode= and another cache file.")
-        if answered.any() and mode is not Mode.STATED:
-            figures["label share"] = float(share[answered].mean())
-            if figures["label share"] < LOW_SHARE:
-                notes.append(
-                    f"Only {figures['label share']:.0%} of the probability is on the labels; ask for them in the template,"
-                    " or add examples."
-                )
-        low, high = columns.part(outputs, 1)[answered], columns.part(outputs, 2)[answered]
-        censored = columns.last(outputs, 5)[answered] == 1.0
-        figures["censored"] = float(censored.mean()) if len(censored) else 0.0
-        more = float((high[~censored] / low[~censored]).max(initial=1.0) - 1.0)
-        if more > KNOWN:
-            notes.append(
-                f"Spellings that are not among the listed tokens could add at most {more:.0%} to a label's probability."
-            )
-        if censored.any():
-            notes.append(
-                f"In {censored.sum()} of {len(censored)} queries a label or a spelling of it is not among the listed"
-                " tokens; the score has bounds."
-            )
-            if 2 * censored.sum() > len(censored):
-                notes.append(
-                    "Few or no queries are left to test it; ask for more log-probabilities (top= in Python) or spellings=False."
-                )
-        spread = columns.part(outputs, 4)
-        measured = spread[(spread >= 0.0).all(axis=1)]
-        if len(measured):
-            figures["noise"] = float(np.sqrt(measured.mean()))
-            notes.append(f"Equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation).")
-        figures |= {kind.title: float((outcomes == kind).mean()) for kind in Outcome if kind and (outcomes == kind).any()}
-        if not answered.all():
-            notes.append(f"{(~answered).sum()} of {len(answered)} queries have no answer and no weight ({self._why(outputs)}).")
-        return Report(figures, tuple(notes))
+        return scores.report(self._rows(outputs))
+
+    def _rows(self, outputs: Floats) -> Rows:
+        return Rows.of(outputs, len(self.labels.names))
 
 
 def _continuations(

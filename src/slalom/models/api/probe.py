@@ -1,19 +1,20 @@
 """What a server can do, found out by asking it: a few requests about a fixed short text, counted like all others.
 
-1. completions with log-probabilities, where the template is a string
-2. chat with log-probabilities
-3. several samples by one request
+The first of these that works is used:
 
-The first that works is used. Options that a server refuses (temperature, seed, 20 log-probabilities) are left out or made
-smaller. A label that is not among the listed tokens is spelled by the server itself, so that its first token is known. Two
-requests at once show whether equal requests get equal answers. There is no list of models or servers.
+    1. completions with log-probabilities, where the template is a string
+    2. chat with log-probabilities
+    3. samples, unless log-probabilities are asked for by name
+
+Each is tried with the options in `Probe.ways`, in their order. A label that is not among the listed tokens is spelled by the
+server itself, so that its first token is known. Two requests at once show whether equal requests get equal answers. There is no
+list of models or servers.
 """
 
 import asyncio
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from slalom.errors import ModelError
@@ -26,17 +27,17 @@ TEXT = "It is what it is."  # the probe asks about it
 _FEWER = 5  # log-probabilities, where a server refuses more
 _SAME = 1e-4  # log-probabilities that differ by less are equal
 _DEPTH = 4  # tokens that the probe generates
-_SPELLED = 8  # tokens for a label that the server spells
+SPELLED = 8  # tokens of a sample, and of a label that the server spells
 _SPELLING = 100  # characters of the request that asks for it, about
 _BLANK = 0.01  # probability of a blank from which on a second token is asked for
-_UNUSABLE = "check base_url (most servers: .../v1) and the server"
-PATHS = {True: "chat/completions", False: "completions"}
+_ELSEWHERE = (404, 405, 501)  # of a server that has no such route
+_PATHS = {True: "chat/completions", False: "completions"}
 
 
 @final
 @dataclass(frozen=True)
 class Capabilities:
-    """What a server can do.
+    """What a server can do, and how it is asked.
 
     Attributes:
         mode: How it is asked.
@@ -44,8 +45,8 @@ class Capabilities:
         top: Number of log-probabilities per token; 0 where there are none.
         tokens: Tokens to generate for an answer.
         several: Whether one request gives several samples.
+        seed: Seed of samples; None where the server takes none.
         deterministic: Whether equal requests got equal answers; None where that was not asked.
-        options: What every request contains besides: temperature, seed.
         limit: The name of the option that limits the answer: "max_tokens", or "max_completion_tokens".
         keys: How labels are recognised in log-probabilities.
         first_tokens: Labels that are longer than one token, with the beginning that they are scored by.
@@ -57,26 +58,39 @@ class Capabilities:
     top: int = 0
     tokens: int = 1
     several: bool = False
+    seed: int | None = None
     deterministic: bool | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     limit: str = "max_tokens"
-    keys: Keys | None = None
+    keys: Keys = field(default_factory=lambda: Keys({}, frozenset(), 0))
     first_tokens: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
 
     def __str__(self) -> str:
         where = "chat" if self.chat else "completions"
-        how = {
-            Mode.COMPLETIONS: f"{self.top} log-probabilities per token of completions",
-            Mode.CHAT: f"{self.top} log-probabilities per token of chat",
-            Mode.SAMPLE: f"samples of {where}, {'several' if self.several else 'one'} per request",
-            Mode.STATED: "probabilities that the model states in JSON",
-        }[self.mode]
+        how = f"{self.top} log-probabilities per token of {where}"
+        if self.mode is Mode.SAMPLE:
+            how = f"samples of {where}, {'several' if self.several else 'one'} per request"
         same = {True: "; equal requests get equal answers", False: "; equal requests get different answers", None: ""}
         return f"{how}{same[self.deterministic]} ({self.requests} requests to find out)"
 
+    @property
+    def path(self) -> str:
+        """The route of the server."""
+        return _PATHS[self.chat]
+
+    def request(self, model: str, prompt: str | list[dict[str, str]], samples: int = 1, number: int = 0) -> dict[str, Any]:
+        """Return the body of a request; for samples, of several in one answer, or of the one with a number."""
+        messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
+        body = {"model": model, self.limit: self.tokens, **({"messages": messages} if self.chat else {"prompt": prompt})}
+        if self.mode is Mode.SAMPLE:
+            seed = {} if self.seed is None else {"seed": self.seed + number}
+            return body | {"temperature": 1.0} | seed | ({"n": samples} if samples > 1 else {})
+        listed = {"logprobs": True, "top_logprobs": self.top} if self.chat else {"logprobs": self.top}
+        return body | {"temperature": 0.0} | listed
+
 
 @final
+@dataclass(frozen=True)
 class Probe:
     """Asks a server what it can do.
 
@@ -86,159 +100,130 @@ class Probe:
         template: The prompt.
         plain: The labels with the continuations of a completion.
         spelled: The labels with all spellings, for chat.
-        options: Options of every request: temperature, seed.
         top: Log-probabilities to ask for.
         samples: Samples to ask for.
-        tokens: Tokens of a sample or of stated probabilities. Default: 8, or what the JSON takes.
+        tokens: Tokens of a sample.
+        seed: Seed of samples.
+        repeats: Whether to find out if equal requests get equal answers.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        model: str,
-        template: Template,
-        plain: LabelSet,
-        spelled: LabelSet,
-        options: Mapping[str, Any],
-        top: int,
-        samples: int,
-        tokens: int | None = None,
-    ) -> None:
-        self.client, self.model, self.template, self.plain, self.spelled = client, model, template, plain, spelled
-        self.options, self.top, self.samples, self.limit = dict(options), top, samples, "max_tokens"
-        self.tokens = tokens
+    client: Client
+    model: str
+    template: Template
+    plain: LabelSet
+    spelled: LabelSet
+    top: int
+    samples: int
+    tokens: int
+    seed: int | None
+    repeats: bool
 
-    def most_tokens(self, mode: Mode | None) -> tuple[int, int]:
-        """Return about how many tokens `find` reads and writes at most, where the server refuses nothing."""
-        given = self.template.content
-        fixed = len(given) if isinstance(given, str) else sum(len(part) for message in given for part in message)
-        one, names = about_tokens(fixed + len(TEXT)), self.plain.names
-        if mode is Mode.STATED:
-            return one + about_tokens(len(instruction(names))), self.tokens or stated_tokens(names)
+    def most_tokens(self, mode: str) -> tuple[int, int]:
+        """Return about how many tokens `find` reads and writes at most; refused requests have none."""
+        one, names = about_tokens(self.template.n_characters + len(TEXT)), self.plain.names
         read, written = 0, 0
-        if mode is not Mode.SAMPLE:  # both listings, two repeats, and how every label is spelled
-            read, written = 4 * one + len(names) * about_tokens(_SPELLING), 4 * _DEPTH + len(names) * _SPELLED
-        if mode in (None, Mode.SAMPLE):
-            read, written = read + one, written + self.samples * (self.tokens or _SPELLED)
+        if mode != "sample":  # both listings, two repeats, and how every label is spelled
+            read, written = 4 * one + len(names) * about_tokens(_SPELLING), 4 * _DEPTH + len(names) * SPELLED
+        if mode != "logprobs":
+            read, written = read + one, written + self.samples * self.tokens
         return read, written
 
-    async def find(self, mode: Mode | None, repeats: bool) -> Capabilities:
-        """Return what the server can do."""
-        before = self.client.usage.requests
-        found = await self._find(mode, repeats)
-        return Capabilities(**found, options=self.options, limit=self.limit, requests=self.client.usage.requests - before)
+    def ways(self, mode: str) -> Iterator[Capabilities]:
+        """Yield ways to ask, the best first."""
+        endpoints = (True,) if self.template.is_chat else (False, True)
+        if mode != "sample":
+            for chat in endpoints:
+                kind = Mode.CHAT if chat else Mode.COMPLETIONS
+                for top in dict.fromkeys((self.top, min(self.top, _FEWER))):
+                    for limit in ("max_tokens", "max_completion_tokens")[: 1 + chat]:
+                        yield Capabilities(kind, chat, top, _DEPTH, limit=limit)
+        if mode != "logprobs":
+            for chat in endpoints:
+                for several, seed in dict.fromkeys([(self.samples > 1, self.seed), (False, self.seed), (False, None)]):
+                    for limit in ("max_tokens", "max_completion_tokens")[: 1 + chat]:
+                        yield Capabilities(Mode.SAMPLE, chat, 0, self.tokens, several, seed, limit=limit)
 
-    async def _find(self, mode: Mode | None, repeats: bool) -> dict[str, Any]:
-        problems: list[str] = []
-        for kind in (Mode.COMPLETIONS, Mode.CHAT):
-            chat = kind is Mode.CHAT
-            if mode not in (None, kind) or (self.template.is_chat and not chat):
+    async def find(self, mode: str) -> Capabilities:
+        """Return the first way that works.
+
+        Raises:
+            ModelError: None does.
+        """
+        before, problems, useless = self.client.usage.requests, dict[str, str](), set[tuple[Mode, bool]]()
+        refused: Refused | None = None
+        for way in self.ways(mode):
+            if (way.mode, way.chat) in useless:
                 continue
-            path, why = await self._listing(chat)
-            if path:
-                keys, tokens, firsts = await self._keys(path, self.spelled if chat else self.plain, chat)
-                same = await self._repeats(path, chat) if repeats else None
-                return {"mode": kind, "chat": chat, "top": self.top, "keys": keys, "tokens": tokens,
-                        "first_tokens": firsts, "deterministic": same}  # fmt: skip
-            problems.append(f"{PATHS[chat]}: {why}")
-        if mode in (Mode.COMPLETIONS, Mode.CHAT):
-            raise ModelError(
-                f'{self.client.address} gives no log-probabilities for mode="{mode.name.lower()}"'
-                f' ({"; ".join(problems) or "the template is a chat"}); use mode="auto" or mode="sample"'
-            )
-        if mode is Mode.STATED:
-            return {"mode": Mode.STATED, "chat": True, "tokens": await self._stated()}
-        return {"mode": Mode.SAMPLE, **await self._samples()}
-
-    def request(self, text: str, chat: bool) -> dict[str, Any]:
-        """Return a request about a text, without its limit."""
-        return {"model": self.model, **prompt(self.template, text, chat), **self.options}
-
-    async def _listing(self, chat: bool) -> tuple[list[Position], str]:
-        """Return the tokens that the server generates, with log-probabilities; none, and why, where it gives none."""
-        try:
-            answer = await self._negotiated(lambda: self.request(TEXT, chat) | self._log_probabilities(chat), _DEPTH, chat)
-            path = positions(choices(answer)[0])
-        except Refused as error:
-            if error.status in (401, 403, 429):
-                raise
-            return [], f"status {error.status}" + (f", {error.reason}" if error.reason else "")
-        except Unusable as error:
-            raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
-        if not path or len(path[0].listed) < 2:
-            return [], "it ignores the option logprobs"
-        return path, ""
-
-    def _log_probabilities(self, chat: bool) -> dict[str, Any]:
-        return {"logprobs": True, "top_logprobs": self.top} if chat else {"logprobs": self.top}
-
-    async def _negotiated(self, request: Any, tokens: int, chat: bool) -> Answer:
-        """Ask, and leave out what the server does not take."""
-        for _ in range(4):
             try:
-                return await self.client.post(PATHS[chat], request() | {self.limit: tokens})
+                answer = await self._ask(way, self.template.fill(TEXT))
+                found = await self._tried(way, answer)
             except Refused as error:
-                if error.status not in (400, 422) or not self._concede(error.reason.lower()):
+                if error.status in (401, 403) or (error.code == "insufficient_quota"):
                     raise
-        return await self.client.post(PATHS[chat], request() | {self.limit: tokens})
+                refused = error
+                problems[way.path] = f"status {error.status}" + (f", {error.reason}" if error.reason else "")
+                if error.status in _ELSEWHERE:
+                    useless.add((way.mode, way.chat))
+                continue
+            except Unusable as error:
+                raise ModelError(
+                    f"{self.client.address} answered with {error}; check base_url (most servers: .../v1) and the server"
+                ) from None
+            if found is not None:
+                return replace(found, requests=self.client.usage.requests - before)
+            problems[way.path] = "it ignores the option logprobs"
+            useless.add((way.mode, way.chat))
+        if mode == "logprobs":
+            why = "; ".join(f"{path}: {problem}" for path, problem in problems.items())
+            raise ModelError(
+                f'{self.client.address} gives no log-probabilities for mode="logprobs" ({why}); use mode="auto" or "sample"'
+            )
+        raise refused or ModelError(f"{self.client.address} answers neither completions nor chat")
 
-    def _concede(self, reason: str) -> bool:
-        """Change one option that the server complains about; return whether there is one."""
-        if "max_completion_tokens" in reason and self.limit == "max_tokens":
-            self.limit = "max_completion_tokens"
-        elif "temperature" in reason and "temperature" in self.options:
-            del self.options["temperature"]
-        elif "seed" in reason and "seed" in self.options:
-            del self.options["seed"]
-        elif "logprobs" in reason and self.top > _FEWER:
-            self.top = _FEWER
-        else:
+    async def _ask(self, way: Capabilities, prompt: str | list[dict[str, str]]) -> Answer:
+        return await self.client.post(way.path, way.request(self.model, prompt, self.samples if way.several else 1))
+
+    async def _tried(self, way: Capabilities, answer: Answer) -> Capabilities | None:
+        """Return a way that the server has answered, with what else has to be known; None where it gives too little."""
+        if way.mode is Mode.SAMPLE:
+            return replace(way, several=way.several and len(choices(answer)) == self.samples)
+        path = positions(choices(answer)[0])
+        if not path or len(path[0].listed) < 2:
+            return None
+        same = await self._same_again(way, path[0]) if self.repeats else None
+        return replace(await self._with_keys(way, path), deterministic=same)
+
+    async def _same_again(self, way: Capabilities, first: Position) -> bool:
+        """Return whether two more requests, at the same time, get the same answer."""
+        answers = await asyncio.gather(*(self._ask(way, self.template.fill(TEXT)) for _ in range(2)))
+        try:
+            return all(_same(first, positions(choices(answer)[0])[0]) for answer in answers)
+        except (Unusable, IndexError):
             return False
-        return True
 
-    async def _keys(self, path: Sequence[Position], labels: LabelSet, chat: bool) -> tuple[Keys, int, dict[str, str]]:
-        """Return how labels are recognised, the number of tokens that takes, and the labels that are longer than a token."""
+    async def _with_keys(self, way: Capabilities, path: Sequence[Position]) -> Capabilities:
+        """Return a way with how labels are recognised, and the tokens that takes."""
+        labels = self.spelled if way.chat else self.plain
+        spellings = dict(zip(labels.names, labels.continuations, strict=True))
         listed = {token for position in path for token in position.listed}
-        unseen = [
-            (name, spellings)
-            for name, spellings in zip(labels.names, labels.continuations, strict=True)
-            if not listed & set(spellings)
-        ]
-        spelled = await asyncio.gather(*(self._spell(name, spellings, chat) for name, spellings in unseen))
-        paths = {
-            name: [[spelling] for spelling in spellings]
-            for name, spellings in zip(labels.names, labels.continuations, strict=True)
-        }
-        for (name, _), tokens in zip(unseen, spelled, strict=True):
-            paths[name] = [tokens, *(single for single in paths[name] if single[0] != "".join(tokens))]
-        keys, prefixes = keys_of(paths)
-        number = {name: i for i, name in enumerate(labels.names)}
-        firsts = {
-            name: key
-            for name, found in keys.items()
-            for key, whole in zip(found, paths[name], strict=True)
-            if key != "".join(whole)
-        }
-        depth = 1 + max((_tokens_of(prefix, paths) for prefix in prefixes), default=0)
+        unseen = [name for name in labels.names if not listed & set(spellings[name])]
+        tokens = await asyncio.gather(*(self._spell(way, name, spellings[name]) for name in unseen))
+        paths = {name: [[spelling] for spelling in spellings[name]] for name in labels.names}
+        for name, spelled in zip(unseen, tokens, strict=True):
+            paths[name] = [spelled, *(single for single in paths[name] if single[0] != "".join(spelled))]
+        keys, prefixes, first_tokens = keys_of(paths)
+        depth = 1 + max(prefixes.values(), default=0)
         blank = sum(math.exp(log_p) for token, log_p in path[0].listed.items() if not token.strip())
-        table = {key: number[name] for name, found in keys.items() for key in found}
-        return Keys(table, frozenset(prefixes), len(labels.names)), depth + (blank > _BLANK), firsts
+        found = Keys({key: labels.names.index(name) for key, name in keys.items()}, frozenset(prefixes), len(labels.names))
+        return replace(way, keys=found, tokens=depth + (blank > _BLANK), first_tokens=first_tokens)
 
-    async def _spell(self, name: str, spellings: Sequence[str], chat: bool) -> list[str]:
+    async def _spell(self, way: Capabilities, name: str, spellings: Sequence[str]) -> list[str]:
         """Return the tokens of a label, as the server generates them."""
         wanted = spellings[0]
-        if chat:
-            ask = f"Repeat the following and write nothing else: {wanted.strip()}"
-            request = {"messages": [{"role": "user", "content": ask}]}
-        else:
-            request = {"prompt": f"Answer:{wanted}\n" * 4 + "Answer:"}  # type: ignore[dict-item]
-        body = {"model": self.model, **request, **self.options, **self._log_probabilities(chat), self.limit: _SPELLED}
-        try:
-            path = positions(choices(await self.client.post(PATHS[chat], body))[0])
-        except Unusable as error:
-            raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
+        ask = f"Repeat the following and write nothing else: {wanted.strip()}"
+        answer = await self._ask(replace(way, tokens=SPELLED), ask if way.chat else f"Answer:{wanted}\n" * 4 + "Answer:")
         tokens: list[str] = []
-        for position in path:
+        for position in positions(choices(answer)[0]):
             tokens.append(position.token)
             said = "".join(tokens)
             for spelling in spellings:
@@ -250,119 +235,31 @@ class Probe:
             f' them to short answers (labels={{{name!r}: " A", ...}}), or use mode="sample"'
         )
 
-    async def _repeats(self, first: Sequence[Position], chat: bool) -> bool:
-        """Return whether two more requests, at the same time, get the same answer."""
-        body = self.request(TEXT, chat) | self._log_probabilities(chat) | {self.limit: _DEPTH}
-        answers = await asyncio.gather(*(self.client.post(PATHS[chat], body) for _ in range(2)))
-        try:
-            return all(_same(first[0], positions(choices(answer)[0])[0]) for answer in answers)
-        except (Unusable, IndexError):
-            return False
 
-    async def _stated(self) -> int:
-        """Choose the way to ask for JSON that the server takes; return the tokens of an answer."""
-        names = self.plain.names
-        tokens = self.tokens or stated_tokens(names)
-        for form in ({"type": "json_schema", "json_schema": _schema(names)}, {"type": "json_object"}, None):
-            extra = {} if form is None else {"response_format": form}
-            messages = with_instruction(prompt(self.template, TEXT, True)["messages"], names)
-            try:
-                await self._negotiated(lambda m=messages, e=extra: self.request(TEXT, True) | {"messages": m} | e, tokens, True)
-            except Refused as error:
-                if error.status not in (400, 422, 501) or form is None:
-                    raise
-                continue
-            self.options |= extra
-            break
-        return tokens
+def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, str], dict[str, int], dict[str, str]]:
+    """Return the labels by the beginnings of answers that decide them, from the tokens of their spellings.
 
-    async def _samples(self) -> dict[str, Any]:
-        """Return where samples come from, and whether one request gives several."""
-        last: Refused | None = None
-        tokens = self.tokens or _SPELLED
-        for chat in (True,) if self.template.is_chat else (False, True):
-            for several in (True, False) if self.samples > 1 else (False,):
-                self.options["temperature"] = 1.0
-                extra = {"n": self.samples} if several else {}  # some servers have a limit, and others ignore it
-                try:
-                    answer = await self._negotiated(lambda c=chat, e=extra: self.request(TEXT, c) | e, tokens, chat)
-                    many = several and len(choices(answer)) == self.samples
-                    return {"chat": chat, "several": many, "tokens": tokens}
-                except Refused as error:
-                    if error.status in (401, 403):
-                        raise
-                    last = error
-                    if error.status in (404, 405, 501):
-                        break
-                except Unusable as error:
-                    raise ModelError(f"{self.client.address} answered with {error}; {_UNUSABLE}") from None
-        raise last or ModelError(f"{self.client.address} answers neither completions nor chat")
-
-
-def prompt(template: Template, text: str, chat: bool) -> dict[str, Any]:
-    """Return the prompt or the messages of a request."""
-    filled = template.fill(text)
-    if not chat:
-        return {"prompt": filled}
-    return {"messages": filled if isinstance(filled, list) else [{"role": "user", "content": filled}]}
-
-
-def stated_tokens(names: Sequence[str]) -> int:
-    """Return the tokens that stated probabilities of some labels may have."""
-    return 16 * (1 + len(names))
-
-
-def instruction(names: Sequence[str]) -> str:
-    """Return the sentence that asks for the probability of each label in JSON."""
-    example = json.dumps({name: round(1.0 / len(names), 2) for name in names}, ensure_ascii=False)
-    return f"Answer with JSON only: the probability of each answer, numbers that add up to 1, in the form {example}"
-
-
-def with_instruction(messages: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[dict[str, str]]:
-    """Return messages, the last of which asks for the probability of each label in JSON."""
-    *before, last = (dict(message) for message in messages)
-    return [*before, last | {"content": f"{last['content']}\n\n{instruction(names)}"}]
-
-
-def _schema(names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON schema of an object with a number for each label."""
-    numbers = {name: {"type": "number"} for name in names}
-    schema = {"type": "object", "properties": numbers, "required": list(names), "additionalProperties": False}
-    return {"name": "probabilities", "strict": True, "schema": schema}
-
-
-def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, list[str]], set[str]]:
-    """Return what decides each label, and the beginnings that decide nothing yet.
+    Returns:
+        The label of each deciding beginning, the number of tokens of each beginning that decides nothing yet, and the labels
+        that are decided before their end, with where.
 
     Example:
         >>> keys_of({"good": [[" very", " good"]], "bad": [[" very", " bad"]], "odd": [[" od", "d"]]})
-        ({'good': [' very good'], 'bad': [' very bad'], 'odd': [' od']}, {' very'})
+        ({' very good': 'good', ' very bad': 'bad', ' od': 'odd'}, {' very': 1}, {'odd': ' od'})
     """
-    begins: dict[str, set[str]] = {}
-    for name, spellings in paths.items():
-        for tokens in spellings:
-            for i in range(len(tokens)):
-                begins.setdefault("".join(tokens[: i + 1]), set()).add(name)
-    keys: dict[str, list[str]] = {}
-    prefixes: set[str] = set()
-    for name, spellings in paths.items():
-        for tokens in spellings:
-            parts = ["".join(tokens[: i + 1]) for i in range(len(tokens))]
-            first = next((i for i, part in enumerate(parts) if begins[part] == {name}), len(parts) - 1)
-            keys.setdefault(name, []).append(parts[first])
-            prefixes.update(parts[:first])
-    return keys, prefixes
-
-
-def _tokens_of(prefix: str, paths: Mapping[str, Sequence[Sequence[str]]]) -> int:
-    """Return how many tokens a shared beginning has."""
-    return next(
-        i + 1
-        for spellings in paths.values()
-        for tokens in spellings
-        for i in range(len(tokens))
-        if "".join(tokens[: i + 1]) == prefix
-    )
+    starts = [(name, ["".join(tokens[: i + 1]) for i in range(len(tokens))]) for name, all_ in paths.items() for tokens in all_]
+    owners: dict[str, set[str]] = {}
+    for name, parts in starts:
+        for part in parts:
+            owners.setdefault(part, set()).add(name)
+    keys, prefixes, early = dict[str, str](), dict[str, int](), dict[str, str]()
+    for name, parts in starts:
+        first = next((i for i, part in enumerate(parts) if owners[part] == {name}), len(parts) - 1)
+        keys[parts[first]] = name
+        prefixes |= {part: i + 1 for i, part in enumerate(parts[:first])}
+        if first < len(parts) - 1:
+            early[name] = parts[first]
+    return keys, prefixes, early
 
 
 def _same(a: Position, b: Position) -> bool:

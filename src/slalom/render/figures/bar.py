@@ -21,6 +21,7 @@ from slalom.render.figures.canvas import Words, canvas, header, key, moved, shor
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
 from slalom.render.palette import Colour, Theme, mix
+from slalom.result import SCORES
 
 _PALE, _HATCH = 0.22, "/////"
 _REACH = 0.5  # of the range of the bars: whiskers beyond it are cut
@@ -29,7 +30,7 @@ _REACH = 0.5  # of the range of the bars: whiskers beyond it are cut
 def bar(view: View, k: int, name: str, score: Floats, intervals: bool | None, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the k strongest units by the score of this name."""
     half = _half_width(view, name, intervals)
-    strength = score if name == "importance" else np.abs(score)
+    strength = np.abs(score) if SCORES[name].signed else score
     if name in ("value", "linear"):  # a huge one that nobody knows does not lead
         strength = np.abs(known_part(score, view.half_width(name)))
     chosen = view.strongest(strength, k)

@@ -23,6 +23,7 @@ from slalom.render.figures.canvas import canvas, header, key
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
 from slalom.render.palette import Theme, mix
+from slalom.result.wording import score_name
 
 _LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
 _PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
@@ -117,7 +118,7 @@ def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
     ax.set_xlabel(f"{view.explanation.unit}s removed (of {len(view.explanation)})")
-    ax.set_ylabel(view.explanation.score_name)
+    ax.set_ylabel(score_name(view.explanation))
     return figure, ax
 
 
@@ -146,7 +147,7 @@ def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) ->
         Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
     ]
     key(ax, handles, [words[name] for name in names], theme)
-    if view.explanation.score_name == "log odds":
+    if score_name(view.explanation) == "log odds":
         right = ax.secondary_yaxis("right")
         dress(right, theme)
         right.spines["right"].set_visible(False)

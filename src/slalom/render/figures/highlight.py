@@ -25,6 +25,7 @@ from slalom.render.figures.canvas import Picture, Words, families, plain, quiet,
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import View
 from slalom.render.palette import Theme
+from slalom.result import SCORES
 from slalom.text import pieces
 from slalom.text.segment import Spans
 
@@ -56,7 +57,7 @@ class _Run:
 def highlight(view: View, name: str, score: Floats, max_lines: int, theme: Theme) -> Figure:
     """Draw the text, coloured by the score of this name."""
     directed = view.signed(name)
-    strength, ends = _strength(view, score if name == "importance" else view.rounded(score), name, directed)
+    strength, ends = _strength(view, view.rounded(score) if SCORES[name].signed else score, name, directed)
     paragraphs, unseen = _paragraphs(view.explanation.text, view.explanation.spans)
     width = _measure()
     lines = [line for paragraph in paragraphs for line in _wrapped(paragraph, width)]
@@ -85,7 +86,7 @@ def _strength(view: View, score: Floats, name: str, directed: bool) -> tuple[Flo
     full = view.full_effect(name)
     if directed:
         return np.clip(score / full, -1.0, 1.0), (-full, full)
-    if name != "importance":
+    if SCORES[name].signed:
         return np.abs(score) / full, (0.0, full)
     low, high = float(score.min()), float(score.max())
     return (score - low) / ((high - low) or 1.0), (low, high)

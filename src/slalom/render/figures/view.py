@@ -11,19 +11,12 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.render.charts import full_effect, half_width
 from slalom.render.figures.canvas import shorten
-from slalom.result import Explanation
+from slalom.result import SCORES, Explanation
 from slalom.result.plain import occurrence
 from slalom.result.scale import opposite
+from slalom.result.wording import score_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-_MEANING = {
-    "removal": "removal: by how much the score falls without it",
-    "linear": "linear: value times exp(importance)",
-    "gradient": "gradient of the score by its presence",
-    "shapley": "Shapley value: its share of the score",
-    "value": "value: what it says",
-    "importance": "importance: how loudly it says it",
-}
 
 
 @final
@@ -65,7 +58,7 @@ class View:
 
     def signed(self, score_name: str) -> bool:
         """Return whether the sign of a score means for or against the target."""
-        return score_name != "importance" and self.explanation.signed
+        return SCORES[score_name].signed and self.explanation.signed
 
     @property
     def against(self) -> str:
@@ -75,8 +68,9 @@ class View:
 
     def meaning(self, score_name: str) -> str:
         """Return a description of a score."""
-        if score_name == "importance" or self.explanation.signed:
-            return _MEANING[score_name]
+        score = SCORES[score_name]
+        if self.explanation.signed or not score.signed:
+            return f"{score.label.lower()}: {score.meaning}"
         return f"{shorten(self.explanation.method, 32)}: how much it counts, neither for nor against"
 
     def write(self, score: float, beside: float | None = None) -> str:
@@ -99,10 +93,10 @@ class View:
     def doubtful(self, name: str) -> NDArray[np.bool_]:
         """Return which units (n,) are not distinguishable from zero by a score: its 95% interval contains zero.
 
-        None are where intervals are not known, and by their importances: an importance of zero is the mean.
+        None are where intervals are not known, and by attention: an importance of zero is the mean.
         """
         half = self.half_width(name)
-        if half is None or name == "importance":
+        if half is None or not SCORES[name].signed:
             return np.zeros(len(self.explanation), dtype=bool)
         return np.asarray(np.abs(self.scores(name)) <= half)
 
@@ -137,7 +131,7 @@ class View:
         """Return a description of what the numbers refer to."""
         e = self.explanation
         units = e.unit if len(e) == 1 else f"{e.unit}s"
-        named = self.target if e.prediction is None and len(e.labels) == 1 else f"{e.score_name} of “{self.target}”"
+        named = self.target if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of “{self.target}”"
         return f"{named} {signed(self.score)}, {len(e)} {units}"
 
 

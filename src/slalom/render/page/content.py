@@ -15,7 +15,7 @@ from slalom.render.charts import full_effect, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality
 from slalom.result.codec import FIELDS
 from slalom.result.scale import leading_score, opposite
-from slalom.result.wording import queries_text
+from slalom.result.wording import fidelity_text, queries_text, score_name
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -87,7 +87,7 @@ def content(explanation: Explanation) -> dict[str, Any]:
         "pairs": _pairs(e),
         "spread": _spread(e),
         "score": plain(e.score),
-        "score_name": e.score_name,
+        "score_name": score_name(e),
         "leading": e.leading,
         "told_apart": not e.additive,
         "signed": e.signed,
@@ -133,9 +133,7 @@ def _full(e: Explanation) -> dict[str, list[float] | None]:
 
 def _within(e: Explanation) -> dict[str, Any]:
     """Return half the 95% intervals of the scores that have them, by the names of the scores."""
-    fields = {"value": e.values_se, "importance": e.importances_se}
-    fields |= {"removal": e.removal_se, "linear": e.linear_se, "gradient": e.gradient_se, "shapley": e.shapley_se}
-    return {name: _half_widths(NORMAL_95 * errors) for name, errors in fields.items() if errors is not None}
+    return {name: _half_widths(NORMAL_95 * errors) for name, errors in e.errors.items()}
 
 
 def _unknown(e: Explanation) -> dict[str, list[list[int]]]:
@@ -185,7 +183,7 @@ def _spread(e: Explanation) -> list[tuple[float, Any]] | None:
 def _facts(e: Explanation) -> list[tuple[str, str]]:
     """Return how the explanation was made and how well it predicts the model, as names and values."""
     if not e.signed or not e.fidelity.known:
-        fidelity = [("Fidelity", e.fidelity_text)]
+        fidelity = [("Fidelity", fidelity_text(e))]
     else:
         fidelity = [("Fidelity near the text", _quality(e.fidelity.near)), ("Fidelity, all sizes", _quality(e.fidelity.far))]
     rows = [(row.name, row.fact) for row in FIELDS if row.fact and (e.signed or row.name != "fit_r2")]

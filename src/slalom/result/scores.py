@@ -1,0 +1,143 @@
+"""The scores of units, one row each. What shows, saves or explains scores reads this table, so that a new score is a new row.
+
+Pages, figures, data frames, the terminal, JSON files and the tables of corpora have the listed scores in this order, by these
+names. Standard errors are `Explanation.errors`, by the same names; a 95% interval reaches 1.96 of them to each side.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
+
+import numpy as np
+
+from slalom.core import Point
+from slalom.core.checks import Floats
+from slalom.errors import InputError
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
+
+
+@final
+@dataclass(frozen=True)
+class Score:
+    """A score of units.
+
+    Attributes:
+        name: In Python, files, tables and on the command line.
+        label: Its title.
+        meaning: What it says of a unit: the rest of a sentence in which "the score" is what the model says.
+        kind: An "effect" or a "share" is made of changes of the predicted score, which every surrogate tells. A "parameter" and
+            "attention" are not known where units are additive. Only attention has no sign. Colours (`Explanation.full_effect`):
+            effects are measured by what another decision takes, attention from the lowest to the highest, others by the
+            strongest.
+        compute: From an Explanation to numbers (n,), or (n, n_classes) where the classes differ.
+        listed: Whether pages, files and tables have it; the others are computed on request.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    kind: Literal["effect", "share", "parameter", "attention"]
+    compute: "Callable[[Explanation], Floats]"
+    listed: bool = True
+
+    @property
+    def signed(self) -> bool:
+        """Whether its sign means for or against the target, and zero means nothing."""
+        return self.kind != "attention"
+
+    @property
+    def change(self) -> bool:
+        """Whether it is made of changes of the predicted score."""
+        return self.kind in ("effect", "share")
+
+
+def removal(e: "Explanation") -> Floats:
+    """Return predict(all) - predict(all but the unit)."""
+    changes = e.surrogate.removal()
+    return changes if e.lengths is None else changes + e.lengths.removal(e.sizes)
+
+
+def shapley(e: "Explanation") -> Floats:
+    """Return the Shapley values of the prediction, link and length included."""
+    shares = e.surrogate.shapley()
+    return shares if e.lengths is None else shares + e.lengths.shapley(e.sizes)
+
+
+def banzhaf(e: "Explanation") -> Floats:
+    """Return the Banzhaf values of the prediction: the mean of predict(C + i) - predict(C) over all sets C of other units."""
+    changes = e.surrogate.semivalue(Point(0.5))
+    return changes if e.lengths is None else changes + e.lengths.semivalue(Point(0.5), e.sizes)
+
+
+def gradient(e: "Explanation") -> Floats:
+    """Return the derivative of the prediction by the presence of each unit, with the left derivative of the length's effect."""
+    slopes = e.surrogate.gradient()
+    return slopes if e.lengths is None else slopes + np.multiply.outer(e.sizes, e.lengths.slope)
+
+
+def weight(e: "Explanation") -> Floats:
+    """Return the shares of attention in the whole text."""
+    return np.asarray(e.surrogate.weights(np.ones((1, len(e.units))))[0])
+
+
+SCORES = {
+    score.name: score
+    for score in (
+        Score("removal", "Removal", "by how much the score falls without it", "effect", removal),
+        Score("shapley", "Shapley", "its share of the score, averaged over all orders of adding units", "share", shapley),
+        Score(
+            "banzhaf", "Banzhaf", "what it adds to the score, averaged over all sets of others", "share", banzhaf, listed=False
+        ),
+        Score("gradient", "Gradient", "the derivative of the score by its presence", "effect", gradient),
+        Score("linear", "Linear", "its value times exp(importance)", "parameter", lambda e: e.surrogate.linear()),
+        Score("value", "Value", "what the score tends to where it gets all attention", "parameter", lambda e: e.values),
+        Score("importance", "Importance", "how much attention it draws, as a logarithm", "attention", lambda e: e.importances),
+        Score("weight", "Weight", "its share of the attention in the whole text", "attention", weight),
+    )
+}
+
+
+def known(name: str) -> Score:
+    """Return a score by its name."""
+    if name not in SCORES:
+        raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
+    return SCORES[name]
+
+
+_STRENGTH = "how much it counts, neither for nor against"  # what the scores of a method without signs mean
+
+
+class Scored(NamedTuple):
+    """A listed score of one explanation.
+
+    Attributes:
+        score: The score; for a method without signs its label and meaning say so.
+        numbers: (n,), or (n, n_classes); None where it means nothing here, or leaves the range of floats.
+        errors: Its standard errors, of the same shape; None where they are not known.
+    """
+
+    score: Score
+    numbers: Floats | None
+    errors: Floats | None
+
+
+def listed(e: "Explanation") -> Iterator[Scored]:
+    """Yield the listed scores of an explanation; of a method without signs the first alone."""
+    for score in SCORES.values():
+        if not e.signed:
+            yield Scored(replace(score, label="Score", meaning=_STRENGTH, kind="attention"), np.abs(score.compute(e)), None)
+            return
+        if score.listed:
+            numbers = _defined(e, score)
+            yield Scored(score, numbers, None if numbers is None else e.errors.get(score.name))
+
+
+def _defined(e: "Explanation", score: Score) -> Floats | None:
+    if e.additive and not score.change:
+        return None
+    try:
+        return e.all_classes(score.name)
+    except InputError:  # linear scores of very unequal importances leave the range of floats
+        return None
