@@ -187,7 +187,7 @@ def test_a_dry_run_of_several_texts_leaves_out_what_the_run_leaves_out(tmp_path)
 
 def test_a_dry_run_knows_the_classes():
     result = invoke(["explain", "a good film", "--dry-run", "--target", "nope"])
-    assert "--target 'nope' is not a class" in result.stderr
+    assert "target 'nope' is not a class" in result.stderr
     with pytest.raises(InputError, match="target 'nope' is not a class"):
         Explainer(progress=False).estimate("a good film", target="nope")
 

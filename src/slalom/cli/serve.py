@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 
 from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.language_models import LanguageModel, labels_of, language_model_of, template_of
-from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, SERVER
+from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, RUN, SERVER
 from slalom.cli.printing import UsageError, complain, console
 from slalom.errors import InputError, SlalomError, one_line, require
 
@@ -36,7 +36,7 @@ class Serving:
     """Open the page in a browser."""
     max_queries: Annotated[int, Parameter(validator=validators.Number(gte=2), group=BUDGET)] = 5000
     """Largest budget of model queries of a request (default: 5000)."""
-    timeout: Annotated[float, Parameter(validator=validators.Number(gte=1))] = 300.0
+    timeout: Annotated[float, Parameter(validator=validators.Number(gte=1), group=RUN)] = 300.0
     """Longest time of a request, in seconds (default: 300)."""
 
 
