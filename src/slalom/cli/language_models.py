@@ -76,7 +76,6 @@ class LanguageModel:
 
     def _local(self, template: Any, labels: Any, device: str | None, trust_remote_code: bool) -> Any:
         from slalom.models import Template, label_set  # noqa: PLC0415
-        from slalom.models.huggingface.imports import lean  # noqa: PLC0415
 
         if self.chat and not isinstance(template, str):
             raise UsageError("--chat makes a message of a string; the template has its messages already")
@@ -85,15 +84,12 @@ class LanguageModel:
             labels = {name: made.lead + answer for name, answer in labels.items()}
         label_set(labels)  # fails before the model is loaded
 
-        def load() -> Any:
-            with require("--lm", "hf"):
-                from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-                from slalom.models.prompted import Prompted  # noqa: PLC0415
-            path = str(self.lm)
-            network, tokenizer = load_language_model(path, device, trust_remote_code)
-            return Prompted(network, tokenizer, made, labels, spellings=self.spellings, name=Path(path).name)
-
-        return lean(load)
+        with require("--lm", "hf"):
+            from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+            from slalom.models.prompted import Prompted  # noqa: PLC0415
+        path = str(self.lm)
+        network, tokenizer = load_language_model(path, device, trust_remote_code)
+        return Prompted(network, tokenizer, made, labels, spellings=self.spellings, name=Path(path).name)
 
     def say_what_is_loaded(self, models: Sequence[str | None]) -> None:
         """Say which models are loaded, which may take a while, and where texts are sent."""
