@@ -6,9 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import LARGEST, Floats
+from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
-from slalom.errors import ModelError
 from slalom.methods import MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Engine, Observed, Queries
@@ -90,11 +89,6 @@ def _scored(engine: Engine, run: Run, options: Options) -> tuple[int | Literal["
     target = run.target(options.target, model.head)
     observed = model.observe(run.answers.outputs, target)
     scores = observed.scores
-    if np.abs(scores).max() > LARGEST:
-        raise ModelError(
-            f"{model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {LARGEST:g}:"
-            " check what it returns, or divide it by a constant"
-        )
     run.further.begin(task, scores, lambda rows: _ask_rows(engine, task, rows, target), options.limit)
     context = MethodContext(
         model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
