@@ -13,6 +13,7 @@ import slalom
 from slalom.cli.app import app
 from slalom.errors import InputError, ModelError
 from slalom.models import AnswerServer, Prices
+from tests.cases import cases
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Llama, Served
 from tests.smollm2 import loaded
@@ -136,7 +137,7 @@ def hostile_usage(handler, path, body):
 NO_LOGS = "gives no log probabilities of given words"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "message"),
     [
         (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),
