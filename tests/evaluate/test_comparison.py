@@ -12,7 +12,6 @@ from slalom import Explainer, compare
 from slalom.errors import InputError, ModelError
 from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
-from slalom.render.charts import queries_chart
 from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import short_sighted
@@ -57,9 +56,9 @@ def test_a_budget_that_grows_is_a_row_with_its_own_cost():
     assert found.values(("ridge", "auto"), "queries") == [e.queries for e in es]
     assert np.allclose(found.values(("ridge", "auto"), "near"), [one.near for one in fidelity(es, explainer)])
     assert compared(methods=("ridge",), queries="auto").rows == [("ridge", "auto")]
-    line = next(curve for curve in queries_chart(found, "near").curves if curve.name.startswith("ridge"))
+    (line,) = found.plot.against_queries("near").axes[0].findobj(lambda artist: artist.get_gid() == "curve ridge")
     mean = np.mean(found.values(("ridge", "auto"), "queries"))
-    assert line.x == pytest.approx(sorted([50.0, mean]))
+    assert line.get_xdata() == pytest.approx(sorted([50.0, mean]))
     with pytest.raises(InputError, match="queries must be a whole number of at least 2; got 'many'"):
         compared(queries=["many"])
 

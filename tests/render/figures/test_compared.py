@@ -8,8 +8,9 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.figure import Figure
 
 from slalom.errors import InputError
-from slalom.render.charts import profile_chart, spread, tick_label, ticks
+from slalom.render.figures.compared import spread
 from slalom.render.palette import DARK, LIGHT
+from tests.cases import cases
 from tests.render.figures.artists import artist
 from tests.side_by_side import compared, realistic, record
 
@@ -85,14 +86,14 @@ def test_every_budget_is_a_point_against_seconds():
     assert three().plot.against_seconds("deletion").axes[0].get_yscale() == "linear"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_who_has_no_number_is_left_out_and_named(kind):
     figure = draw(three(), kind)
     assert not said(figure, "curve attention")
     assert any("attention" in note.get_text() for note in said(figure, "note"))
 
 
-@pytest.mark.parametrize("zero", [0.0, 1e-13])
+@cases("zero", [0.0, 1e-13])
 def test_a_log_axis_has_no_place_for_zero_nor_for_rounding(zero):
     c = compared([record(0, "joint", 10, zero), record(0, "lime", 10, 0.5), record(0, "ridge", 10, 0.4)])
     figure = c.plot.against_seconds("near")
@@ -100,7 +101,7 @@ def test_a_log_axis_has_no_place_for_zero_nor_for_rounding(zero):
     assert any("joint" in note.get_text() for note in said(figure, "note"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_nothing_to_draw_is_an_error(kind):
     with pytest.raises(InputError, match="nothing to draw: no"):
         draw(compared([record(0, "attention", None, None)]), kind)
@@ -113,8 +114,8 @@ def test_a_measure_that_was_not_taken_is_an_error():
         three().plot.profile(theme="pink")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("budgets", [(500,), (100, 300, 1000)])
+@cases("kind", KINDS)
+@cases("budgets", [(500,), (100, 300, 1000)])
 def test_names_do_not_overlap(kind, budgets):
     figure = draw(realistic(budgets, texts=3), kind)
     figure.draw_without_rendering()
@@ -129,7 +130,7 @@ def test_names_do_not_overlap(kind, budgets):
         assert box.x1 <= figure.bbox.width
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_one_method_and_one_text_is_enough_and_axes_may_be_given(kind):
     c = compared([record(0, "$joint_{x}$", 10, 0.5)])
     figure = Figure()
@@ -139,12 +140,11 @@ def test_one_method_and_one_text_is_enough_and_axes_may_be_given(kind):
     assert [name.get_text() for name in said(figure, "name")] == ["$joint_{x}$"]
 
 
-def test_looks_depend_on_the_method_alone():
-    curves = {curve.name: curve for curve in profile_chart(three()).curves}
-    assert curves["joint 100"].ours
-    assert curves["joint 100"].strength < curves["joint 400"].strength == 1.0
-    (alone,) = profile_chart(compared([record(0, "loo", None, 0.2)])).curves
-    assert (alone.method, alone.dash, alone.line_width) == ("loo", curves["loo"].dash, curves["loo"].line_width)
+def test_looks_depend_on_the_method_alone_and_smaller_budgets_are_paler():
+    figure, alone = three().plot.profile(), compared([record(0, "loo", None, 0.2)]).plot.profile()
+    assert np.sum(curve(figure, "joint 100").get_color()) > np.sum(curve(figure, "joint 400").get_color())
+    for look in ("color", "linewidth", "linestyle"):
+        assert getattr(curve(figure, "loo"), f"get_{look}")() == getattr(curve(alone, "loo"), f"get_{look}")()
 
 
 def test_places_are_apart_in_order_and_inside():
@@ -159,10 +159,11 @@ def test_places_are_apart_in_order_and_inside():
             assert np.diff(np.sort(places)).min() >= min(0.05, 1 / (n - 1)) - 1e-12
 
 
-@pytest.mark.parametrize("ends", [(1e-6, 2.0), (0.011, 0.09), (0.31, 0.36), (400.0, 900.0), (1.0, 3000.0)])
+@cases("ends", [(1e-6, 2.0), (0.011, 0.09), (0.31, 0.36), (1.0, 3000.0)])
 def test_ticks_are_inside_and_several(ends):
-    for log in (True, False):
-        at = ticks(*ends, log)
-        assert 2 <= len(at) <= 9
-        assert all(ends[0] <= t <= ends[1] for t in at)
-        assert len({tick_label(t) for t in at}) == len(at)
+    axes = compared([record(0, "joint", 10, ends[0]), record(0, "lime", 10, ends[1])]).plot.against_seconds("near").axes[0]
+    low, high = axes.get_ylim()
+    assert low < ends[0] < ends[1] < high
+    shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    assert 2 <= len(shown) <= 9
+    assert len({axes.yaxis.get_major_formatter()(tick) for tick in shown}) == len(shown)

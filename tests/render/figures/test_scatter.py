@@ -90,7 +90,7 @@ def test_a_name_that_was_moved_is_led_to_its_point():
     assert leaders
     for line in leaders:
         i = int(line.get_gid().split()[1])
-        start, end = ax.transData.transform(line.get_xydata())
+        start, end = ax.transAxes.transform(line.get_xydata())
         centre = ax.transData.transform((e.values[i], e.importances[i]))
         assert np.linalg.norm(start - centre) < 20
         box = artist(ax, f"name {i}").get_window_extent().padded(4)
@@ -102,7 +102,7 @@ def test_names_without_room_are_counted():
     random_words(80).plot.scatter(label=80, ax=ax)
     shown = len(artists(ax, "name"))
     assert 0 < shown < 80
-    assert artist(ax, "note").get_text() == f"no room for {80 - shown} of 80 names"
+    assert artist(ax, "room").get_text() == f"no room for {80 - shown} of 80 names"
 
 
 def test_intervals_are_of_95_percent():

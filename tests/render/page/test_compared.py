@@ -3,21 +3,18 @@
 import base64
 import hashlib
 import re
+import sys
 from html.parser import HTMLParser
-from itertools import pairwise
-from math import log
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
+import slalom.render
 from slalom.errors import InputError
 from slalom.evaluate import MEASURES
-from slalom.render.charts import profile_chart, queries_chart, seconds_chart
+from slalom.render.figures.canvas import Words
 from slalom.render.page import comparison_page
-from slalom.render.page.charts import svg
-from slalom.render.palette import DARK, LIGHT, THEMES
-from tests.render.figures.artists import artists
+from slalom.render.palette import DARK, LIGHT, THEMES, hexadecimal
 from tests.side_by_side import compared, realistic, record
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -57,8 +54,15 @@ class Cells(HTMLParser):
             cell[1] |= self.bold > 0
 
 
-def shapes(chart):
-    return ElementTree.fromstring(str(svg(chart)))
+def images(page):
+    """The pictures of a page in both themes: what they say, and the text in them."""
+    for tag, attributes in Cells(page).tags:
+        for address in (attributes.get("src"), attributes.get("srcset")):
+            if address is not None:
+                kind, _, data = address.partition(";base64,")
+                assert (kind, tag in ("img", "source")) == ("data:image/svg+xml", True)
+                drawn = ElementTree.fromstring(base64.b64decode(data))
+                yield attributes.get("alt"), [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def plain():
@@ -114,12 +118,13 @@ def test_the_best_is_compared_with_every_other_one():
 
 
 def test_skipped_methods_and_facts_are_told():
-    text = " ".join("".join(Cells(plain().to_html()).text).split())
+    page = plain().to_html()
+    text = " ".join("".join(Cells(page).text).split())
     assert "shapinstall <shap>" in text
     assert "modelm<1>" in text
     assert "seed3" in text
     assert "None" not in text
-    assert "no profile for attention" in text
+    assert "no profile for attention" in page
 
 
 def test_one_method_is_a_page_without_pairs():
@@ -127,51 +132,32 @@ def test_one_method_is_a_page_without_pairs():
     assert "pairs" not in Cells(page).tables
     assert "1 method on 1 text" in page
     empty = comparison_page(compared([record(0, "attention", None, None)]))
-    assert "There is nothing to draw." in empty
+    assert "there is nothing to draw: no near for attention" in empty
 
 
-def test_points_are_where_the_means_are():
-    c = plain()
-    chart = seconds_chart(c, "near")
-    dots = list(shapes(chart).iter("circle"))
-    at = {dot[0].text.split(":")[0]: (float(dot.get("cx")), float(dot.get("cy"))) for dot in dots}
-    assert set(at) == {"joint 100", "joint 400", "lime"}
-    assert at["joint 400"][1] > at["joint 100"][1] > at["lime"][1]  # less is lower
-    ratio = (at["joint 400"][1] - at["joint 100"][1]) / (at["joint 100"][1] - at["lime"][1])
-    wide = [c.summary(row, "near").mean for row in c.rows[:3]]
-    assert ratio == pytest.approx(log(wide[0] / wide[1]) / log(wide[2] / wide[0]), rel=0.01)
-
-
-@pytest.mark.parametrize("kind", ["profile", "against_queries", "against_seconds"])
-def test_the_page_draws_what_the_figure_draws(kind):
+def test_the_page_shows_the_figures_in_both_themes():
     c = realistic((100, 400), texts=4)
-    figure = getattr(c.plot, kind)()
-    chart = {"profile": profile_chart, "against_queries": queries_chart, "against_seconds": seconds_chart}[kind]
-    drawn = shapes(chart(c) if kind == "profile" else chart(c, "near"))
-    ax = figure.axes[0]
-    texts = [text.text for text in drawn.iter("text")]
-    labels = [tick.get_text() for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_ticklabels()]
-    names = [name.get_text() for name in artists(ax, "name ")]
-    assert sorted(texts) == sorted([*labels, *names, ax.get_xlabel(), ax.get_ylabel()])
-    edge = [float(number) for number in re.findall(r"[0-9.]+", drawn.find("path").get("d"))]  # M left top V bottom H right
-    left, top, bottom, right = edge
-    for line in artists(ax, "curve "):
-        name = line.get_gid().removeprefix("curve ")
-        dots = [dot for dot in drawn.iter("circle") if dot[0].text.rsplit(":", 1)[0] == name]
-        at = [((float(d.get("cx")) - left) / (right - left), (bottom - float(d.get("cy"))) / (bottom - top)) for d in dots]
-        data = ax.transAxes.inverted().transform(ax.transData.transform(line.get_xydata()))
-        assert np.allclose(at, data, atol=2e-3), name
-
-
-def test_names_of_lines_stand_apart():
-    names = [
-        one
-        for one in shapes(profile_chart(realistic((100, 300, 1000), texts=3))).iter("text")
-        if "name" in one.get("class", "")
+    drawn = list(images(c.to_html()))
+    assert len(drawn) == 10
+    said = [says for says, _ in drawn if says is not None]
+    assert [says.split(".")[0] for says in said] == [
+        "How far predictions are off near the text",
+        *("Near against queries", "Far against queries", "Near against time", "Far against time"),
     ]
-    heights = sorted(float(one.get("y")) for one in names)
-    assert len(heights) == 26
-    assert min(b - a for a, b in pairwise(heights)) > 11
+    assert all(" for integrated-gradients" in says for says in said)
+    names = {one.get_text() for one in c.plot.profile().axes[0].findobj(Words)}
+    assert all(names - set(texts) == set() for _, texts in drawn[:2])
+
+
+def test_a_page_without_matplotlib_has_its_tables_and_says_what_is_missing(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("slalom.render.figures")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(slalom.render, "figures", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = plain().to_html()
+    assert not list(images(page))
+    assert "pip install" in page
+    assert Cells(page).tables.keys() == {"measures", "pairs"}
 
 
 def test_names_are_text_whatever_they_hold():
@@ -182,8 +168,9 @@ def test_names_are_text_whatever_they_hold():
     )
     page = c.to_html()
     read = Cells(page)
-    assert not {"script", "img", "link", "iframe", "object"} & {tag for tag, _ in read.tags}
-    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name in ("src", "style")]
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.tags}
+    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"]
+    assert all(EVIL[:9] in "".join(texts) for _, texts in images(page))
     assert EVIL in "".join(read.text)
     assert all(dict(attrs)["href"].startswith("#") for tag, attrs in read.tags if "href" in attrs)
     page.encode("utf-8")
@@ -197,6 +184,7 @@ def test_the_policy_allows_this_style_and_nothing_else():
     assert f"style-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
     assert "script-src 'none'" in policy
+    assert policy.endswith("img-src data:")
     assert "http" not in style
     assert f":root{{{LIGHT.css()}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{DARK.css()}}}}}" in style
 
@@ -219,15 +207,14 @@ def test_a_browser_shows_it_light_and_dark_and_complains_of_nothing(browser, tmp
         wanted = {"features": [{"name": "prefers-color-scheme", "value": theme.name}]}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
         browser.get(file.as_uri())
-        shown = browser.execute_script(
-            "const s = e => getComputedStyle(e), strokes = {};"
-            " for (const g of document.querySelectorAll('.chart g')) {"
-            " strokes[g.querySelector('title').textContent.split(/[ :]/)[0]] = s(g.querySelector('circle')).fill; }"
-            " return [s(document.body).backgroundColor, strokes]"
+        colour, widths, source = browser.execute_script(
+            "const images = [...document.images]; return [getComputedStyle(document.body).backgroundColor,"
+            " images.map((image) => image.naturalWidth), images[0].currentSrc]"
         )
-        assert shown[0] == css(theme.page)
-        assert {"joint", "fidel", "lime"} <= set(shown[1])
-        assert shown[1] == {name: css(theme.method(name)) for name in shown[1]}
+        assert colour == css(theme.page)
+        assert len(widths) == 5
+        assert min(widths) > 300
+        assert hexadecimal(theme.paper) in base64.b64decode(source.partition(",")[2]).decode()
         assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     assert browser.get_log("browser") == []
 

@@ -1,34 +1,59 @@
 """Methods side by side: ours in strong colours and thick lines, the others muted, with names beside the curves.
 
-What is drawn where is decided by `slalom.render.charts`; the page of a comparison draws the same.
+profile          near error         against  units removed     one curve per method and budget
+against_queries  mean of a measure  against  the budget        one curve per method
+against_seconds  mean of a measure  against  mean seconds      one point per method and budget
 """
 
+import math
 import textwrap
-from typing import Any, Literal, final
+from itertools import pairwise
+from statistics import median
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from scipy.optimize import isotonic_regression
 
-from slalom.errors import InputError
-from slalom.evaluate import Compared
-from slalom.render.charts import (
-    LINE_HEIGHT,
-    TEXT_SIZE,
-    Chart,
-    Curve,
-    NamePlace,
-    name_places,
-    profile_chart,
-    queries_chart,
-    seconds_chart,
-)
-from slalom.render.figures.canvas import Words, canvas, header, moved, settle, shorten
+from slalom.core.checks import Floats
+from slalom.errors import InputError, count
+from slalom.evaluate import MEASURES, Compared
+from slalom.render.charts import Row, measure_label, row_name
+from slalom.render.figures.canvas import Words, canvas, header, moved, plain, settle, shorten
+from slalom.render.figures.names import write_names
 from slalom.render.figures.theme import dress, theme_of
-from slalom.render.palette import Colour, Theme, mix
+from slalom.render.palette import Colour, Theme, is_ours, method_number, mix
 
+_LOG = ("near", "far", "queries", "tokens", "seconds")  # measures spread over decades, and above 0 except by chance
+_DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.6), (6, 2, 1.2, 2))  # in line widths
+_TEXT_SIZE, _LINE_HEIGHT = 9.0, 12.0  # of the names, points
+_COLUMN = 16.0  # points from the axes to the column of names
+_MARGIN = 0.06  # around the points, of the axes
+_ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 _NOTE_WIDTH = 100  # characters
+
+_Point = tuple[float, float, float | None]  # x, y, half the 95% interval of y
+
+
+class _Curve(NamedTuple):
+    """The points of one method, from left to right; `strength` is the share of its colour: smaller budgets are paler."""
+
+    name: str
+    method: str
+    strength: float
+    x: Floats
+    y: Floats
+    half_widths: Floats  # of the 95% intervals; 0 where they are not known
+
+    @property
+    def ours(self) -> bool:
+        return is_ours(self.method)
+
+    def colour(self, theme: Theme) -> Colour:
+        return mix(theme.paper, theme.method(self.method), self.strength)
 
 
 @final
@@ -61,7 +86,22 @@ class ComparedPlots:
         Raises:
             InputError: No method has a profile.
         """
-        return _drawn(profile_chart(self._compared), ax, theme)
+        compared, look = self._compared, theme_of(theme)
+        points = {
+            row: [(float(k), one.mean, one.half_width) for k, one in compared.profile(row).items() if one.mean is not None]
+            for row in compared.rows
+        }
+        curves, notes = _curves(compared, "profile", points, (False, True))
+        figure, ax = _axes(curves, notes, (False, True), ax, look)
+        model = shorten(str(compared.about.get("model") or ""), 40) if compared.about.get("model") else ""
+        header(
+            ax,
+            look,
+            "How far predictions are off near the text",
+            f"{_texts(compared)}{', ' if model else ''}{model}; bands are 95% intervals",
+        )
+        ax.set(xlabel="units removed", ylabel="squared error of the predicted change")
+        return _drawn(figure, ax, curves, look, bands=True, column=True)
 
     def against_queries(
         self, measure: str = "near", ax: Axes | None = None, theme: Literal["light", "dark"] = "light"
@@ -80,7 +120,14 @@ class ComparedPlots:
         Raises:
             InputError: The measure was not taken, or no method has it.
         """
-        return _drawn(queries_chart(self._compared, measure), ax, theme)
+        points: dict[Row, list[_Point]] = {}
+        for row in self._compared.rows:
+            method, budget = row
+            queries = float(budget) if isinstance(budget, int) else self._compared.summary(row, "queries").mean
+            points.setdefault((method, None), []).extend(self._point(row, measure, queries))
+        return self._against(
+            "queries", "query budget; queries made, where there is no number", measure, points, ax, theme, True
+        )
 
     def against_seconds(
         self, measure: str = "near", ax: Axes | None = None, theme: Literal["light", "dark"] = "light"
@@ -98,104 +145,194 @@ class ComparedPlots:
         Raises:
             InputError: The measure was not taken, or no method has it.
         """
-        return _drawn(seconds_chart(self._compared, measure), ax, theme)
+        points = {row: self._point(row, measure, self._compared.summary(row, "seconds").mean) for row in self._compared.rows}
+        return self._against("time", "seconds per explanation", measure, points, ax, theme, False)
+
+    def _point(self, row: Row, measure: str, x: float | None) -> list[_Point]:
+        """Return the point of a row; none where it is not known."""
+        if measure not in self._compared.measures:
+            raise InputError(f"measure must be one that was taken, {', '.join(self._compared.measures)}; got {measure!r}")
+        summary = self._compared.summary(row, measure)
+        return [] if summary.mean is None or x is None else [(x, summary.mean, summary.half_width)]
+
+    def _against(
+        self,
+        x_name: str,
+        x_label: str,
+        measure: str,
+        points: dict[Row, list[_Point]],
+        ax: Axes | None,
+        theme: str,
+        column: bool,
+    ) -> Figure:
+        look, log = theme_of(theme), (True, measure in _LOG)
+        curves, notes = _curves(self._compared, measure, points, log)
+        figure, ax = _axes(curves, notes, log, ax, look)
+        subtitle = f"{MEASURES[measure][1]}; {_texts(self._compared)}; bars are 95% intervals"
+        header(ax, look, f"{measure.replace('_', ' ').capitalize()} against {x_name}", subtitle)
+        ax.set(xlabel=x_label, ylabel=measure_label(measure))
+        return _drawn(figure, ax, curves, look, bands=False, column=column)
 
 
-def _drawn(chart: Chart, ax: Axes | None, theme_name: str) -> Figure:
-    theme = theme_of(theme_name)
-    figure, ax = _axes(chart, ax, theme, (7.8, max(5.2, 1.7 + len(chart.curves) * LINE_HEIGHT / 72)))
-    for curve in chart.curves:
-        _line(ax, chart, curve, theme)
-    _names(figure, ax, chart, theme)
-    return figure
+def _texts(compared: Compared) -> str:
+    return f"mean of {count(len({record['text'] for record in compared.records}), 'text')}"
 
 
-def _colour(curve: Curve, theme: Theme) -> Colour:
-    return mix(theme.paper, theme.method(curve.method), curve.strength)
+def _curves(
+    compared: Compared, measure: str, points: dict[Row, list[_Point]], log: tuple[bool, bool]
+) -> tuple[list[_Curve], list[str]]:
+    """Return those points that the axes can show, ours last, and notes about the others."""
+    curves, missing, outside = list[_Curve](), list[str](), list[str]()
+    every = [point for known in points.values() for point in known]
+    least = [_ROUNDING * median(abs((x, y)[i]) for x, y, _ in every) if every and log[i] else -math.inf for i in (0, 1)]
+    for row, known in points.items():
+        shown = sorted((p for p in known if p[0] > least[0] and p[1] > least[1]), key=lambda p: p[:2])
+        name = plain(row_name(compared, row) if row in compared.rows else row[0])
+        if shown:
+            x, y, half_widths = np.array([(x, y, half or 0.0) for x, y, half in shown]).T
+            curves.append(_Curve(name, row[0], _strength(compared, row), x, y, half_widths))
+        elif not known:
+            missing.append(name)
+        if len(shown) < len(known):
+            outside.append(name)
+    notes = [f"no {measure} for {', '.join(missing)}"] if missing else []
+    notes += [f"0 or less (but for rounding), so not on a logarithmic axis: {', '.join(outside)}"] if outside else []
+    return sorted(curves, key=lambda curve: curve.ours), notes
 
 
-def _axes(chart: Chart, ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:
-    if not chart.curves:
-        raise InputError(f"there is nothing to draw: {'; '.join(chart.notes)}")
-    figure, ax = canvas(ax, theme, size)
+def _strength(compared: Compared, row: Row) -> float:
+    """Return how strong the colour of a budget is: the largest one has all of it."""
+    method, budget = row
+    budgets = sorted(b for name, b in compared.rows if name == method and isinstance(b, int))
+    return 1.0 if not isinstance(budget, int) or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)
+
+
+def _axes(curves: list[_Curve], notes: list[str], log: tuple[bool, bool], ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
+    if not curves:
+        raise InputError(f"there is nothing to draw: {'; '.join(notes)}")
+    figure, ax = canvas(ax, theme, (7.8, max(5.2, 1.7 + len(curves) * _LINE_HEIGHT / 72)))
     dress(ax, theme)
-    header(ax, theme, chart.title, chart.subtitle)
-    ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(chart.y_label)
-    for i, axis in enumerate((ax.xaxis, ax.yaxis)):
-        getattr(ax, ("set_xscale", "set_yscale")[i])("log" if chart.log[i] else "linear")
-        (ax.set_ylim if i else ax.set_xlim)(*chart.limits(i))
-        numbers, labels = zip(*chart.ticks(i), strict=True)
-        axis.set_ticks(numbers, labels)
-        axis.set_ticks([], minor=True)
+    ax.margins(_MARGIN)
+    ax.set(xscale="log" if log[0] else "linear", yscale="log" if log[1] else "linear")
     ax.grid(axis="y", color=theme.faint, linewidth=0.6)
     ax.set_axisbelow(True)
-    for k, line in enumerate(line for note in chart.notes for line in textwrap.wrap(note, _NOTE_WIDTH)):
+    for k, line in enumerate(line for note in notes for line in textwrap.wrap(note, _NOTE_WIDTH)):
         at = ax.transAxes + moved(ax, 0, -48 - 11 * k)
         ax.add_artist(Words(0, 0, line, transform=at, size=8, color=theme.muted, va="baseline", clip_on=False, gid="note"))
     return figure, ax
 
 
-def _line(ax: Axes, chart: Chart, curve: Curve, theme: Theme) -> None:
-    colour, intervals = _colour(curve, theme), np.array(chart.intervals(curve)).reshape(-1, 3).T
+def _drawn(figure: Figure, ax: Axes, curves: list[_Curve], theme: Theme, bands: bool, column: bool) -> Figure:
+    """Draw curves and their intervals, those of our methods only, and names."""
+    for curve in curves:
+        _line(ax, curve, theme)
+    ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())  # intervals take no room
+    for axis, scale, ends in ((ax.xaxis, ax.get_xscale(), ax.get_xlim()), (ax.yaxis, ax.get_yscale(), ax.get_ylim())):
+        if scale == "log":
+            axis.set_major_locator(LogLocator(subs=(1.0,) if ends[1] > 300 * ends[0] else (1.0, 2.0, 5.0), numticks=8))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}".replace("-", "\N{MINUS SIGN}")))
+    for curve in curves:
+        if curve.ours and curve.half_widths.any():
+            colour = curve.colour(theme)
+            low, high = np.maximum(curve.y - curve.half_widths, ax.get_ylim()[0]), curve.y + curve.half_widths
+            if bands and len(curve.x) > 1:
+                ax.fill_between(curve.x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2, gid=f"band {curve.name}")
+            else:
+                ax.vlines(curve.x, low, high, color=colour, linewidth=1.1, zorder=3.5, gid=f"intervals {curve.name}")
+    right = max(curve.x[-1] for curve in curves)
+    _write(figure, ax, curves, [column and curve.x[-1] == right for curve in curves], theme)
+    return figure
+
+
+def _line(ax: Axes, curve: _Curve, theme: Theme) -> None:
+    dash = () if curve.ours else _DASHES[method_number(curve.method) % len(_DASHES)]
+    radius = (3.5, 2.25) if curve.ours else (2.75, 1.6)  # of a point alone, and along a line
     ax.plot(
         curve.x,
         curve.y,
-        color=colour,
-        linewidth=curve.line_width,
-        linestyle=(0, curve.dash) if curve.dash else "solid",
+        color=curve.colour(theme),
+        linewidth=2.4 if curve.ours else 1.2,
+        linestyle=(0, dash) if dash else "solid",
         marker="o",
-        markersize=2 * curve.radius,
+        markersize=2 * radius[len(curve.x) > 1],
         markeredgecolor=theme.paper,
         markeredgewidth=0.5,
         zorder=4 if curve.ours else 3,
         gid=f"curve {curve.name}",
         clip_on=False,
     )
-    if chart.bands and len(curve.x) > 1:
-        if intervals.size:
-            ax.fill_between(*intervals, color=colour, alpha=0.16, linewidth=0, zorder=2, gid=f"band {curve.name}")
-    elif intervals.size:
-        ax.vlines(*intervals, color=colour, linewidth=1.1, zorder=3.5, gid=f"intervals {curve.name}")
 
 
-def _names(figure: Any, ax: Axes, chart: Chart, theme: Theme) -> None:
-    """Write the names at their `name_places`, and the number of names without room."""
-    words = [_name(curve, theme) for curve in chart.curves]
-    for name, in_column in zip(words, chart.in_column(), strict=True):
+def _write(figure: Figure, ax: Axes, curves: list[_Curve], in_column: list[bool], theme: Theme) -> None:
+    """Write the names of curves: in a column right of the axes, or beside the last point."""
+    names = [_name(curve, theme) for curve in curves]
+    for name, beyond in zip(names, in_column, strict=True):
         ax.add_artist(name)
-        if in_column:  # the layout makes room for the column
-            name.set(x=1.0, y=0.5, transform=ax.transAxes + moved(ax, 16, 0), ha="left")
+        if beyond:  # the layout makes room for the column
+            name.set(x=1.0, y=0.5, transform=ax.transAxes + moved(ax, _COLUMN, 0), ha="left")
         else:
             name.set_in_layout(False)
     settle(figure)
-    points = 72 / figure.dpi
-    frame = ax.get_window_extent()
-    size = np.array([frame.width, frame.height]) * points
-    boxes = [name.get_window_extent() for name in words]
-    sizes = np.array([[box.width, box.height] for box in boxes]) * points
-    places = name_places(chart, (float(size[0]), float(size[1])), sizes)
-    for curve, name, place in zip(chart.curves, words, places, strict=True):
-        if place is None:
-            name.remove()
-        else:
-            _put(ax, curve, name, place, size, theme)
-    if missing := places.count(None):
-        note = f"no room for {missing} of {len(places)} names"
-        look: dict[str, Any] = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "room"}
-        ax.add_artist(Words(1, 1, note, transform=ax.transAxes, **look))
+    drawn = [np.asarray(ax.transData.transform(np.stack([curve.x, curve.y], axis=1))) for curve in curves]
+    pixels, frame = figure.dpi / 72, ax.get_window_extent()
+    column = [i for i, beyond in enumerate(in_column) if beyond]
+    heights = spread([float(drawn[i][-1, 1]) for i in column], _LINE_HEIGHT * pixels, frame.y0, frame.y1)
+    back = ax.transAxes.inverted()
+    for i, y in zip(column, heights, strict=True):
+        names[i].set_y(float(back.transform((0, y))[1]))
+        x_end, y_end = drawn[i][-1]
+        line = back.transform([(x_end, y_end), (max(x_end, frame.x1), y_end), (frame.x1 + (_COLUMN - 3) * pixels, y)])
+        look: dict[str, Any] = {"color": mix(theme.paper, curves[i].colour(theme), 0.6), "linewidth": 0.7, "zorder": 1.5}
+        ax.add_artist(Line2D(*line.T, transform=ax.transAxes, clip_on=False, gid=f"leader {curves[i].name}", **look))
+    beside = sorted(set(range(len(curves))) - set(column), key=lambda i: not curves[i].ours)
+    discs, radii, last = _occupied(ax, curves, drawn, pixels)
+    lines = [mix(theme.paper, curves[i].colour(theme), 0.6) for i in beside]
+    write_names(ax, [names[i] for i in beside], discs, radii, [last[i] for i in beside], lines, theme)
 
 
-def _name(curve: Curve, theme: Theme) -> Words:
+def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats], pixels: float) -> tuple[Floats, Floats, list[int]]:
+    """Return discs that names keep away from, (n, 2) in pixels and (n,) in points, and which are the last points of curves.
+
+    A line is a chain of discs, and so is an interval.
+    """
+    discs, radii, last = list[Floats](), list[float](), list[int]()
+    floor = ax.get_ylim()[0]
+    for curve, points in zip(curves, drawn, strict=True):
+        for x, y, half in zip(curve.x, curve.y, curve.half_widths, strict=True):
+            if curve.ours and half:
+                low, high = ax.transData.transform([(x, max(y - half, floor)), (x, y + half)])
+                discs.append(low + (high - low) * np.linspace(0, 1, 9)[:, None])
+                radii += [0.5] * 9
+        for start, end in pairwise(points):
+            n = max(2, int(np.linalg.norm(end - start) / (6 * pixels)))
+            discs.append(start + (end - start) * np.linspace(0, 1, n, endpoint=False)[:, None])
+            radii += [3.5] * n
+        discs.append(points[-1:])
+        radii.append(3.5)
+        last.append(len(radii) - 1)
+    return np.concatenate(discs), np.array(radii), last
+
+
+def _name(curve: _Curve, theme: Theme) -> Words:
     colour = theme.text(theme.method(curve.method)) if curve.ours else theme.muted
     look: dict[str, Any] = {"weight": "bold" if curve.ours else "normal", "va": "center", "ha": "center", "zorder": 6}
-    return Words(0, 0, shorten(curve.name), size=TEXT_SIZE, color=colour, clip_on=False, gid=f"name {curve.name}", **look)
+    return Words(0, 0, shorten(curve.name), size=_TEXT_SIZE, color=colour, clip_on=False, gid=f"name {curve.name}", **look)
 
 
-def _put(ax: Axes, curve: Curve, name: Words, place: NamePlace, size: Any, theme: Theme) -> None:
-    left, bottom, right, top = place.box
-    name.set(x=(left + right) / 2 / size[0], y=(bottom + top) / 2 / size[1], transform=ax.transAxes, ha="center")
-    if place.leader:
-        x, y = (np.array(place.leader) / size).T
-        look: dict[str, Any] = {"color": mix(theme.paper, _colour(curve, theme), 0.6), "linewidth": 0.7, "zorder": 1.5}
-        ax.add_artist(Line2D(x, y, transform=ax.transAxes, clip_on=False, gid=f"leader {curve.name}", **look))
+def spread(wanted: list[float], apart: float, low: float, high: float) -> list[float]:
+    """Return the places between low and high, at least `apart` and in order, that are closest to those wanted in least squares.
+
+    Where there is no room for that, they are evenly spread.
+
+    >>> spread([5.0, 5.0, 9.0], 2.0, 0.0, 10.0)
+    [4.0, 6.0, 9.0]
+    """
+    if not wanted:
+        return []
+    n = len(wanted)
+    apart = min(apart, (high - low) / max(n - 1, 1))
+    order, steps = np.argsort(wanted, kind="stable"), apart * np.arange(n)
+    places = np.empty(n)
+    places[order] = np.clip(isotonic_regression(np.array(wanted)[order] - steps).x, low, high - steps[-1]) + steps
+    return [float(place) for place in places]

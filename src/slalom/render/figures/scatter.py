@@ -23,9 +23,9 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.render.charts import ScatterFrame, scatter_frame
 from slalom.render.figures.canvas import Words, canvas, header, key, settle, shorten
+from slalom.render.figures.names import write_names
 from slalom.render.figures.theme import dress
 from slalom.render.figures.view import TIMES, View, percent, signed
-from slalom.render.labels import place
 from slalom.render.palette import Colour, Theme, mix
 from slalom.result.scale import leading_score
 
@@ -87,7 +87,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     _key(ax, view, weights, shown, int(frame.pale.sum()), bool(outside.any()), theme)
     settle(figure)
     chosen.sort(key=lambda unit: bool(frame.pale[unit[0]]))  # those that are determined get the best places
-    _name(ax, view, chosen, points, areas, frame.pale, theme, theme.paper if intervals else None)
+    _name(ax, view, chosen, points, areas, frame, theme, theme.paper if intervals else None)
     return figure
 
 
@@ -223,50 +223,23 @@ def _name(
     chosen: list[tuple[int, int]],
     points: Floats,
     areas: Floats,
-    pale: NDArray[np.bool_],
+    frame: ScatterFrame,
     theme: Theme,
     behind: Colour | None,
 ) -> None:
-    """Write the names of the chosen units where nothing is covered, and the number of names without room."""
-    figure: Any = ax.get_figure(root=True)
-    if not chosen:
-        return
-    pixels = figure.dpi / 72
-    radii = np.sqrt(areas) / 2 + 0.5
-    if any(collection.get_gid() == "background" for collection in ax.collections):
-        points = np.concatenate([points, np.array([view.background], dtype=float)])
-        radii = np.append(radii, 7.0)
-    anchors = np.asarray(ax.transData.transform(points))
-    frame = ax.get_window_extent()
-    inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) + np.array([1, 1, -1, -1]) * 2 * pixels
-    texts = []
+    """Write the names of the chosen units where nothing is covered."""
+    names = []
     for i, times in chosen:
         name = shorten(view.explanation.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
-        ink = theme.muted if pale[i] else theme.ink
-        text = Words(0, 0, name, size=_TEXT, color=ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
+        ink = theme.muted if frame.pale[i] else theme.ink
+        words = Words(0, 0, name, size=_TEXT, color=ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
         if behind is not None:
-            text.set_bbox({"facecolor": behind, "alpha": 0.75, "linewidth": 0, "pad": 0.6})
-        ax.add_artist(text)
-        text.set_in_layout(False)
-        texts.append(text)
-    boxes = [text.get_window_extent() for text in texts]
-    sizes = np.array([[box.width + 2 * pixels, box.height + pixels] for box in boxes])
-    places = place(anchors, radii * pixels, [i for i, _ in chosen], sizes, inside, 1.5 * pixels)
-    back = ax.transData.inverted()
-    for text, box, where, (i, _) in zip(texts, boxes, places, chosen, strict=True):
-        if where is None:
-            text.remove()
-            continue
-        drawn = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]) - ax.transData.transform((0, 0))
-        x, y = back.transform((where.box[:2] + where.box[2:]) / 2 - drawn)
-        text.set(x=x, y=y)
-        if where.moved:
-            end = np.clip(anchors[i], where.box[:2], where.box[2:])
-            start = anchors[i] + (end - anchors[i]) * radii[i] * pixels / np.linalg.norm(end - anchors[i])
-            line = back.transform(np.array([start, end]))
-            ax.add_line(Line2D(*line.T, color=theme.muted, linewidth=0.6, zorder=1.5, gid=f"leader {i}"))
-    missing = sum(where is None for where in places)
-    if missing:
-        note = f"no room for {missing} of {len(chosen)} names"
-        look: dict[str, Any] = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "note"}
-        ax.add_artist(Words(1, 1, note, transform=ax.transAxes, **look))
+            words.set_bbox({"facecolor": behind, "alpha": 0.75, "linewidth": 0, "pad": 0.6})
+        ax.add_artist(words)
+        words.set_in_layout(False)
+        names.append(words)
+    radii = np.sqrt(areas) / 2 + 0.5
+    if any(collection.get_gid() == "background" for collection in ax.collections):
+        points, radii = np.concatenate([points, np.array([view.background], dtype=float)]), np.append(radii, 7.0)
+    discs = np.asarray(ax.transData.transform(points))
+    write_names(ax, names, discs, radii, [i for i, _ in chosen], [theme.muted] * len(names), theme)

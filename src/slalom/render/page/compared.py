@@ -1,24 +1,22 @@
-"""A comparison of methods as one HTML page: tables, charts, no script."""
+"""A comparison of methods as one HTML page: tables, the figures of `compared.plot` as images, no script."""
 
+import base64
+import io
 import json
 import math
 from typing import Any, cast
 
 from markupsafe import Markup
 
-from slalom.errors import InputError, count
+from slalom.errors import InputError, MissingExtra, count
 from slalom.evaluate import MEASURES, Compared, PairedComparison, Summary
-from slalom.render.charts import Chart, measure_label, profile_chart, queries_chart, row_name, seconds_chart
-from slalom.render.page.charts import style as method_style
-from slalom.render.page.charts import svg
+from slalom.render.charts import measure_label, row_name
 from slalom.render.page.parts import asset, policy, style, template
 from slalom.text import printable
 
 _ARROWS = {True: "↑", False: "↓", None: ""}
 _DIRECTIONS = {True: "more is better", False: "less is better", None: "neither more nor less is better"}
 _ROUNDING = 1e-12
-_CROWDED = 14  # points whose names need a wide chart
-_WIDE, _NARROW = (570.0, 330.0), (465.0, 292.0)  # points
 _PAIRED = ("near", "far")
 _MINUS, _NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -31,7 +29,7 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
         title: Title of the page. Default: how many methods and texts were compared.
 
     Returns:
-        The page: tables, charts, and no script.
+        The page: tables, charts where matplotlib is installed, and no script.
 
     Raises:
         InputError: There is nothing to show.
@@ -43,11 +41,10 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
     if title is None:
         model = compared.about.get("model")
         title = f"{count(methods, 'method')} on {count(texts, 'text')}" + (f", {model}" if model else "")
-    charts = _charts(compared)
-    look = "\n".join((style(follow_system=True), asset("compared.css"), method_style(charts)))
+    look = "\n".join((style(follow_system=True), asset("compared.css")))
     return template("compared.html").render(
         title=printable(title),
-        policy=Markup(policy(look)),
+        policy=Markup(policy(look) + "; img-src data:"),
         style=Markup(look),
         facts=_facts(compared, texts),
         columns=[
@@ -60,7 +57,7 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
             for name in compared.measures
         ],
         rows=_table(compared, texts),
-        charts=[_figure(chart, wide=chart is charts[0]) for chart in charts],
+        charts=_charts(compared),
         pairs=[pair for name in _PAIRED if name in compared.measures and (pair := _pairs(compared, name)) is not None],
         skipped=[(printable(name), printable(reason)) for name, reason in compared.skipped.items()],
     )
@@ -109,21 +106,31 @@ def _same(mean: float | None, best: float | None) -> bool:
     return mean is not None and best is not None and math.isclose(mean, best, rel_tol=_ROUNDING)
 
 
-def _charts(compared: Compared) -> list[Chart]:
-    errors = [name for name in _PAIRED if name in compared.measures]
-    by_queries, by_seconds = ([chart(compared, name) for name in errors] for chart in (queries_chart, seconds_chart))
-    return [profile_chart(compared), *by_queries, *by_seconds]
+def _charts(compared: Compared) -> list[dict[str, str]]:
+    """Return the figures as addresses that hold them, light and dark, and what they say; why not, where there are none."""
+    try:
+        from slalom.render.figures import ComparedPlots  # noqa: PLC0415
+        from slalom.render.figures.canvas import Words  # noqa: PLC0415
+    except MissingExtra as error:
+        return [{"missing": str(error)}]
+    measures = [name for name in _PAIRED if name in compared.measures]
+    charts = []
+    for kind, options in (("profile", ()), *((f"against_{x}", (name,)) for x in ("queries", "seconds") for name in measures)):
+        draw = getattr(ComparedPlots(compared), kind)
+        try:
+            light, dark = (draw(*options, theme=theme) for theme in ("light", "dark"))
+        except InputError as error:
+            charts.append({"missing": printable(str(error))})
+            continue
+        words = [words.get_text() for gid in (None, "note") for words in light.findobj(Words) if words.get_gid() == gid]
+        charts.append({"light": _address(light), "dark": _address(dark), "says": printable(". ".join(words))})
+    return charts
 
 
-def _figure(chart: Chart, wide: bool) -> dict[str, Any]:
-    wide = wide or (not chart.column and len(chart.curves) > _CROWDED)
-    return {
-        "title": chart.title,
-        "subtitle": printable(chart.subtitle),
-        "wide": wide,
-        "svg": svg(chart, _WIDE if wide else _NARROW) if chart.curves else None,
-        "notes": [printable(note) for note in chart.notes],
-    }
+def _address(figure: Any) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue().encode()).decode()}"
 
 
 def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
