@@ -109,7 +109,7 @@ def test_a_transformer_without_torch_names_what_to_install():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    """Imports inside of functions count, but for the views of results that pyproject.toml lists; those for type checking do not."""
+    """Imports inside of functions count, but for the views of results that pyproject.toml lists."""
     (layers, *_) = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
     ]
