@@ -33,14 +33,11 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import torch
 from scipy import stats
-from transformers import DynamicCache
 
 import slalom
 from slalom.contexts import language_model_of, sources_of
 from slalom.models.continuation import Continuation, LanguageModel
-from slalom.models.huggingface.answers import LocalLanguageModel
 from slalom.models.sources import SourceReading, SourceTemplate
 
 KINDS = ("one source", "stated twice", "contradicting")
@@ -219,73 +216,13 @@ def ask(options: argparse.Namespace) -> None:
             model = Continuation(language_model, sources, template, case.question, case.answer)
             prompts = SourceReading(sources, template, case.question).prompts(subsets(len(sources.spans)))
             began = perf_counter()
-            logs = tree_log_probs(language_model, prompts, case.answer, template.lead)
-            some = [len(prompts) // 3, len(prompts) - 1]
-            apart = float(np.abs(logs[some] - model.collect(model.submit([prompts[i] for i in some]))).max())
-            if apart > 1e-3:
-                raise SystemExit(f"shared beginnings change log probabilities by {apart}")
+            logs = model.collect(model.submit(prompts))
             row = {"case": asdict(case), "model": model.name, "spans": model.spans.tolist()}
             file.write(json.dumps({**row, "log_probs": np.round(logs, 6).tolist()}) + "\n")
             file.flush()
             total = logs.sum(axis=1)
             seconds = perf_counter() - began
             print(f"{number} of {len(asked)}: {case.kind}, {total.min():.1f} to {total.max():.1f}, {seconds:.0f} s", flush=True)
-
-
-def tree_log_probs(language_model: LocalLanguageModel, prompts: list, answer: str, lead: str) -> np.ndarray:
-    """Return what `LanguageModel.log_probs` does for all subsets of sources; what subsets share is computed once.
-
-    Level by level: the tokens of source i are computed once for each subset of the sources before it. A row's cache has columns
-    of all sources so far; those that it does not contain are masked. Prompts whose tokens are not those of their sources side
-    by side (the empty context) are asked one by one.
-    """
-    ids = [language_model._prompt(prompt) for prompt in prompts]
-    target, _ = language_model._answer(answer, lead)
-    n = int(np.log2(len(ids)))
-    before, after = _common(ids), _common([row[::-1] for row in ids])[::-1]
-    segments = [ids[1 << i][len(before) : len(ids[1 << i]) - len(after)] for i in range(n)]
-    net, device = language_model.causal.model, language_model.causal.device
-    order = np.zeros(1, dtype=np.int64)  # the subset of each row of the cache
-    mask, cache = torch.ones(1, len(before), dtype=torch.long, device=device), DynamicCache()
-
-    def forward(tokens: list[int], **options: object) -> object:
-        new = torch.ones(len(mask), len(tokens), dtype=torch.long, device=device)
-        places = mask.sum(dim=1, keepdim=True) + torch.arange(len(tokens), device=device)
-        rows = torch.tensor([tokens], device=device).expand(len(mask), -1)
-        return net(
-            rows,
-            attention_mask=torch.cat([mask, new], dim=1),
-            position_ids=places,
-            past_key_values=cache,
-            use_cache=True,
-            **options,
-        )
-
-    with torch.inference_mode():
-        net(torch.tensor([before], device=device), past_key_values=cache, use_cache=True, logits_to_keep=1)
-        for i, segment in enumerate(segments):
-            forward(segment, logits_to_keep=1)
-            with_, without = (torch.full((len(mask), len(segment)), k, device=device) for k in (1, 0))
-            cache.batch_repeat_interleave(2)
-            mask = torch.stack([torch.cat([mask, with_], 1), torch.cat([mask, without], 1)], dim=1).flatten(0, 1)
-            order = np.stack([order + (1 << i), order], axis=1).reshape(-1)
-        logits = forward([*after, *target], logits_to_keep=len(target) + 1).logits[:, :-1].float()
-        chosen = torch.log_softmax(logits, dim=-1).gather(
-            2, torch.tensor(target, device=device).expand(len(mask), -1)[..., None]
-        )
-    logs = np.empty((len(ids), len(target)))
-    logs[order] = chosen[..., 0].double().cpu().numpy()
-    joined = [[*before, *(t for i in range(n) if k >> i & 1 for t in segments[i]), *after] for k in range(len(ids))]
-    others = [k for k in range(len(ids)) if joined[k] != ids[k]]
-    if others:
-        logs[others] = language_model.log_probs([prompts[k] for k in others], answer, lead)
-    return logs
-
-
-def _common(rows: list[list[int]]) -> list[int]:
-    """Return the tokens that all rows begin with."""
-    n = next((k for k, tokens in enumerate(zip(*rows, strict=False)) if len(set(tokens)) > 1), min(map(len, rows)))
-    return rows[0][:n]
 
 
 class Recorded(LanguageModel):

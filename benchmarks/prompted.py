@@ -2,14 +2,11 @@
 
     python benchmarks/prompted.py fidelity [--sentences 20] [--budgets 200 1000] [--methods joint ...] [--lm FOLDER_OR_GGUF]
     python benchmarks/prompted.py reuse [--sentences 2] [--queries 200]
-    python benchmarks/prompted.py tree [--tokens 93]
     python benchmarks/prompted.py speed [--device cuda] [--models llama-8b bloom-7b] [--tokens 93] [--repeats 3]
 
 fidelity: SST-2 sentences of 8 to 24 (--longest) tokens, a prompt with four examples. near: mean squared error of the change of
 the log odds by 1 to 10 removals; far: 1 - R2 on subsets of all sizes. A line per sentence, then means with standard errors.
 reuse: time, and tokens computed over tokens asked, with and without reuse, for a prompt with examples and one without.
-tree: what a tree of all beginnings could save. Tokens computed over tokens asked, for the plans of some methods and texts of 20
-and --tokens tokens: with the two beginnings that are kept (template, whole text), and with every beginning computed once.
 speed: causal language models of the shapes of Llama-3-8B and BLOOM-7.1B in bfloat16, randomly initialised. The share of the
 peak is 2 x parameters x tokens / time / 989 TFLOP/s, by tokens asked, and by tokens computed in brackets.
 
@@ -30,9 +27,7 @@ from slalom import Explainer
 from slalom.evaluate import fidelity
 from slalom.methods import method as find_method
 from slalom.models import EMBEDDED, Prompted
-from slalom.models.huggingface.beginnings import common
 from slalom.models.huggingface.saved import load_language_model
-from slalom.text import units
 
 from large_models import BLOOM, LLAMA, PEAK, text_of
 from reviews import rows
@@ -110,32 +105,6 @@ def run_reuse(options):
         print(f"{'':<14} largest difference of removal scores {np.abs(scores[True] - scores[False]).max():.1e}")
 
 
-def run_tree(options):
-    """Print the share of tokens that are computed with two beginnings, and at least with a tree of all."""
-    for method, queries in (("joint", 200), ("joint", 1000), ("local", 200), ("eff", 1000)):
-        for n in (20, options.tokens):
-            words = [f"w{i}" for i in range(n)]
-            ends = np.cumsum([len(word) + 1 for word in words]) - 1
-            spans = np.stack([ends - [len(word) for word in words], ends], axis=1)
-            text = units(" ".join(words), "token", tuple(words), spans, np.arange(n))
-            for before in (8, 60):  # tokens of the template before the text; 4 follow
-                counted = np.zeros(3)
-                for seed in range(3):
-                    keep = find_method(method).plan(text, queries, np.random.default_rng(seed), True).keep
-                    frame = tuple(range(n, n + before)), tuple(range(-4, 0))
-                    rows = {frame[0] + tuple(np.flatnonzero(row).tolist()) + frame[1] for row in keep}
-                    whole = max(rows, key=len)
-                    shared = [common(np.array([row]), np.array(whole))[0] for row in rows]
-                    new = len(whole) + sum(len(r) - min(k, len(r) - 1) for r, k in zip(rows, shared, strict=True) if r != whole)
-                    counted += sum(map(len, rows)), new, len({row[:k] for row in rows for k in range(1, len(row) + 1)})
-                asked, two, tree = counted / 3
-                print(
-                    f"{method:6}{queries:5} queries, {n:3} tokens, template {before + 4:3}: two beginnings {two / asked:.3f},"
-                    f" tree {tree / asked:.3f}, {1 - tree / two:.1%} less",
-                    flush=True,
-                )
-
-
 def _llama():
     return hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA)
 
@@ -193,7 +162,7 @@ def run_speed(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["fidelity", "reuse", "tree", "speed"])
+    parser.add_argument("part", choices=["fidelity", "reuse", "speed"])
     parser.add_argument("--lm", help="folder or GGUF file of a language model")
     parser.add_argument("--sentences", type=int, default=20)
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 1000])
@@ -206,7 +175,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=93)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    {"fidelity": run_fidelity, "reuse": run_reuse, "tree": run_tree, "speed": run_speed}[options.part](options)
+    {"fidelity": run_fidelity, "reuse": run_reuse, "speed": run_speed}[options.part](options)
 
 
 if __name__ == "__main__":

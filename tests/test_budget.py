@@ -246,11 +246,6 @@ def test_the_surrogate_is_that_of_a_fit_on_all_rows(sampler):
         def plan(self, units, budget, rng, empty):
             return sampler.draw(units.type_of_unit, budget, rng, empty)
 
-        def extend(self, plan, units, budget, rng, empty, answered):
-            larger = sampler.extend(plan, units.type_of_unit, budget, rng, empty, answered)
-            assert (larger.keep[: len(plan.keep)] == plan.keep).all(), "the earlier rows stay, in their order"
-            return larger
-
         def explain(self, context):
             seen.append(context)
             fitted = fit(context.plan.keep.astype(float), context.scores, Joint(), weights=context.plan.weights)
@@ -266,6 +261,8 @@ def test_the_surrogate_is_that_of_a_fit_on_all_rows(sampler):
     union = fit(last.plan.keep.astype(float), scores, Joint(), weights=last.plan.weights).model
     assert (e.values == union.values).all()
     assert (e.importances == union.importances).all()
+    for earlier, later in pairwise(seen):
+        assert (later.plan.keep[: len(earlier.plan.keep)] == earlier.plan.keep).all(), "the earlier rows stay, in their order"
     held = {row.tobytes() for row in e.held_out.keep}
     assert not any(row.tobytes() in held for row in last.plan.keep), "held-out rows are in no plan"
     assert all(len(np.unique(c.plan.keep, axis=0)) == len(c.plan.keep) for c in seen)

@@ -18,7 +18,6 @@ from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
 from slalom.models import Estimate, Prices, prices_of
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel, prompt_tokens
 from slalom.models.costs import Spending, check_max_cost
-from slalom.models.huggingface.imports import lean
 from slalom.models.prompts import messages
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, Sources, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
@@ -338,24 +337,15 @@ def language_model_of(
         if any(part is not None for part in (tokenizer, device, chat_options)):
             raise InputError("tokenizer=, device= and chat_options= are for models of Hugging Face; leave them out")
         return model
-    if isinstance(model, (str, Path)):
-        return lean(partial(_saved, str(model), tokenizer, device, chat_options, trust_remote_code))
-    with require("a language model", "hf"):
-        from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
-    if device is not None:
-        raise InputError("device= is for a model given by its folder; move the model itself before explaining it")
-    return LocalLanguageModel(model, tokenizer, chat_options)
-
-
-def _saved(
-    path: str, tokenizer: Any, device: str | None, chat_options: Mapping[str, Any] | None, trust_remote_code: bool
-) -> LanguageModel:
-    """Import what a saved language model needs, and load it."""
     with require("a language model", "hf"):
         from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-    loaded, own = load_language_model(path, device, trust_remote_code)
-    return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer, chat_options)
+    if isinstance(model, (str, Path)):
+        loaded, own = load_language_model(str(model), device, trust_remote_code)
+        return LocalLanguageModel(loaded, own if tokenizer is None else tokenizer, chat_options)
+    if device is not None:
+        raise InputError("device= is for a model given by its folder; move the model itself before explaining it")
+    return LocalLanguageModel(model, tokenizer, chat_options)
 
 
 def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:

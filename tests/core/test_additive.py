@@ -5,6 +5,7 @@ import pytest
 
 from slalom.core import Additive
 from slalom.errors import InputError
+from tests.cases import cases
 
 
 def test_it_adds_up():
@@ -25,7 +26,7 @@ def test_groups_have_the_sum_of_their_units():
     assert merged.base == 0.5
 
 
-@pytest.mark.parametrize(
+@cases(
     ("effects", "base", "said"),
     [
         ([], 0.0, "n >= 1 rows"),

@@ -12,6 +12,7 @@ from slalom.core import Additive, Slalom, Surrogate, TwoScale, banzhaf, leave_on
 from slalom.core.kinds import KINDS, from_dict
 from slalom.core.measures import Beta, Point
 from slalom.errors import InputError
+from tests.cases import cases
 
 N = 6
 COUNTS = [np.ones(N), np.array([2.0, 0.0, 1.0, 0.5, 1.0, 3.0])]
@@ -76,13 +77,13 @@ def centred(scores):
 
 SAMPLES = {"slalom": slaloms, "additive": additives, "two-scale": two_scales}
 MODELS = [
-    pytest.param(model, formula, id=f"{kind}-{classes or 'one'}-{number}")
+    (model, formula)
     for kind, samples in SAMPLES.items()
     for classes in (None, 3)
     for number, (model, formula) in enumerate(samples(np.random.default_rng(7), () if classes is None else (classes,)))
 ]
-every_model = pytest.mark.parametrize(("model", "formula"), MODELS)
-every_input = pytest.mark.parametrize("counts", COUNTS)
+every_model = cases(("model", "formula"), MODELS)
+every_input = cases("counts", COUNTS)
 
 
 def subsets(units):
@@ -226,13 +227,6 @@ def test_saved_models_come_back_bit_by_bit(model, formula):
     np.testing.assert_array_equal(back.shapley(), model.shapley())
 
 
-@pytest.mark.parametrize("model", [Slalom([1.0, 2.0], [0.5, -0.5], (0.1, 0.2), (0.0, 1.5)), Additive([1.0, 2.0], 0.3)])
-def test_files_from_before_there_were_kinds_are_read(model):
-    saved = model.to_dict()
-    del saved["kind"]
-    assert from_dict(saved).to_dict() == model.to_dict()
-
-
 def test_an_unknown_kind_is_refused():
     with pytest.raises(InputError, match=r"must be one of 'slalom', .*; got 'cubic'; update slalom"):
         from_dict({"kind": "cubic", "values": [1.0]})
@@ -250,7 +244,7 @@ def test_wrong_arguments_are_refused(model, formula):
         model.semivalue(0.5)
 
 
-@pytest.mark.parametrize(("importance", "expected"), [(0.0, False), (5.0, True)])
+@cases(("importance", "expected"), [(0.0, False), (5.0, True)])
 def test_a_background_with_all_the_attention_makes_units_additive(importance, expected):
     assert Slalom([1.0, 2.0], [0.0, 0.0], (0.0, importance)).additive is expected
     assert Slalom([1.0, 2.0], [0.0, 0.0]).additive is False

@@ -1,9 +1,9 @@
 from itertools import permutations
 
 import numpy as np
-import pytest
 
 from slalom.core import Lengths, fit_lengths
+from tests.cases import cases
 
 
 def data(effect, m=600, n=60, noise=0.1, seed=0):
@@ -12,7 +12,7 @@ def data(effect, m=600, n=60, noise=0.1, seed=0):
     return lengths, effect(lengths) + noise * rng.normal(size=m)
 
 
-@pytest.mark.parametrize("effect", [lambda x: np.sin(x / 3.0), lambda x: 0.02 * x - 0.8, lambda x: (x % 2) * 0.5 - 0.25])
+@cases("effect", [lambda x: np.sin(x / 3.0), lambda x: 0.02 * x - 0.8, lambda x: (x % 2) * 0.5 - 0.25])
 def test_a_planted_effect_of_the_length_is_found(effect):
     lengths, residual = data(effect)
     found = fit_lengths(lengths, residual, 60)
@@ -39,14 +39,14 @@ def test_far_from_all_lengths_there_is_no_effect():
     assert abs(found(np.array([400]))[0]) < 1e-3
 
 
-@pytest.mark.parametrize("lengths", [np.full(50, 7), np.arange(50), np.array([3, 4])])
+@cases("lengths", [np.full(50, 7), np.arange(50), np.array([3, 4])])
 def test_too_little_data_give_none(lengths):
     assert fit_lengths(lengths, np.ones(len(lengths)), 60) is None
     assert fit_lengths(np.arange(60) % 6, np.zeros(60), 60) is None
 
 
-@pytest.mark.parametrize("sizes", [[3], [1, 1, 1], [1, 2, 1, 3], [4, 1, 2, 2, 1], [2, 2, 5, 1, 1, 1]])
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("sizes", [[3], [1, 1, 1], [1, 2, 1, 3], [4, 1, 2, 2, 1], [2, 2, 5, 1, 1, 1]])
+@cases("classes", [None, 3])
 def test_the_length_is_shared_out_as_over_all_orders_of_the_units(sizes, classes):
     sizes = np.array(sizes)
     shape = (sizes.sum() + 1,) if classes is None else (sizes.sum() + 1, classes)

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -12,6 +11,7 @@ from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import Problem
+from tests.cases import cases
 
 EASY = settings(derandomize=True, max_examples=100, deadline=None)
 HARD = settings(derandomize=True, max_examples=12, deadline=None)
@@ -43,7 +43,7 @@ ANY = st.sampled_from([None, None, 2, 3])
 
 
 @st.composite
-def cases(draw, background=EITHER, link=EITHER, classes=ANY, n=None):
+def surrogates(draw, background=EITHER, link=EITHER, classes=ANY, n=None):
     n = draw(st.integers(1, 6)) if n is None else n
     k = draw(classes)
     one = () if k is None else (k,)
@@ -71,7 +71,7 @@ def cases(draw, background=EITHER, link=EITHER, classes=ANY, n=None):
 
 
 @EASY
-@given(cases(), st.floats(-50.0, 50.0))
+@given(surrogates(), st.floats(-50.0, 50.0))
 def test_a_shift_of_all_importances_changes_nothing(case, shift):
     background = None if case.background is None else (case.background[0], case.background[1] + shift)
     moved = Slalom(case.values, case.importances + shift, background, case.link)
@@ -79,7 +79,7 @@ def test_a_shift_of_all_importances_changes_nothing(case, shift):
 
 
 @EASY
-@given(cases(), st.randoms(use_true_random=False))
+@given(surrogates(), st.randoms(use_true_random=False))
 def test_the_order_of_the_units_does_not_matter(case, random):
     p = np.array(random.sample(range(len(case.values)), len(case.values)))
     permuted = Slalom(case.values[p], case.importances[p], case.background, case.link)
@@ -88,7 +88,7 @@ def test_the_order_of_the_units_does_not_matter(case, random):
 
 
 @EASY
-@given(cases(), st.integers(0, 5))
+@given(surrogates(), st.integers(0, 5))
 def test_a_unit_twice_is_a_count_of_two(case, unit):
     unit %= len(case.values)
     twin = Slalom(
@@ -104,7 +104,7 @@ def test_a_unit_twice_is_a_count_of_two(case, unit):
 
 
 @EASY
-@given(cases(), st.lists(st.integers(0, 5), min_size=6, max_size=6))
+@given(surrogates(), st.lists(st.integers(0, 5), min_size=6, max_size=6))
 def test_merging_units_leaves_the_full_input_alone(case, names):
     n = len(case.values)
     _, groups = np.unique(names[:n], return_inverse=True)
@@ -115,7 +115,7 @@ def test_merging_units_leaves_the_full_input_alone(case, names):
 
 
 @EASY
-@given(cases(background=NEVER))
+@given(surrogates(background=NEVER))
 def test_the_attention_sums_to_one_without_a_background(case):
     weights = case.model.weights(case.counts)
     assert (weights >= 0).all()
@@ -123,7 +123,7 @@ def test_the_attention_sums_to_one_without_a_background(case):
 
 
 @EASY
-@given(cases(background=ALWAYS))
+@given(surrogates(background=ALWAYS))
 def test_the_attention_and_that_of_the_background_sum_to_one(case):
     model = case.model
     total = model.weights(case.counts).sum(axis=1)
@@ -133,7 +133,7 @@ def test_the_attention_and_that_of_the_background_sum_to_one(case):
 
 
 @EASY
-@given(cases())
+@given(surrogates())
 def test_the_evidence_lies_between_the_values_present(case):
     model, slack = case.model, 1e-13 * case.scale
     for counts, evidence in zip(case.counts, model.evidence(case.counts), strict=True):
@@ -145,7 +145,7 @@ def test_the_evidence_lies_between_the_values_present(case):
 
 
 @EASY
-@given(cases(background=NEVER))
+@given(surrogates(background=NEVER))
 def test_the_size_of_the_counts_has_no_slope_without_a_background(case):
     for counts in case.counts:
         slopes = case.model.gradient(counts)
@@ -154,7 +154,7 @@ def test_the_size_of_the_counts_has_no_slope_without_a_background(case):
 
 
 @EASY
-@given(cases(link=NEVER, classes=st.none()), SIZES)
+@given(surrogates(link=NEVER, classes=st.none()), SIZES)
 def test_a_constant_added_to_all_values_is_added_to_the_score(case, shift):
     background = None if case.background is None else (case.background[0] + shift, case.background[1])
     moved = Slalom(case.values + shift, case.importances, background)
@@ -162,7 +162,7 @@ def test_a_constant_added_to_all_values_is_added_to_the_score(case, shift):
 
 
 @EASY
-@given(cases(link=NEVER), st.floats(-4.0, 4.0))
+@given(surrogates(link=NEVER), st.floats(-4.0, 4.0))
 def test_scaled_values_scale_the_score(case, factor):
     background = None if case.background is None else (case.background[0] * factor, case.background[1])
     scaled = Slalom(case.values * factor, case.importances, background)
@@ -236,7 +236,7 @@ def weighted(draw, noise):
 
 
 @EASY
-@given(weighted(noise=1.0), cases(background=ALWAYS, classes=st.just(2), n=8))
+@given(weighted(noise=1.0), surrogates(background=ALWAYS, classes=st.just(2), n=8))
 def test_a_weighted_row_costs_as_much_as_its_repetitions(data, case):
     counts, scores, weights, rows = data
     model = case.model.merged(np.arange(8) % counts.shape[1])
@@ -277,7 +277,7 @@ def test_only_the_ratios_of_the_weights_matter_to_the_slopes(data, factor):
     np.testing.assert_allclose(two.evidence, one.evidence, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(60, 6), (20, 30)])
+@cases("shape", [(60, 6), (20, 30)])
 def test_a_row_of_weight_zero_is_no_row(shape):
     rng = np.random.default_rng(0)
     m, n = shape

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from slalom.core.recovery import recover
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError, ModelError
+from tests.cases import cases
 
 
 class Oracle:
@@ -74,8 +75,8 @@ def test_gamma_is_the_sum_of_the_importances():
     assert found.model.gamma == 3.0
 
 
-@pytest.mark.parametrize("scale", [1e-15, 1e9])
-@pytest.mark.parametrize("offset", [0.0, 100.0])
+@cases("scale", [1e-15, 1e9])
+@cases("offset", [0.0, 100.0])
 def test_small_and_large_values(scale, offset):
     rng = np.random.default_rng(2)
     truth = Slalom(scale * (rng.normal(size=30) + offset), rng.normal(size=30))
@@ -84,7 +85,7 @@ def test_small_and_large_values(scale, offset):
     np.testing.assert_allclose(found.model.importances, truth.importances, atol=1e-9)
 
 
-@pytest.mark.parametrize("values", [[0.7], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0]])
+@cases("values", [[0.7], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0]])
 def test_a_constant_model_is_said_to_be_constant(values):
     oracle = Oracle(Slalom(values, np.arange(len(values))))
     found = recover(oracle, len(values), gamma=2.0)
@@ -100,7 +101,7 @@ def example():
     return Slalom([5.0, 4.5, 1.0, 0.5, 0.0], [0.2, -0.4, 0.3, -0.6, 0.5])
 
 
-@pytest.mark.parametrize(("answer", "extreme"), [(0.9, np.max), (5.3, np.min)])
+@cases(("answer", "extreme"), [(0.9, np.max), (5.3, np.min)])
 def test_an_inexplicable_pair_is_clipped_and_the_rest_is_exact(answer, extreme):
     """Unit 2 (value 1) with unit 0 (value 5) answers outside [1, 5]; below 1 it is all-important."""
     truth = example()
@@ -114,7 +115,7 @@ def test_an_inexplicable_pair_is_clipped_and_the_rest_is_exact(answer, extreme):
     assert found.queries == 9
 
 
-@pytest.mark.parametrize("answer", [-1.0, 6.0])
+@cases("answer", [-1.0, 6.0])
 def test_an_inexplicable_pair_of_the_references(answer):
     truth = example()
     found = recover(Oracle(truth, {(0, 4): answer}), 5)
@@ -147,7 +148,7 @@ def test_a_pair_decided_by_one_unit_is_saturated():
     assert "importances are bounds" in found.diagnosis
 
 
-@pytest.mark.parametrize("rounding", [-1e-14, 0.0, 1e-14])
+@cases("rounding", [-1e-14, 0.0, 1e-14])
 def test_rounding_alone_makes_nothing_inexplicable(rounding):
     found = recover(Oracle(example(), {(0, 2): 5.0 + rounding}), 5)
     assert found.status.tolist() == ["recovered", "recovered", "saturated", "recovered", "recovered"]
@@ -171,7 +172,7 @@ def test_a_background_breaks_the_recovery():
     assert np.abs(recover(Oracle(truth), 3).model.values - truth.values).max() > 0.3
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "message"),
     [
         (
@@ -198,7 +199,7 @@ def test_unusable_answers_name_the_query(answer, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
     [
         ({"n_units": 0}, "n_units must be a whole number of at least 1; got 0"),

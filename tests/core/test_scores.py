@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
+from tests.cases import cases
 from tests.factories import random_slalom as planted
 
 KINDS = [
@@ -30,8 +31,8 @@ def slope(model, counts, unit, h=1e-4):
     return (-11 * f[0] + 18 * f[1] - 9 * f[2] + 2 * f[3]) / (6 * h)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("counts", [np.ones(6), np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0])])
+@cases("kind", KINDS)
+@cases("counts", [np.ones(6), np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0])])
 def test_gradient_is_the_derivative_with_respect_to_the_counts(kind, counts):
     model = planted(1, **kind)
     expected = np.stack([slope(model, counts, i) for i in range(6)])
@@ -39,8 +40,8 @@ def test_gradient_is_the_derivative_with_respect_to_the_counts(kind, counts):
     np.testing.assert_allclose(model.gradient(counts), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("counts", [np.ones(6), np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0])])
+@cases("kind", KINDS)
+@cases("counts", [np.ones(6), np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0])])
 def test_removal_is_the_difference_of_two_model_calls(kind, counts):
     model = planted(2, **kind)
     expected = [at(model, counts) - at(model, np.where(np.arange(6) == i, 0.0, counts)) for i in range(6)]
@@ -48,7 +49,7 @@ def test_removal_is_the_difference_of_two_model_calls(kind, counts):
     assert not model.removal(counts)[counts == 0].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_counts_of_one_are_the_default(kind):
     model = planted(3, **kind)
     np.testing.assert_array_equal(model.gradient(), model.gradient(np.ones(6)))
@@ -63,7 +64,7 @@ def test_the_paper_form_of_gradient_and_removal():
     assert abs(model.gradient().sum()) < 1e-14
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_removing_the_only_unit_compares_with_the_empty_input(kind):
     model = planted(5, **kind)
     only = np.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.0])
@@ -72,7 +73,7 @@ def test_removing_the_only_unit_compares_with_the_empty_input(kind):
     assert not np.delete(got, 2, axis=0).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_removal_from_the_empty_input_is_zero(kind):
     assert not planted(5, **kind).removal(np.zeros(6)).any()
 
@@ -133,8 +134,8 @@ def test_linear_overflow_is_an_error_and_underflow_is_zero():
     assert Slalom([1.0, 0.0], [-3000.0, 3000.0]).linear().tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("score", [Slalom.gradient, Slalom.removal])
-@pytest.mark.parametrize("counts", [np.ones(5), np.ones((1, 6)), -np.ones(6), np.full(6, np.nan)])
+@cases("score", [Slalom.gradient, Slalom.removal])
+@cases("counts", [np.ones(5), np.ones((1, 6)), -np.ones(6), np.full(6, np.nan)])
 def test_wrong_counts(score, counts):
     with pytest.raises(InputError, match="counts must") as caught:
         score(planted(1), counts)
@@ -204,7 +205,7 @@ def test_merging_by_hand():
     np.testing.assert_allclose(np.diff(merged.importances), np.log(3.0) - np.log(5.0))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("groups", "message"),
     [
         ([0, 1], "groups must be 3 integers"),

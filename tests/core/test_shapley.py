@@ -16,6 +16,7 @@ from slalom.core.measures import Beta, Measure, Point
 from slalom.core.shapley import banzhaf, leave_one_out, semivalue, shapley
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
+from tests.cases import cases
 
 TOLERANCE = 1e-10
 MEASURES = (Beta(1, 1), Point(0.5), Beta(2, 3), Beta(0.5, 1), Point(0.3), Point(0), Point(1), Beta(30, 20))
@@ -73,9 +74,9 @@ def error(got: Floats, expected: Floats) -> float:
     return float(np.abs(got - expected).max())
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("spread", [0.5, 3.0, 15.0])
-@pytest.mark.parametrize("n", range(2, 13))
+@cases("background", [False, True])
+@cases("spread", [0.5, 3.0, 15.0])
+@cases("n", range(2, 13))
 def test_semivalues_are_those_of_the_definition(n: int, spread: float, background: bool) -> None:
     model = random_model(n, spread, background)
     for measure in MEASURES:
@@ -85,21 +86,21 @@ def test_semivalues_are_those_of_the_definition(n: int, spread: float, backgroun
     assert error(leave_one_out(model), enumerated(model, Point(1))) <= TOLERANCE
 
 
-@pytest.mark.parametrize("background", [False, True])
+@cases("background", [False, True])
 def test_semivalues_of_small_games_are_exact_to_rounding(background: bool) -> None:
     model = random_model(8, 2.0, background)
     for measure in (Beta(1, 1), Point(0.5), Beta(2, 3)):
         assert error(semivalue(model, measure), enumerated(model, measure)) <= 2e-14
 
 
-@pytest.mark.parametrize("background", [False, True])
+@cases("background", [False, True])
 def test_several_classes_are_one_game_each(background: bool) -> None:
     model = random_model(7, 3.0, background, n_classes=3)
     for measure in MEASURES:
         assert error(semivalue(model, measure), enumerated(model, measure)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("measure", [Beta(1e-3, 1), Beta(1, 1e-9), Beta(1e-6, 1e-6), Beta(7, 0.1), Point(1 - 1e-10)])
+@cases("measure", [Beta(1e-3, 1), Beta(1, 1e-9), Beta(1e-6, 1e-6), Beta(7, 0.1), Point(1 - 1e-10)])
 def test_measures_that_crowd_at_an_end(measure: Measure) -> None:
     for background in (False, True):
         model = random_model(9, 4.0, background)
@@ -113,8 +114,8 @@ def test_a_narrow_beta_is_a_point() -> None:
         assert error(semivalue(model, Point(1 - 1e-13)), leave_one_out(model)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("n_classes", [None, 3])
+@cases("background", [False, True])
+@cases("n_classes", [None, 3])
 def test_shapley_values_share_out_the_evidence_of_5000_units(background: bool, n_classes: int | None) -> None:
     model = random_model(5000, 1.5, background, n_classes=n_classes)
     tracemalloc.start()
@@ -125,9 +126,9 @@ def test_shapley_values_share_out_the_evidence_of_5000_units(background: bool, n
     assert peak < 50e6  # bytes; one (5000, 284) array of all q alone has 11e6
 
 
-@pytest.mark.parametrize("link", [None, (0.2, 0.5)])
-@pytest.mark.parametrize("background", [None, (0.4, 2.0)])
-@pytest.mark.parametrize(("n_first", "n_second"), [(40, 60), (3, 297), (250, 250)])
+@cases("link", [None, (0.2, 0.5)])
+@cases("background", [None, (0.4, 2.0)])
+@cases(("n_first", "n_second"), [(40, 60), (3, 297), (250, 250)])
 def test_many_units_of_two_kinds(
     n_first: int, n_second: int, background: tuple[float, float] | None, link: tuple[float, float] | None
 ) -> None:
@@ -153,7 +154,7 @@ def test_many_units_of_two_kinds(
     assert np.abs(shapley(model)[:n_first] - average((1 + nodes) / 2, mass / 2)).max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 150, 5000])
+@cases("n", [2, 3, 10, 150, 5000])
 def test_equal_weights_have_a_closed_form(n: int) -> None:
     v = np.random.default_rng(n).normal(size=n)
     h = (1.0 / np.arange(1, n + 1)).sum()
@@ -168,7 +169,7 @@ def test_one_unit() -> None:
         assert semivalue(backed, measure) == pytest.approx([1.0], abs=1e-14)
 
 
-@pytest.mark.parametrize("background", [None, (0.5, -3000.0), (0.5, 0.0), (0.5, 3000.0)])
+@cases("background", [None, (0.5, -3000.0), (0.5, 0.0), (0.5, 3000.0)])
 def test_importances_thousands_apart(background: tuple[float, float] | None) -> None:
     s = np.array([3000.0, -3000.0, 0.0, 3000.0, -3000.0, 0.3, 1500.0, -3000.0])
     model = Slalom([1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, 8.0], s, background=background)
@@ -176,7 +177,7 @@ def test_importances_thousands_apart(background: tuple[float, float] | None) -> 
         assert error(semivalue(model, measure), enumerated(model, measure)) <= TOLERANCE, measure
 
 
-@pytest.mark.parametrize("scale", [1e5, 1e12, 1e250])
+@cases("scale", [1e5, 1e12, 1e250])
 def test_importances_infinitely_apart(scale: float) -> None:
     """The heaviest unit present speaks alone: five units, order statistics."""
     model = Slalom([1.0, 2.0, -3.0, 4.0, 5.0], scale * np.array([2.0, -2.0, 0.0, 1.0, -1.0]))
@@ -198,7 +199,7 @@ def test_a_light_unit_may_carry_much() -> None:
     assert leave_one_out(model) == pytest.approx([0.0, 0.5], abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [300, 1000])
+@cases("n", [300, 1000])
 def test_thousands_of_nodes_are_walked_in_many_blocks(n: int) -> None:
     rng = np.random.default_rng(n)
     for background in (None, (0.3, 0.0)):
@@ -207,7 +208,7 @@ def test_thousands_of_nodes_are_walked_in_many_blocks(n: int) -> None:
         assert abs(shapley(model).sum() - total) <= TOLERANCE
 
 
-@pytest.mark.parametrize("gap", [40.0, 800.0])
+@cases("gap", [40.0, 800.0])
 def test_leave_one_out_of_a_unit_that_outweighs_the_rest(gap: float) -> None:
     assert leave_one_out(Slalom([5.0, 1.0, 3.0], [gap, 0.0, 0.0])) == pytest.approx([3.0, 0.0, 0.0], abs=1e-14)
     heavy = Slalom([5.0, 1.0, 3.0], [0.0, 0.0, 0.0], background=(2.0, gap))
@@ -218,8 +219,8 @@ Function = Callable[[Slalom, Floats | None], Floats]
 EVERY: tuple[Function, ...] = (shapley, banzhaf, leave_one_out)
 
 
-@pytest.mark.parametrize("function", EVERY)
-@pytest.mark.parametrize("background", [False, True])
+@cases("function", EVERY)
+@cases("background", [False, True])
 def test_a_player_is_a_unit_with_all_its_copies(function: Function, background: bool) -> None:
     model = random_model(6, 1.0, background)
     counts = np.array([1.0, 2.0, 0.0, 5.0, 1.0, 0.0])
@@ -234,9 +235,9 @@ def test_a_player_is_a_unit_with_all_its_copies(function: Function, background: 
     assert error(got, enumerated(model, measure, counts)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("function", EVERY)
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("n_classes", [None, 2])
+@cases("function", EVERY)
+@cases("background", [False, True])
+@cases("n_classes", [None, 2])
 def test_nobody_present_is_nobody_paid(function: Function, background: bool, n_classes: int | None) -> None:
     model = random_model(3, 1.0, background, n_classes=n_classes)
     assert not function(model, np.zeros(3)).any()
@@ -246,9 +247,9 @@ def test_nobody_present_is_nobody_paid(function: Function, background: bool, n_c
 REACHES = (30.0, 2.0, 0.3, 0.01)  # from a link that hardly bends to one that is a step
 
 
-@pytest.mark.parametrize("reach", REACHES)
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize(("n", "spread"), [(1, 1.0), (2, 3.0), (5, 0.5), (8, 15.0), (12, 2.0)])
+@cases("reach", REACHES)
+@cases("background", [False, True])
+@cases(("n", "spread"), [(1, 1.0), (2, 3.0), (5, 0.5), (8, 15.0), (12, 2.0)])
 def test_with_a_link_they_are_those_of_the_score(n: int, spread: float, background: bool, reach: float) -> None:
     model = random_model(n, spread, background, link=(0.4, reach))
     for measure in MEASURES:
@@ -275,8 +276,8 @@ def test_with_a_link_values_may_be_huge_where_the_background_is_loud() -> None:
     assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
 
 
-@pytest.mark.parametrize("power", [-1010, -660, 500, 1010])
-@pytest.mark.parametrize("background", [False, True])
+@cases("power", [-1010, -660, 500, 1010])
+@cases("background", [False, True])
 def test_with_a_link_scores_may_have_any_size(background: bool, power: int) -> None:
     model = random_model(6, 1.0, background, link=(0.4, 1.5))
     scaled = model.rescaled(power)
@@ -284,8 +285,8 @@ def test_with_a_link_scores_may_have_any_size(background: bool, power: int) -> N
     assert error(np.ldexp(shapley(scaled), -power), shapley(model)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize(("n", "spread"), [(90, 3.0), (400, 1.0)])
+@cases("background", [False, True])
+@cases(("n", "spread"), [(90, 3.0), (400, 1.0)])
 def test_with_a_link_many_units_share_the_score_out(n: int, spread: float, background: bool) -> None:
     model = random_model(n, spread, background, link=(0.4, 1.5))
     whole, base = (float(score(model, row[None])[0]) for row in (np.ones(n), np.zeros(n)))
@@ -325,20 +326,20 @@ def test_twins_are_paid_alike(model: Slalom) -> None:
     assert error(first, second) <= 1e-12
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, np.inf, "half", [0.5]])
+@cases("bad", [-0.1, 1.5, np.nan, np.inf, "half", [0.5]])
 def test_a_point_must_be_a_probability(bad: object) -> None:
     with pytest.raises(InputError, match=r"\Aq of Point must[^\n]*\Z"):
         Point(bad)
 
 
-@pytest.mark.parametrize(("a", "b", "name"), [(0.0, 1.0, "a"), (1.0, -2.0, "b"), (np.inf, 1.0, "a"), (1.0, np.nan, "b")])
+@cases(("a", "b", "name"), [(0.0, 1.0, "a"), (1.0, -2.0, "b"), (np.inf, 1.0, "a"), (1.0, np.nan, "b")])
 def test_a_beta_must_have_positive_parameters(a: float, b: float, name: str) -> None:
     with pytest.raises(InputError, match=rf"\A{name} of Beta must[^\n]*\Z"):
         Beta(a, b)
 
 
-@pytest.mark.parametrize("function", EVERY)
-@pytest.mark.parametrize("bad", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 1.0]], "ab"])
+@cases("function", EVERY)
+@cases("bad", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 1.0]], "ab"])
 def test_counts_are_checked(function: Function, bad: Floats) -> None:
     with pytest.raises(InputError, match=r"\Acounts must[^\n]*\Z"):
         function(Slalom([1.0, 2.0], [0.0, 0.0]), bad)

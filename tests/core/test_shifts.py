@@ -13,6 +13,7 @@ from slalom.core.kinds import from_dict
 from slalom.core.measures import Beta, Point
 from slalom.core.shifts import Shifts
 from slalom.errors import InputError
+from tests.cases import cases
 
 N = 6
 
@@ -45,7 +46,7 @@ def two_scale(classes, rng):
     )
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_offsets_are_those_of_the_formula(classes):
     shifts = sample(classes, np.random.default_rng(0))
     rows = np.array([*product([0, 1], repeat=N), [2, 1, 0, 1, 3, 0]], dtype=float)
@@ -53,8 +54,8 @@ def test_offsets_are_those_of_the_formula(classes):
     assert not np.any(shifts(np.ones((1, N))))
 
 
-@pytest.mark.parametrize("classes", [None, 3])
-@pytest.mark.parametrize("counts", [np.ones(N), np.array([1.0, 0, 1, 1, 0, 1])])
+@cases("classes", [None, 3])
+@cases("counts", [np.ones(N), np.array([1.0, 0, 1, 1, 0, 1])])
 def test_removal_and_gradient_are_differences(classes, counts):
     shifts = sample(classes, np.random.default_rng(1))
     here = shifts(counts[None])[0]
@@ -64,9 +65,9 @@ def test_removal_and_gradient_are_differences(classes, counts):
     np.testing.assert_allclose(shifts.gradient(counts), less, atol=1e-10)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
-@pytest.mark.parametrize("measure", [Beta(1, 1), Beta(3, 1), Point(0.7)])
-@pytest.mark.parametrize("counts", [np.ones(N), np.array([1.0, 0, 2, 1, 0, 1])])
+@cases("classes", [None, 3])
+@cases("measure", [Beta(1, 1), Beta(3, 1), Point(0.7)])
+@cases("counts", [np.ones(N), np.array([1.0, 0, 2, 1, 0, 1])])
 def test_semivalues_are_those_of_enumeration(classes, measure, counts):
     shifts = sample(classes, np.random.default_rng(2))
     players = np.flatnonzero(counts)
@@ -85,7 +86,7 @@ def test_semivalues_are_those_of_enumeration(classes, measure, counts):
     np.testing.assert_allclose(shifts.semivalue(measure, counts), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_shapley_values_of_a_long_text_sum_to_its_score(classes):
     rng = np.random.default_rng(4)
     n, shape = 300, () if classes is None else (classes,)
@@ -101,7 +102,7 @@ def test_shapley_values_of_a_long_text_sum_to_its_score(classes):
     assert np.abs(units).max() > 1e-4  # some of it is left: prefixes of a few atoms have an effect where all is removed
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_merged_units_are_present_together(classes):
     model = two_scale(classes, np.random.default_rng(5))
     groups = np.array([0, 1, 1, 0, 2, 2])
@@ -118,7 +119,7 @@ def test_repeated_units_have_the_entries_of_theirs():
     assert (again.n_units, again.units.tolist(), again.sizes.tolist()) == (4, [0, 0, 1, 1, 3], [1, 1, 1, 1, 1])
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_scores_of_the_whole_surrogate_agree_with_its_predictions(classes):
     model = two_scale(classes, np.random.default_rng(7))
     rows = np.vstack([np.ones(N), 1.0 - np.eye(N)])
@@ -132,7 +133,7 @@ def test_scores_of_the_whole_surrogate_agree_with_its_predictions(classes):
     np.testing.assert_allclose(scores - plain(rows), model.shifts(rows), atol=1e-12)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_files_copies_and_scales(classes):
     model = two_scale(classes, np.random.default_rng(8))
     rows = np.array([*product([0, 1], repeat=N)], dtype=float)
@@ -147,7 +148,7 @@ def test_files_copies_and_scales(classes):
     assert from_dict(old).shifts is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
     [
         ({"units": [2]}, "one unit below 2"),

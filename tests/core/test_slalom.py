@@ -10,6 +10,7 @@ import pytest
 
 from slalom.core import Background, Link, Slalom
 from slalom.errors import InputError
+from tests.cases import cases
 
 
 def naive(values, importances, counts, background=None):
@@ -57,7 +58,7 @@ def floats(fractions):
     return np.array([[float(x) for x in row] for row in fractions])
 
 
-@pytest.mark.parametrize("background", [None, (Fraction(-3, 4), Fraction(5, 2))])
+@cases("background", [None, (Fraction(-3, 4), Fraction(5, 2))])
 def test_the_score_is_the_weighted_mean_in_exact_fractions(background):
     model = Slalom(
         [float(v) for v in VALUES],
@@ -69,7 +70,7 @@ def test_the_score_is_the_weighted_mean_in_exact_fractions(background):
     np.testing.assert_array_equal(model.evidence(floats(ROWS)), model(floats(ROWS)))
 
 
-@pytest.mark.parametrize("background", [None, (Fraction(-3, 4), Fraction(5, 2))])
+@cases("background", [None, (Fraction(-3, 4), Fraction(5, 2))])
 def test_the_weights_are_the_shares_of_the_units(background):
     outside = 0 if background is None else background[1]
     model = Slalom(
@@ -134,8 +135,8 @@ def direct_classes(background=None, link=None):
     return scores
 
 
-@pytest.mark.parametrize("background", [None, CLASS_BACKGROUND])
-@pytest.mark.parametrize("link", [None, CLASS_LINK])
+@cases("background", [None, CLASS_BACKGROUND])
+@cases("link", [None, CLASS_LINK])
 def test_several_classes_give_centred_logits_and_their_softmax(background, link):
     given = [part if part is None else (part[0].copy(), np.copy(part[1])) for part in (background, link)]
     model = Slalom(CLASS_VALUES, CLASS_IMPORTANCES, background=given[0], link=given[1])
@@ -194,7 +195,7 @@ def test_extreme_scores_have_probabilities_without_overflow():
 # -- gamma ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0, -7.5])
+@cases("gamma", [0.0, 1.0, -7.5])
 def test_importances_are_stored_with_the_sum_gamma_and_the_background_moves_along(gamma):
     given = np.array([3.0, -1.0, 0.5, 9.0])
     model = Slalom([1.0, 2.0, 3.0, 4.0], given, background=(0.5, 2.0), gamma=gamma)
@@ -213,8 +214,8 @@ def test_gamma_does_not_change_the_scores():
 # -- stability -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("with_background", [False, True])
+@cases("seed", range(6))
+@cases("with_background", [False, True])
 def test_importances_anywhere_up_to_three_thousand(seed, with_background):
     rng = np.random.default_rng(seed)
     near = rng.choice([-3000.0, -700.0, 0.0, 650.0, 3000.0], 8)  # some units near each other, others worlds apart
@@ -231,7 +232,7 @@ def test_the_most_important_unit_present_decides_alone():
     np.testing.assert_array_equal(model([[0, 0, 1], [0, 1, 1], [1, 1, 1]]), [3.0, 2.0, 1.0])
 
 
-@pytest.mark.parametrize("importance", [-3000.0, -1000.0, -700.0, -1.0, 0.0, 800.0, 3000.0])
+@cases("importance", [-3000.0, -1000.0, -700.0, -1.0, 0.0, 800.0, 3000.0])
 def test_the_empty_row_has_the_value_of_the_background_however_faint_it_is(importance):
     model = Slalom([1.0, -2.0], [0.3, -0.3], background=(0.6, importance))
     np.testing.assert_array_equal(model([[0, 0]]), [0.6])
@@ -248,7 +249,7 @@ def test_the_empty_row_passes_the_link():
     np.testing.assert_allclose(model([[0, 0]]), [0.1 + 2.0 * math.tanh(0.25)], rtol=1e-15)
 
 
-@pytest.mark.parametrize("background", [None, (0.5, -800.0), (0.5, 0.0), (0.5, 800.0)])
+@cases("background", [None, (0.5, -800.0), (0.5, 0.0), (0.5, 800.0)])
 def test_huge_and_tiny_counts(background):
     v, s = [1.0, -2.0, 4.0], [0.0, 1.0, -1.0]
     counts = [
@@ -263,7 +264,7 @@ def test_huge_and_tiny_counts(background):
     np.testing.assert_allclose(model(counts), naive_rows(v, s, counts, background), rtol=1e-10)
 
 
-@pytest.mark.parametrize("scale", [1e-29, 1e-31, 1e29, 1e31, 1e200])
+@cases("scale", [1e-29, 1e-31, 1e29, 1e31, 1e200])
 def test_counts_matter_only_by_their_ratios_on_both_paths(scale):
     rng = np.random.default_rng(0)
     model = Slalom(rng.normal(size=6), rng.normal(size=6))
@@ -272,8 +273,8 @@ def test_counts_matter_only_by_their_ratios_on_both_paths(scale):
     np.testing.assert_allclose(model.weights(counts * scale), model.weights(counts), rtol=1e-12)
 
 
-@pytest.mark.parametrize("background", [None, (0.4, 2.0)])
-@pytest.mark.parametrize("far", [-500.0, -5000.0, 5000.0])
+@cases("background", [None, (0.4, 2.0)])
+@cases("far", [-500.0, -5000.0, 5000.0])
 def test_a_unit_that_is_absent_changes_nothing_however_far_its_importance(background, far):
     rng = np.random.default_rng(1)
     v, s, counts = rng.normal(size=5), 3.0 * rng.normal(size=5), rng.integers(1, 4, (10, 5)).astype(float)
@@ -296,13 +297,13 @@ def full_model():
     )
 
 
-@pytest.mark.parametrize("name", ["values", "importances", "background", "link", "gamma", "anything"])
+@cases("name", ["values", "importances", "background", "link", "gamma", "anything"])
 def test_attributes_cannot_be_changed(name):
     with pytest.raises(FrozenInstanceError):
         setattr(full_model(), name, None)
 
 
-@pytest.mark.parametrize("part", ["values", "importances", "background.value", "link.middle", "link.reach"])
+@cases("part", ["values", "importances", "background.value", "link.middle", "link.reach"])
 def test_arrays_of_a_model_cannot_be_changed(part):
     array = full_model()
     for name in part.split("."):
@@ -338,7 +339,7 @@ def model_of(given):
     )
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@cases("name", GIVEN)
 def test_the_callers_arrays_are_neither_changed_nor_frozen(name):
     given = given_arrays()
     model_of(given)
@@ -353,7 +354,7 @@ def test_the_callers_values_of_one_log_odds_are_neither_frozen_nor_followed():
     np.testing.assert_array_equal(model.values, [1.0, -2.0])
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@cases("name", GIVEN)
 def test_a_model_does_not_follow_the_callers_arrays(name):
     given = {key: np.stack([part, part]) for key, part in given_arrays().items()}
     model = model_of({key: pair[0] for key, pair in given.items()})
@@ -428,7 +429,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@cases("name", PARTS)
 def test_parts_that_make_no_model_are_refused_in_one_line(name):
     arguments, match = PARTS[name]
     refused(match, lambda: Slalom(**arguments))
@@ -447,14 +448,14 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("method", ["__call__", "evidence", "weights", "probabilities"])
-@pytest.mark.parametrize("name", COUNTS)
+@cases("method", ["__call__", "evidence", "weights", "probabilities"])
+@cases("name", COUNTS)
 def test_counts_that_make_no_sense_are_refused_in_one_line(name, method):
     counts, match = COUNTS[name]
     refused(match, lambda: getattr(Slalom(**TWO), method)(counts))
 
 
-@pytest.mark.parametrize("method", ["__call__", "evidence", "weights", "probabilities"])
+@cases("method", ["__call__", "evidence", "weights", "probabilities"])
 def test_an_empty_row_needs_a_background(method):
     refused(
         "every row of counts must have a unit present when there is no background; row 1 is empty",

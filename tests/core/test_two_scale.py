@@ -9,6 +9,7 @@ import pytest
 from slalom.core import Beta, Slalom, TwoScale, two_scale
 from slalom.core.measures import Point
 from slalom.errors import InputError
+from tests.cases import cases
 
 
 def model(n, power, rng, shares=None, pairs=()):
@@ -17,8 +18,8 @@ def model(n, power, rng, shares=None, pairs=()):
     return TwoScale(far, rng.normal(), rng.normal(size=n), shares, power, pairs, rng.normal(size=len(pairs)))
 
 
-@pytest.mark.parametrize("power", [1, 2, 8, 32, 64])
-@pytest.mark.parametrize("n", [1, 2, 40, 300])
+@cases("power", [1, 2, 8, 32, 64])
+@cases("n", [1, 2, 40, 300])
 def test_shapley_values_sum_to_the_score(power, n):
     rng = np.random.default_rng([power, n])
     surrogate = model(n, power, rng, rng.dirichlet(np.ones(n)), [(0, n - 1)])
@@ -26,7 +27,7 @@ def test_shapley_values_sum_to_the_score(power, n):
     np.testing.assert_allclose(surrogate.shapley().sum(), gain, atol=1e-11 * n)
 
 
-@pytest.mark.parametrize("power", [2, 32, 64])
+@cases("power", [2, 32, 64])
 def test_semivalues_of_many_units_are_those_of_sampled_coalitions(power):
     """With equal shares x depends on the number of units alone: the expectation is a sum over binomial numbers."""
     n, rng = 60, np.random.default_rng(power)
@@ -69,7 +70,7 @@ def test_copies_are_read_only():
         np.testing.assert_array_equal(again(np.ones((1, 4))), surrogate(np.ones((1, 4))))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
     [
         ({"level": [1.0, 2.0]}, "level, changes and shares must have the shapes"),

@@ -1,7 +1,6 @@
 """Language models with a template as classifiers: every answer equals that of a plain pass over the whole prompt."""
 
 import copy
-from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from transformers import modeling_gguf_pytorch_utils
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Api, Engine, Queries
-from slalom.models.huggingface.beginnings import partition
 from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.saved import quietly
 from slalom.models.prompted import Prompted
@@ -74,13 +72,14 @@ def expected(prompted, reading, keep):
 def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
     labels = {"a": [" negative", "a"], "b": [" positive film", " positive"], "c": " positive film with"}
     prompted = made(name, labels, reuse=reuse)
-    assert len(prompted.continuations.stems) >= 1
+    assert prompted.continuations.longest >= 1
     reading = prompted.read(TEXT, "cut", None)
     keep = subsets(len(reading.names), 40)
     (answers,) = Engine(prompted)([Queries(reading, keep)])
     np.testing.assert_allclose(answers.outputs[::3], expected(prompted, reading, keep[::3]), atol=1e-4)
-    assert prompted._keeps_past
-    assert (prompted.reuse.share < 0.8) is reuse
+    packed = reuse and name != "bloom"  # its positions follow from the mask
+    assert (prompted.reuse.share < 0.6) is packed
+    assert packed or prompted.reuse.share >= 1.0
 
 
 def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batches():
@@ -98,7 +97,7 @@ def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batch
     hook.remove()
     assert prompted.reuse.computed == sum(computed)
     assert prompted.reuse.asked == engine.cost.tokens
-    assert prompted.reuse.share == sum(computed) / engine.cost.tokens < 0.6
+    assert prompted.reuse.share == sum(computed) / engine.cost.tokens < 0.5
     for reading, keep, answer in zip(readings, keeps, answers, strict=True):
         np.testing.assert_allclose(answer.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
 
@@ -118,19 +117,8 @@ def test_half_precision_is_left_as_it_is_and_reuses_beginnings():
     assert {parameter.dtype for parameter in half.model.parameters()} == {torch.bfloat16}
 
 
-@pytest.mark.parametrize("overhead", [0.5, 3.0, 30.0])
-def test_rows_are_cut_into_the_calls_that_cost_least(overhead):
-    sizes = np.random.default_rng(0).integers(1, 9, 12)
-    groups, cost = partition(sizes, overhead)
-    assert sorted(np.concatenate(groups).tolist()) == list(range(12))
-    assert cost == sum(overhead + len(group) * sizes[group].max() for group in groups)
-    ordered = np.sort(sizes)
-    every = [[0, *cuts, 12] for k in range(12) for cuts in combinations(range(1, 12), k)]
-    assert cost == min(sum(overhead + (b - a) * ordered[b - 1] for a, b in pairwise(cuts)) for cuts in every)
-
-
 @pytest.mark.parametrize(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
-def test_models_without_a_usable_cache_are_computed_by_plain_passes(name, settings):
+def test_models_that_cannot_be_packed_are_computed_by_plain_passes(name, settings):
     prompted = made(name, {"a": " negative", "b": [" positive film", " positive a"]}, settings=settings)
     reading = prompted.read(TEXT, "cut", None)
     keep = subsets(len(reading.names), 12)
@@ -375,7 +363,7 @@ def test_batches_are_halved_where_memory_runs_out():
     (expected_answers,) = Engine(prompted)([Queries(reading, keep)])
 
     def full(_, arguments, keywords):
-        if keywords["input_ids"].shape[0] > 5 if "input_ids" in keywords else arguments[0].shape[0] > 5:
+        if (keywords["input_ids"] if "input_ids" in keywords else arguments[0]).numel() > 300:
             raise torch.OutOfMemoryError("out of memory")
 
     hook = prompted.model.register_forward_pre_hook(full, with_kwargs=True)

@@ -183,7 +183,7 @@ def test_failures_are_saved_with_the_rest(tmp_path):
 
 
 def test_scores_too_large_to_square_are_refused():
-    with pytest.raises(ModelError, match=r"answered with scores up to 2e\+200; they must be below 1e\+150"):
+    with pytest.raises(ModelError, match=r"must answer with numbers up to 1e\+100; got 2e\+200"):
         Explainer(lambda texts: [1e200 * x for x in score(texts)], output="log_odds", queries=40)(TWO[0])
 
 

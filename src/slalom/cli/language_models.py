@@ -130,7 +130,6 @@ def _prompted(
 ) -> Any:
     """Load a language model and return it as a classifier."""
     from slalom.models import Template, label_set  # noqa: PLC0415
-    from slalom.models.huggingface.imports import lean  # noqa: PLC0415
 
     if chat and not isinstance(template, str):
         raise typer.BadParameter("--chat makes a message of a string; the template has its messages already")
@@ -139,14 +138,11 @@ def _prompted(
         labels = {name: made.lead + answer for name, answer in labels.items()}
     label_set(labels)  # fails before the model is loaded
 
-    def load() -> Any:
-        with require("--lm", "hf"):
-            from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
-            from slalom.models.prompted import Prompted  # noqa: PLC0415
-        network, tokenizer = load_language_model(path, device, trust_remote_code)
-        return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
-
-    return lean(load)
+    with require("--lm", "hf"):
+        from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
+        from slalom.models.prompted import Prompted  # noqa: PLC0415
+    network, tokenizer = load_language_model(path, device, trust_remote_code)
+    return Prompted(network, tokenizer, made, labels, spellings=spellings, name=Path(path).name)
 
 
 def template_of(option: str) -> Any:

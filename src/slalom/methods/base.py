@@ -1,7 +1,6 @@
 """The interface of explanation methods.
 
     plan(units, budget, ...)  -> QueryPlan       the queries to ask in advance, together with those of other texts
-    extend(plan, ...)         -> QueryPlan       the same with more queries, where the budget grows in rounds
     explain(context)          -> MethodResult    a surrogate of the model around one text
 
 There are three kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan. A `BlackBoxMethod` chooses its queries as
@@ -23,7 +22,7 @@ from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
-from slalom.text import IsNew, QueryPlan, Units, Whole, extended
+from slalom.text import QueryPlan, Units, Whole
 from slalom.threads import many_blas_threads
 
 
@@ -212,7 +211,7 @@ class Method(ABC):
 
     @abstractmethod
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the queries to send in advance.
+        """Return the queries to send in advance; where the budget grows in rounds, further rows are taken from further calls.
 
         Args:
             units: Units of the text.
@@ -220,24 +219,6 @@ class Method(ABC):
             rng: Random generator.
             empty: Whether the model accepts an empty input.
         """
-
-    def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
-    ) -> QueryPlan:
-        """Return a plan with more queries, for a budget that grows. Default: further rows of `plan`.
-
-        Args:
-            plan: The plan so far.
-            units: As in `plan`.
-            budget: Largest number of rows, those of the plan included.
-            rng: Random generator; another one than that of the rows so far.
-            empty: As in `plan`.
-            is_new: Which rows (k, n) are new queries.
-
-        Returns:
-            The rows of the plan first and in their order, then the new ones.
-        """
-        return extended(plan, lambda number: self.plan(units, number, rng, empty), budget, is_new)
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:

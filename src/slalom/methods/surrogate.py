@@ -24,7 +24,7 @@ from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.methods.far import FarFitter, FarRows
 from slalom.methods.uncertain import Certainty, UncertainRows
 from slalom.models import Observed
-from slalom.text import Deletions, IsNew, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
+from slalom.text import Deletions, Pairs, QueryPlan, Sampler, Scales, TwoScales, Units
 
 _NOISE_ROUNDS = 3  # fits where scores are noisy: the misfit hardly changes afterwards
 _BOUND_ROUNDS = 8  # at most, where some are known between bounds
@@ -72,11 +72,6 @@ class SurrogateMethod(Method):
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         return self.sampler.draw(units.type_of_unit, budget, rng, empty)
-
-    def extend(
-        self, plan: QueryPlan, units: Units, budget: int, rng: np.random.Generator, empty: bool, is_new: IsNew
-    ) -> QueryPlan:
-        return self.sampler.extend(plan, units.type_of_unit, budget, rng, empty, is_new)
 
     def explain(self, context: MethodContext) -> MethodResult:
         if context.observed is not None and not context.exact:

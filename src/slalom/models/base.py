@@ -23,6 +23,7 @@ from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Decision, Head
 
 PADDING = -1  # in the place of a token id
+_LARGEST = 1e100  # squares of scores are summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +302,7 @@ class Model(ABC):
             n_inputs: Number of inputs of the batch.
 
         Raises:
-            ModelError: The shape is another one, or a number is not finite.
+            ModelError: The shape is another one, or a number is not finite or beyond 1e100.
         """
         answers = np.asarray(outputs, dtype=np.float64)
         if answers.shape != (n_inputs, self.n_columns):
@@ -313,5 +314,10 @@ class Model(ABC):
             row = int(np.flatnonzero(~np.isfinite(answers).all(axis=1))[0])
             raise ModelError(
                 f"{self.name} answered with {answers[row].tolist()} (NaN or infinite); check its weights and its precision"
+            )
+        if answers.size and np.abs(answers).max() > _LARGEST:
+            raise ModelError(
+                f"{self.name} must answer with numbers up to {_LARGEST:g}; got {np.abs(answers).max():.3g}: divide them by a"
+                " constant"
             )
         return answers

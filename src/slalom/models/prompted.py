@@ -10,8 +10,7 @@ belongs to the text where the template's characters in it are spaces only, else 
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple, final
@@ -25,20 +24,18 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, SlalomError
 from slalom.models.base import PADDING, Report
 from slalom.models.head import Head
-from slalom.models.huggingface.beginnings import Beginnings, Call, Trunk, common
-from slalom.models.huggingface.causal import CausalLM, Past, chosen_log_probs
+from slalom.models.huggingface.causal import CausalLM
 from slalom.models.huggingface.continuations import Continuations, label_share
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel, memory_errors
 from slalom.models.huggingface.reading import TokenReading, aligned_spans
-from slalom.models.huggingface.staging import Transfer, to_device, to_host
+from slalom.models.huggingface.staging import Transfer, to_host
 from slalom.models.prompts import LOW_SHARE, PLACE, LabelSet, Message, Template, label_set
 from slalom.models.readable import readable
 
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
-_CPU_OVERHEAD = 16  # cost of a call on a CPU, in tokens
-_KEPT_TOKENS = 16_384  # whose keys and values are kept, on a CPU
+_PASSES = 4  # a batch of the engine has the tokens of as many passes, those of the template not counted
 
 
 class Reuse(NamedTuple):
@@ -140,30 +137,17 @@ class Prompted(TorchModel):
         self.template, self._bos = Template(template), bos
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
         self.lm = CausalLM(model, tokenizer, chat_options)
-        self._asked = self._computed = 0
+        self._asked, self._reuses, self._template_tokens = 0, reuse, 0
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
-        cpu = self.device.type == "cpu"
-        overhead, kept = (_CPU_OVERHEAD, _KEPT_TOKENS) if cpu else (self._launch_tokens(), self.batch_tokens // 4)
-        self._beginnings = Beginnings(overhead, kept)
-        self._keeps_past = self.lm.takes_past
-        self._check(reuse)
-        self._reuses, self.lm.lends = reuse and self._keeps_past, self._keeps_past
-        self._asked = self._computed = 0
+        self._ask_about_a_short_text()
+        self._asked = self.lm.computed = 0
 
     @property
     def reuse(self) -> Reuse:
         """How many tokens were asked, and how many of them were computed, so far."""
-        return Reuse(self._asked, self._computed)
-
-    def _tokens_that_fit(self) -> int:
-        most = super()._tokens_that_fit()
-        if self.device.type == "cuda" and self.continuations.stems:  # keys and values of all layers are kept
-            layers, width = (getattr(self._text_config, name, None) or 0 for name in ("num_hidden_layers", "hidden_size"))
-            free, _ = torch.cuda.mem_get_info(self.device)
-            most = min(most, max(int(0.2 * free / max(layers * width * 4, 1)), 2048))
-        return most
+        return Reuse(self._asked, self.lm.computed)
 
     # Reading
 
@@ -246,13 +230,9 @@ class Prompted(TorchModel):
         table = np.array([ids], dtype=np.int32)
         places = np.array(found, dtype=np.int64).reshape(-1, 2)[first:end]
         places = np.clip(places - prompt.start, 0, prompt.end - prompt.start) + prompt.skipped
-        reading = self._fitted(
+        return self._fitted(
             text, table, first, end, places, long, self.continuations.longest, "which the template and the labels fill"
         )
-        self._beginnings.expect(reading.before[0])
-        a, b = reading.windows[0]
-        self._beginnings.expect(np.concatenate([reading.before[0], reading.planes[0, a:b], reading.after[0]]))
-        return reading
 
     def _paths(self) -> dict[str, tuple[int, ...]]:
         """Return the tokens of every continuation, as they follow the end of the prompt."""
@@ -294,18 +274,8 @@ class Prompted(TorchModel):
 
     # Computing
 
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        with super().session():
-            try:
-                yield
-            finally:
-                self._beginnings.forget()
-
-    def shrink(self) -> None:
-        self._beginnings.forget()
-        self._beginnings.limit //= 2
-        super().shrink()
+    def batch_rows(self, length: int) -> int:
+        return _PASSES * super().batch_rows(length - self._template_tokens)
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
         ids = inputs[:, 0]
@@ -321,120 +291,17 @@ class Prompted(TorchModel):
     def _outputs(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> torch.Tensor:
         """Return log p(label | prompt), (rows, labels), on the device."""
         self._asked += int(lengths.sum())
-        window = self.lm.window
-        widest = 2 * int(lengths.max()) + self.continuations.longest  # keys of a trunk, new tokens, labels
-        keeps = self._keeps_past and (window is None or widest <= window)
-        calls = self._calls(ids, lengths) if keeps and self._reuses else self._beginnings.plain(lengths)
-        parts = [self._computed_call(ids[call.rows], lengths[call.rows], call, keeps) for call in calls]
-        order = np.argsort(np.concatenate([call.rows for call in calls]))
-        outputs = torch.cat(parts)
-        return outputs[to_device(torch.from_numpy(order), outputs.device)]
+        prompts = [row[:n] for row, n in zip(ids.tolist(), lengths.tolist(), strict=True) for _ in self.continuations.paths]
+        paths = self.continuations.paths * len(ids)
+        logs = self.lm.token_log_probs(prompts, paths, self.batch_tokens, self._reuses)
+        return self.continuations.log_probabilities(logs.view(len(ids), -1))
 
-    def _calls(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> list[Call]:
-        """Return how to compute a batch, after computing the trunks that pay."""
-        trunks, shared = self._beginnings.shared(ids, lengths)
-        for trunk in self._beginnings.due(trunks, shared):
-            trunk.past = self._trunk_past(trunk, [other for other in trunks if other.past is not None])
-        return self._beginnings.calls(lengths, trunks, shared)
-
-    def _trunk_past(self, trunk: Trunk, ready: list[Trunk]) -> Past:
-        """Return the keys and values of a trunk, which continues another one where it can."""
-        other, start = self._beginnings.known(trunk.ids, ready)
-        new = self._tensor(trunk.ids[None, start:])
-        sources = [(other.past, 1)] if other is not None and other.past is not None else []
-        seen = torch.ones((1, start), dtype=torch.bool, device=self.device) if sources else None
-        past = self.lm.forward(new, torch.zeros_like(new[:, :1]), sources, seen, keep=True).past
-        self._computed += new.numel()
-        assert past is not None
-        return past
-
-    def _computed_call(self, ids: NDArray[np.int32], lengths: NDArray[np.int64], call: Call, keeps: bool) -> torch.Tensor:
-        """Return the outputs of the rows of a call: the prompt first, then the stems of labels with several tokens."""
-        new_lengths = lengths - call.starts
-        n, longest = len(ids), int(new_lengths.max())
-        columns = call.starts[:, None] + np.arange(longest)
-        valid = np.arange(longest) < new_lengths[:, None]
-        new = np.where(valid, np.take_along_axis(ids, np.minimum(columns, ids.shape[1] - 1), axis=1), self.lm.filler)
-        sources = [(trunk.past, count) for trunk, count in call.trunks if trunk.past is not None]
-        block, ends = self._tensor(new), self._tensor(new_lengths)
-        seen = self._flags(np.arange(int(call.starts.max())) < call.starts[:, None]) if sources else None
-        stems = self.continuations.stems
-        answer = self.lm.forward(block, ends[:, None] - 1, sources, seen, ends, keep=keeps and bool(stems))
-        self._computed += block.numel()
-        tokens = self._tensor(np.array([self.continuations.tokens_after_prompt()]))
-        first = chosen_log_probs(answer.logits, tokens.to(answer.logits.device).expand(n, 1, -1))[:, 0]
-        found: list[list[torch.Tensor]] = []
-        if stems and answer.past is not None:
-            own = self._flags(valid)
-            known = own if seen is None else torch.cat([seen, own], dim=1)
-            at_once = max(self.batch_tokens // max(n * known.shape[1], 1), 1)
-            for start in range(0, len(stems), at_once):
-                found += self._stems(range(start, min(start + at_once, len(stems))), answer.past, known)
-        elif stems:
-            found = [self._stem_again(i, ids, lengths) for i in range(len(stems))]
-        return self.continuations.log_probabilities(first, found)
-
-    def _stems(self, numbers: range, past: Past, known: torch.Tensor) -> list[list[torch.Tensor]]:
-        """Return the log-probabilities at the places of some stems, continuing the prompts."""
-        stems = [self.continuations.stems[i] for i in numbers]
-        n, k, longest = len(known), len(stems), max(map(len, stems))
-        padded = np.array([[*stem, *[0] * (longest - len(stem))] for stem in stems])
-        ids = self._tensor(np.tile(padded, (n, 1)))
-        ends = self._tensor(np.tile([len(stem) for stem in stems], n))
-        places = torch.arange(longest, device=self.device).expand(n * k, -1)
-        logits = self.lm.forward(ids, places, [(past, k)], known.repeat_interleave(k, dim=0), ends).logits
-        self._computed += ids.numel()
-        return [self._at_stem(i, logits[j::k]) for j, i in enumerate(numbers)]
-
-    def _stem_again(self, number: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> list[torch.Tensor]:
-        """Return the log-probabilities at the places of a stem by a pass over prompt and stem."""
-        stem = np.array(self.continuations.stems[number])
-        whole = np.full((len(ids), ids.shape[1] + len(stem)), self.lm.filler)
-        whole[:, : ids.shape[1]] = np.where(ids == PADDING, self.lm.filler, ids)
-        places = lengths[:, None] + np.arange(len(stem))
-        np.put_along_axis(whole, places, np.broadcast_to(stem, places.shape), axis=1)
-        self._computed += whole.size
-        return self._at_stem(number, self.lm.forward(self._tensor(whole), self._tensor(places)).logits)
-
-    def _at_stem(self, number: int, logits: torch.Tensor) -> list[torch.Tensor]:
-        """Return the log-probabilities (rows, k) of the wanted tokens at each place, from logits (rows, places, vocabulary)."""
-        found = []
-        for place, tokens in enumerate(self.continuations.tokens_of_stems()[number]):
-            wanted = torch.tensor([tokens], device=logits.device).expand(len(logits), 1, -1)
-            found.append(chosen_log_probs(logits[:, place : place + 1], wanted)[:, 0])
-        return found
-
-    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)), self.device)
-
-    def _flags(self, array: NDArray[np.bool_]) -> torch.Tensor:
-        return to_device(torch.from_numpy(np.ascontiguousarray(array)), self.device)
-
-    def _check(self, reuse: bool) -> None:
-        """Ask about a short text, and find out whether keys and values can be reused: the answers must be the same."""
+    def _ask_about_a_short_text(self) -> None:
         reading = self.read(_PROBE, "cut", None)
-        keep = np.ones((2, len(reading.names)), dtype=bool)
-        keep[1, len(reading.names) // 2 :: 2] = False
-        inputs = [group.build()[0][:, 0] for group in reading.groups(keep)]
-        ids = np.full((2, max(part.shape[1] for part in inputs)), -1, dtype=np.int32)
-        for row, part in enumerate(inputs[::-1]):
-            ids[row, : part.shape[1]] = part[0]
-        ids = ids[: sum(len(part) for part in inputs)]
+        (group,) = reading.groups(np.ones((1, len(reading.names)), dtype=bool))
         with self.session():
-            self._reuses = self._keeps_past = False
-            plain = self.collect(self.submit(ids[:, None]))
-            if not (self.lm.takes_past and (reuse or self.continuations.stems)):
-                return
-            self._keeps_past = self.lm.agrees(plain, lambda: self._with_trunk(ids))
-
-    def _with_trunk(self, ids: NDArray[np.int32]) -> Floats:
-        """Return the outputs of padded ids, three quarters of the first of which are computed once."""
-        trunk = Trunk(ids[0][: -(-ids.shape[1] * 3 // 4)])
-        trunk.past = self._trunk_past(trunk, [])
-        lengths = (ids != PADDING).sum(axis=1)
-        shared = np.minimum(common(ids, trunk.ids), lengths - 1)
-        call = Call(np.arange(len(ids)), shared, [(trunk, len(ids))])
-        return np.asarray(self._computed_call(ids, lengths, call, keeps=True).cpu().numpy())
+            self.collect(self.submit(group.build()[0]))
+        self._template_tokens = reading.before.shape[1]
 
 
 def _is_text(prompt: _Prompt, a: int, b: int) -> bool:

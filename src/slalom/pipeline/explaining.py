@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
-from slalom.errors import ModelError
 from slalom.methods import MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Answers, Engine, Observed, Queries
@@ -19,7 +18,6 @@ from slalom.pipeline.run import Run
 from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
 from slalom.threads import many_blas_threads, one_blas_thread
 
-_HUGE = 1e150  # the square of a score must fit into a float
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
 _LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard errors: 95% intervals then held 0.4 to 0.7
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
@@ -91,11 +89,6 @@ def _scored(engine: Engine, run: Run, options: Options) -> tuple[int | Literal["
     target = run.target(options.target, model.head)
     observed = model.observe(run.answers.outputs, target)
     scores = observed.scores
-    if np.abs(scores).max() > _HUGE:
-        raise ModelError(
-            f"{model.name} answered with scores up to {np.abs(scores).max():.3g}; they must be below {_HUGE:g}:"
-            " check what it returns, or divide it by a constant"
-        )
     run.further.begin(task, scores, lambda rows: _ask_rows(engine, task, rows, target), options.limit)
     context = MethodContext(
         model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,

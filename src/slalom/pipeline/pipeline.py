@@ -21,7 +21,7 @@ from slalom.pipeline.run import Run, failure
 from slalom.pipeline.side_by_side import SharedClock, side_by_side
 from slalom.result import Explanation, Failure
 from slalom.result.pairs import combinations, measured_pairs, most_checks, pairs_to_check
-from slalom.text import UnitFunction, Units, query_keys
+from slalom.text import UnitFunction, Units, extended, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
 CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
@@ -112,7 +112,10 @@ class Pipeline:
 
         rng = np.random.default_rng([options.seed, 2, run.rounds])
         with named_failures(options.method), one_blas_thread():
-            run.task = task.extended(options.method.extend(task.plan, task.units, budget, rng, task.reading.empty, is_new))
+            more = extended(
+                task.plan, lambda number: options.method.plan(task.units, number, rng, task.reading.empty), budget, is_new
+            )
+        run.task = task.extended(more)
 
     def advance(self, run: Run, options: Options) -> None:
         """Explain a text from the answers so far; the last round sets its result."""

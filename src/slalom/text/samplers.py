@@ -9,7 +9,7 @@
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
 
-A plan can grow: `extend` adds rows to it.
+A plan can grow: `extended` adds rows to it.
 """
 
 from abc import ABC, abstractmethod
@@ -40,9 +40,6 @@ class QueryPlan(NamedTuple):
     weights: NDArray[np.float64]
 
 
-IsNew = Callable[[Keep], NDArray[np.bool_]]  # which rows (k, n) are new queries (k,), neither asked nor held out
-
-
 class Sampler(ABC):
     """Chooses queries: hyper-parameters go into the constructor, data into `draw`.
 
@@ -62,31 +59,6 @@ class Sampler(ABC):
         Returns:
             At most `budget` distinct rows.
         """
-
-    def extend(
-        self,
-        plan: QueryPlan,
-        types: NDArray[np.int64],
-        budget: int,
-        rng: np.random.Generator,
-        empty: bool,
-        is_new: IsNew,
-    ) -> QueryPlan:
-        """Return a plan with more rows. Default: further rows of `draw`, in its proportions (`extended`).
-
-        Args:
-            plan: The plan so far.
-            types: As in `draw`.
-            budget: Largest number of rows, those of the plan included.
-            rng: Random generator; another one than that of the rows so far.
-            empty: As in `draw`.
-            is_new: Which rows are new queries.
-
-        Returns:
-            The rows of the plan first and in their order, then the new ones; fewer than the budget where none are left. All
-            weights may differ from those of the plan.
-        """
-        return extended(plan, lambda number: self.draw(types, number, rng, empty), budget, is_new)
 
 
 @final
@@ -152,27 +124,6 @@ class Deletions(Sampler):
             return _uniform(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
         return _with_ends(keep, empty=False, anchor=self.anchor)
-
-    def extend(
-        self,
-        plan: QueryPlan,
-        types: NDArray[np.int64],
-        budget: int,
-        rng: np.random.Generator,
-        empty: bool,
-        is_new: IsNew,
-    ) -> QueryPlan:
-        if not self.repeats:
-            return super().extend(plan, types, budget, rng, empty, is_new)
-        more = budget - int(plan.weights.sum())
-        if more <= 0:
-            return plan
-        drawn = self.draw(types, more, rng, empty)
-        place = {row.tobytes(): i for i, row in enumerate(plan.keep)}
-        at = np.array([place.get(row.tobytes(), -1) for row in drawn.keep], dtype=np.int64)
-        weights = plan.weights + np.bincount(at[at >= 0], drawn.weights[at >= 0], minlength=len(plan.keep))
-        new = (at < 0) & is_new(drawn.keep)
-        return QueryPlan(np.concatenate([plan.keep, drawn.keep[new]]), np.concatenate([weights, drawn.weights[new]]))
 
 
 @final
@@ -305,16 +256,17 @@ def spread(
 def extended(
     plan: QueryPlan, draw: Callable[[int], QueryPlan], budget: int, is_new: Callable[[Keep], NDArray[np.bool_]]
 ) -> QueryPlan:
-    """Return a plan with further rows of its design.
+    """Return a plan with further rows of its design, for a budget that grows in rounds.
 
     Args:
         plan: The plan so far.
         draw: Function from a number to a plan of at most so many rows, other ones in each call.
         budget: Largest number of rows, those of the plan included.
-        is_new: Function from rows (k, n) to which of them may be added.
+        is_new: Function from rows (k, n) to which of them are new queries (k,), neither asked nor held out.
 
     Returns:
-        The rows of the plan, then new ones. A whole text that weighs more than any other row keeps its share of the weight.
+        The rows of the plan, then new ones, fewer than the budget where none are left. A whole text that weighs more than any
+        other row keeps its share of the weight.
     """
     needed, number = budget - len(plan.keep), budget - len(plan.keep)
     if needed <= 0:

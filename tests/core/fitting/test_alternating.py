@@ -18,13 +18,14 @@ from slalom.core.fitting.alternating import (
 from slalom.core.fitting.problem import Problem
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
+from tests.cases import cases
 from tests.factories import deletions, pairs, planted, subsets
 from tests.factories import parameter_error as error
 
 
-@pytest.mark.parametrize("design", [subsets, pairs, deletions])
-@pytest.mark.parametrize("n", [10, 20])
-@pytest.mark.parametrize("seed", range(4))
+@cases("design", [subsets, pairs, deletions])
+@cases("n", [10, 20])
+@cases("seed", range(4))
 def test_planted_parameters_are_recovered(design, n, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, n)
@@ -38,7 +39,7 @@ def test_planted_parameters_are_recovered(design, n, seed):
     assert fit.diagnosis == ""
 
 
-@pytest.mark.parametrize("design", [subsets, pairs])
+@cases("design", [subsets, pairs])
 def test_large_problems(design):
     rng = np.random.default_rng(0)
     truth = planted(rng, 200)
@@ -56,7 +57,7 @@ def test_counts_above_one():
     assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6
 
 
-@pytest.mark.parametrize("design", [subsets, pairs])
+@cases("design", [subsets, pairs])
 def test_several_classes_share_the_importances(design):
     rng = np.random.default_rng(2)
     truth = planted(rng, 12, classes=3)
@@ -86,8 +87,8 @@ def best_near(truth, counts, scores):
     return 2 * least_squares(residual, np.r_[truth.values, truth.importances]).cost / len(scores)
 
 
-@pytest.mark.parametrize("design", [subsets, pairs])
-@pytest.mark.parametrize("seed", range(3))
+@cases("design", [subsets, pairs])
+@cases("seed", range(3))
 def test_with_noise_the_loss_is_that_of_a_general_solver(design, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, 8)
@@ -98,7 +99,7 @@ def test_with_noise_the_loss_is_that_of_a_general_solver(design, seed):
     assert fit.loss <= (1 + 1e-4) * best_near(truth, counts, scores)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3))
 def test_no_iteration_makes_the_model_worse(seed):
     rng = np.random.default_rng(seed)
     counts = subsets(rng, 60, 12)
@@ -133,7 +134,7 @@ def test_a_constant_added_to_the_scores_moves_the_values_alike():
     np.testing.assert_allclose(there.importances, here.importances, atol=1e-4)
 
 
-@pytest.mark.parametrize("score", [0.0, 0.1, -1e6])
+@cases("score", [0.0, 0.1, -1e6])
 def test_constant_scores(score):
     counts = subsets(np.random.default_rng(6), 50, 5)
     fit = Alternating().solve(Problem.of(counts, np.full(50, score), None))
@@ -168,7 +169,7 @@ def test_units_never_seen_or_never_apart_get_the_mean_and_equal_parts():
     assert "never present" in fit.diagnosis
 
 
-@pytest.mark.parametrize("m", [3, 12, 30])
+@cases("m", [3, 12, 30])
 def test_fewer_rows_than_parameters(m):
     """2 * 20 - 1 parameters: the rows are explained, nothing is infinite."""
     rng = np.random.default_rng(9)
@@ -228,7 +229,7 @@ def test_an_unfinished_fit_says_so():
     assert "Not converged" not in full.diagnosis
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [{"max_iterations": 0}, {"tolerance": -1.0}, {"tolerance": np.nan}, {"floor": 0.0}, {"floor": 1.0}],
 )
@@ -258,7 +259,7 @@ def tied_deletions(rng, m, n):
     return np.maximum(times - (gone[:, :, None] == np.arange(n)).sum(axis=1), 0.0)
 
 
-@pytest.mark.parametrize(("design", "sparse"), [(subsets, False), (pairs, True), (tied_deletions, True)])
+@cases(("design", "sparse"), [(subsets, False), (pairs, True), (tied_deletions, True)])
 def test_products_of_columns(design, sparse):
     rng = np.random.default_rng(14)
     counts, weights, table = design(rng, 50, 120), rng.normal(size=50), rng.normal(size=(120, 2))
@@ -277,7 +278,7 @@ def real_like(rng, n, m, classes=None):
     return Problem.of(counts, scores[:, 0] if classes is None else scores, rng.gamma(2.0, 1.0, m))
 
 
-@pytest.mark.parametrize("classes", [None, 2])
+@cases("classes", [None, 2])
 def test_products_and_orthogonal_columns_lead_to_the_same_steps(classes):
     rng = np.random.default_rng(15)
     data = _Data.of(real_like(rng, 40, 600, classes))
@@ -303,7 +304,7 @@ def test_products_end_where_orthogonal_columns_do(monkeypatch):
     assert quick.loss == pytest.approx(exact.loss, rel=1e-4)
 
 
-@pytest.mark.parametrize("spoil", ["never seen", "never apart", "few rows", "tiny rests"])
+@cases("spoil", ["never seen", "never apart", "few rows", "tiny rests"])
 def test_products_are_refused_where_they_are_not_safe(spoil):
     rng = np.random.default_rng(17)
     counts, w = deletions(rng, 800, 200), np.ones(200)
@@ -335,7 +336,7 @@ def test_a_unit_seen_once_has_no_say_about_importances(monkeypatch):
     np.testing.assert_allclose(fit.model.importances, exact.model.importances, atol=1e-3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@cases("seed", range(5))
 def test_block_pivoting_is_bounded_least_squares(seed):
     rng = np.random.default_rng(seed)
     matrix, aim = rng.normal(size=(60, 30)) * np.exp(rng.normal(size=30)), rng.normal(size=60)

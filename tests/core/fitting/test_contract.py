@@ -6,6 +6,7 @@ import pytest
 from slalom.core import Alternating, Joint, Sgd, Slalom, fit
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
+from tests.cases import cases
 
 FITTERS = {
     "joint": Joint(),
@@ -36,7 +37,7 @@ def any_problem(seed, classes):
     return counts, scores, weights
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "classes"),
     [(name, classes) for name in FITTERS for classes in (None, 3) if not (classes and name in SINGLE_SCORE)],
 )
@@ -55,14 +56,14 @@ def test_numbers_are_finite_and_the_losses_are_what_the_model_gives(name, classe
             assert errors is None or (errors.shape == like.shape and np.isfinite(errors).all()), seed
 
 
-@pytest.mark.parametrize("fitter", [Alternating(), Sgd()])
+@cases("fitter", [Alternating(), Sgd()])
 def test_empty_rows_want_another_fitter(fitter):
     with pytest.raises(InputError, match="drop the empty rows or use Joint") as caught:
         fitter.solve(Problem.of([[1, 0], [0, 0]], [1.0, 2.0], None))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", FITTERS)
+@cases("name", FITTERS)
 def test_a_fit_explains_more_than_a_constant(name):
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -73,7 +74,7 @@ def test_a_fit_explains_more_than_a_constant(name):
         assert found.r2 > 0.8, seed
 
 
-@pytest.mark.parametrize("name", FITTERS)
+@cases("name", FITTERS)
 def test_the_scale_of_the_weights_does_not_matter(name):
     rng = np.random.default_rng(0)
     truth = Slalom(rng.normal(size=8), rng.normal(size=8))

@@ -15,6 +15,7 @@ from slalom.core.fitting._arrays import backend, graphs
 from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
 from slalom.core.fitting._arrays.graphs import GraphCache, captured, flatten, unflatten
 from slalom.core.fitting._arrays.shapes import ProblemArrays
+from tests.cases import cases
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -123,7 +124,7 @@ def test_a_device_that_cannot_capture_calls_the_function_and_says_so_once(monkey
     ]
 
 
-@pytest.mark.parametrize(("classes", "link"), [(None, None), (None, True), (3, None)])
+@cases(("classes", "link"), [(None, None), (None, True), (3, None)])
 def test_fits_that_share_graphs_are_those_without_any(monkeypatch, cache, classes, link):
     """Arguments that are no arrays are constants of a graph: none of them may differ between fits of one shape."""
     monkeypatch.setattr(TorchBackend, "compiled", lambda self, function: captured(function))
@@ -225,7 +226,7 @@ def test_an_array_that_stays_is_copied_once_and_another_in_its_place_again(cache
     assert plus(Pair(torch.full((2,), 5.0), torch.full((2,), 6.0))).first.tolist() == [11.0, 11.0]
 
 
-@pytest.mark.parametrize("axes", ["rows units", "units outputs", "rows", "other units", "units units"])
+@cases("axes", ["rows units", "units outputs", "rows", "other units", "units units"])
 def test_arrays_come_back_from_a_padded_device_as_they_went(monkeypatch, axes):
     monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (3, 2))
     arrays = ProblemArrays(TorchBackend("cpu"), rows=5, units=4)
@@ -278,7 +279,7 @@ def test_a_thread_that_has_not_used_the_gpu_yet_can_capture(caplog):
 
 
 @GPU
-@pytest.mark.parametrize(("rows", "units", "classes"), [(400, 40, None), (400, 40, 3), (120, 600, None)])
+@cases(("rows", "units", "classes"), [(400, 40, None), (400, 40, 3), (120, 600, None)])
 def test_fits_on_a_gpu_are_those_of_the_cpu_again_and_again(rows, units, classes, caplog):
     rng = np.random.default_rng(0)
     shape = (units,) if classes is None else (units, classes)

@@ -10,14 +10,15 @@ from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
 from slalom.errors import InputError
+from tests.cases import cases
 from tests.factories import benchmark, planted
 
 planted_data = benchmark("planted")
 DESIGNS, design = planted_data.DESIGNS, planted_data.design
 
 
-@pytest.mark.parametrize("kind", DESIGNS)
-@pytest.mark.parametrize("seed", range(3))
+@cases("kind", DESIGNS)
+@cases("seed", range(3))
 def test_recovers_a_planted_slalom_without_noise(kind, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, 20)
@@ -31,7 +32,7 @@ def test_recovers_a_planted_slalom_without_noise(kind, seed):
     assert found.diagnosis == ""
 
 
-@pytest.mark.parametrize("kind", ["half", "sizes", "deletions"])
+@cases("kind", ["half", "sizes", "deletions"])
 def test_recovers_a_planted_background_without_noise(kind):
     rng = np.random.default_rng(5)
     truth = planted(rng, 15, background=(0.7, 1.5))
@@ -77,8 +78,8 @@ def test_two_classes_are_the_log_odds_cut_in_half():
     np.testing.assert_allclose(double.importances_se, single.importances_se, rtol=1e-4)
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-3])
-@pytest.mark.parametrize("kind", DESIGNS)
+@cases("noise", [0.0, 1e-3])
+@cases("kind", DESIGNS)
 def test_represents_a_linear_model(kind, noise):
     rng = np.random.default_rng(9)
     counts = design(kind, 25, 300, rng)
@@ -107,9 +108,9 @@ def gcv_ridge(counts, y):
     return lambda c: level + (c - mean) @ slopes
 
 
-@pytest.mark.parametrize("kind", ["half", "deletions"])
-@pytest.mark.parametrize("noise", [0.1, 0.5])
-@pytest.mark.parametrize("truth_is", ["slalom", "linear"])
+@cases("kind", ["half", "deletions"])
+@cases("noise", [0.1, 0.5])
+@cases("truth_is", ["slalom", "linear"])
 def test_is_not_worse_than_ridge_with_few_queries(monkeypatch, truth_is, noise, kind):
     monkeypatch.setattr(joint, "worth_mixing", lambda *_: False)  # the costly standard errors, which no prediction needs
     n, ratios = 30, {}
@@ -132,7 +133,7 @@ def test_is_not_worse_than_ridge_with_few_queries(monkeypatch, truth_is, noise, 
     assert max(ratios.values()) <= 1.05, ratios
 
 
-@pytest.mark.parametrize(
+@cases(
     ("background", "m", "kind", "noise"),
     [
         (None, 150, "sizes", 0.1),
@@ -184,7 +185,7 @@ def test_finds_a_planted_link_and_no_other():
     assert fit(counts, free(counts) + noise).model.link is None
 
 
-@pytest.mark.parametrize("seed", [12, 13, 15])
+@cases("seed", [12, 13, 15])
 def test_finds_a_link_with_few_rows_whose_evidence_rises_unevenly(seed):
     """From ridge regression the linked model was dropped before it overtook: an error of 0.11 to 0.24 on further rows."""
     rng = np.random.default_rng(seed)
@@ -235,8 +236,8 @@ def test_heavier_rows_are_fitted_better():
     assert error[1] < 0.8 * error[0]
 
 
-@pytest.mark.parametrize("lane", [1, 8])
-@pytest.mark.parametrize(("classes", "link"), [(None, False), (None, True), (3, None)])
+@cases("lane", [1, 8])
+@cases(("classes", "link"), [(None, False), (None, True), (3, None)])
 def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, link, lane):
     rng = np.random.default_rng(16)
     truth = planted(rng, 12, background=(0.3, 1.0) if classes is None else None, classes=classes)
@@ -244,16 +245,17 @@ def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, li
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(link=link))
-    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
-    other = fit(counts, y, Joint(link=link))
+    with monkeypatch.context() as patch:
+        patch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+        patch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
+        other = fit(counts, y, Joint(link=link))
     assert other.iterations == plain.iterations
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("classes", "background"), [(None, None), (None, False), (3, None)])
+@cases(("classes", "background"), [(None, None), (None, False), (3, None)])
 def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, background):
     """More units than `mixture` takes: these errors are computed on the device, with padding."""
     rng = np.random.default_rng(17)
@@ -262,9 +264,10 @@ def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, ba
     y = truth(counts)
     y = y + 0.05 * rng.normal(size=y.shape)
     plain = fit(counts, y, Joint(background=background, link=False if classes is None else None))
-    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (12, 9))
-    other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
+    with monkeypatch.context() as patch:
+        patch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
+        patch.setattr(TorchBackend, "padding", lambda self, rows, units: (12, 9))
+        other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
     np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
     np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
@@ -273,7 +276,7 @@ def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, ba
         np.testing.assert_allclose(one, same, rtol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["highest", "high"])
+@cases("precision", ["highest", "high"])
 def test_a_fit_with_torch_does_not_round_to_tf32_and_leaves_the_setting_as_it_was(precision):
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
@@ -296,7 +299,7 @@ def test_constant_scores_are_explained_and_named():
     np.testing.assert_allclose(fit(counts, np.full(20, 2.5)).model(counts), 2.5)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("counts", "scores", "word"),
     [
         (np.ones((6, 3)), np.arange(6.0), "alike"),
@@ -384,7 +387,7 @@ def test_what_cannot_be_is_refused():
         fit(counts, np.ones((3, 2)) * np.arange(3)[:, None], Joint(link=True))
 
 
-@pytest.mark.parametrize("count", [1.0, 3.0])
+@cases("count", [1.0, 3.0])
 def test_one_unit_is_fitted_exactly(count):
     counts = np.array([[0.0], [count], [count]])
     found = fit(counts, [0.5, 2.0, 3.0], Joint(), weights=[1.0, 3.0, 1.0])
@@ -395,7 +398,7 @@ def test_one_unit_is_fitted_exactly(count):
 
 
 def many_rows(seed, background, noise):
-    """60 units and 1200 rows: more than the entries from which single precision is used on the way."""
+    """60 units and 1200 rows."""
     rng = np.random.default_rng(seed)
     truth = Slalom(rng.normal(size=60), rng.normal(size=60), (0.5, 3.0) if background else None)
     kept = rng.integers(1, 60, 1200)
@@ -403,15 +406,15 @@ def many_rows(seed, background, noise):
     return truth, counts, truth(counts) + noise * rng.normal(size=1200)
 
 
-@pytest.mark.parametrize("background", [False, True])
-def test_single_precision_on_the_way_costs_no_digits_at_the_end(background):
+@cases("background", [False, True])
+def test_many_rows_without_noise_are_fitted_to_the_last_digits(background):
     truth, counts, scores = many_rows(0, background, 0.0)
     found = fit(counts, scores, Joint()).model
     assert np.abs(found.values - truth.values).max() < 1e-9
     assert np.abs(found.importances - truth.importances).max() < 1e-9
 
 
-@pytest.mark.parametrize("background", [False, True])
+@cases("background", [False, True])
 def test_intervals_of_large_problems_hold_the_truth(background):
     held = []
     for seed in range(10):
@@ -432,7 +435,7 @@ def test_a_slope_that_leads_out_of_the_posterior_is_not_followed():
     assert np.abs(found.model.importances).max() < 20
 
 
-@pytest.mark.parametrize("n", [1, 64, 256, 257])
+@cases("n", [1, 64, 256, 257])
 def test_numpy_inverts_cholesky_factors_of_small_and_large_matrices(n):
     rows = np.random.default_rng(n).normal(size=(2 * n, n))
     matrix = rows.T @ rows
@@ -445,7 +448,7 @@ def test_numpy_inverts_cholesky_factors_of_small_and_large_matrices(n):
     assert np.isnan(bad).all()
 
 
-@pytest.mark.parametrize("n", [1, 127, 128, 131, 226])
+@cases("n", [1, 127, 128, 131, 226])
 def test_torch_inverts_cholesky_factors_by_blocks(n):
     rng = np.random.default_rng(n)
     rows = rng.normal(size=(2 * n, n))

@@ -1,12 +1,12 @@
 """The two-loop recursion is the product with the matrix of the BFGS update."""
 
 import numpy as np
-import pytest
 
 from slalom.core.fitting._lbfgs import two_loop
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("n_pairs", [0, 1, 4])
+@cases("n_pairs", [0, 1, 4])
 def test_it_multiplies_by_the_updated_inverse(n_pairs):
     rng = np.random.default_rng(0)
     root = rng.normal(size=(6, 6))

@@ -1,12 +1,12 @@
 """Errors that integrate over the tightness and the background's share: against all shapes enumerated, and in their limit."""
 
 import numpy as np
-import pytest
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._evidence.errors import standard_errors
 from slalom.core.fitting._evidence.mixture import mixed_errors, mixture
+from tests.cases import cases
 
 
 def searched(monkeypatch, counts, scores, background):
@@ -64,8 +64,8 @@ def enumerated(counts, scores, best):
     return np.sqrt(weight @ (spread + (values - found) ** 2)), np.sqrt(weight @ ((u - gap) ** 2 / 4))
 
 
-@pytest.mark.parametrize("background", [None, (0.5, 0.7)])
-@pytest.mark.parametrize("noise", [0.03, 0.06, 0.1])
+@cases("background", [None, (0.5, 0.7)])
+@cases("noise", [0.03, 0.06, 0.1])
 def test_errors_are_those_of_all_shapes(monkeypatch, background, noise):
     rng = np.random.default_rng(3)
     counts = rng.integers(0, 4, (60, 2)) + 0.0

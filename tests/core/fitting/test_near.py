@@ -7,6 +7,7 @@ from slalom.core.fitting._evidence.process import Process, search
 from slalom.core.fitting.near import fit_near
 from slalom.core.lengths import Lengths
 from slalom.core.two_scale import Near
+from tests.cases import cases
 
 N = 30
 
@@ -20,8 +21,8 @@ def rows(rng, near=300, far=300, n=N):
     return keep, np.arange(len(keep)) > far
 
 
-@pytest.mark.parametrize("power", [2, 8, 32])
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("power", [2, 8, 32])
+@cases("classes", [None, 3])
 def test_a_planted_correction_is_found(power, classes):
     rng = np.random.default_rng(power)
     n = 4 * power + 20  # high powers are for long texts
@@ -93,8 +94,8 @@ def test_units_of_one_type_share_their_change():
     np.testing.assert_allclose(found.changes, changes, atol=1e-4)
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-150, 1.0, 1e150, 1e300])
-@pytest.mark.parametrize("pattern", ["noise", "one", "constant"])
+@cases("scale", [0.0, 1e-300, 1e-150, 1.0, 1e150, 1e300])
+@cases("pattern", ["noise", "one", "constant"])
 def test_any_finite_residuals_give_a_finite_correction_or_none(scale, pattern):
     rng = np.random.default_rng(5)
     keep, near = rows(rng, near=30, far=20)
@@ -139,7 +140,7 @@ def variances(process, rows):
     return process.variance(process.coordinates(rows), (rows**2).sum(axis=1))
 
 
-@pytest.mark.parametrize(("m", "n"), [(12, 40), (39, 40)])
+@cases(("m", "n"), [(12, 40), (39, 40)])
 def test_few_rows_are_solved_in_their_own_space_with_the_same_result(m, n):
     """Rows of zeros change nothing but the space in which it is solved."""
     rng = np.random.default_rng(m)
@@ -194,8 +195,8 @@ def shifted(keep, sizes, place):
     return np.array([0.0, 0.8, -0.5, 0.6, -0.9, 0.4, -0.2, *np.zeros(200)])[missing]
 
 
-@pytest.mark.parametrize("classes", [None, 3])
-@pytest.mark.parametrize("weighted", [False, True])
+@cases("classes", [None, 3])
+@cases("weighted", [False, True])
 def test_the_effect_of_a_shift_is_found(classes, weighted):
     rng = np.random.default_rng(8)
     n = 60
@@ -263,7 +264,7 @@ def test_errors_of_removals_hold_with_shifts():
     assert 0.88 <= np.mean(inside) <= 0.99
 
 
-@pytest.mark.parametrize("noisy", [False, True])
+@cases("noisy", [False, True])
 def test_errors_of_gradients_hold_for_long_units(noisy):
     """A gradient is p t_i r_0 - d_i: d does not fade as in a removal, and r_0 has an error where the text's score has one."""
     sizes = np.ones(N, dtype=np.int64)

@@ -1,16 +1,16 @@
 """Pairs of units: a planted one is found, none is found where there is none, and effects are those planted."""
 
 import numpy as np
-import pytest
 
 from slalom.core.fitting.pairs import _Candidates, find_pairs, pair_effects
+from tests.cases import cases
 
 
 def subsets(rng, m=600, n=40):
     return rng.random((m, n)) < rng.uniform(0.1, 0.9, (m, 1))
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_planted_pairs_are_found_with_their_effects(classes):
     rng = np.random.default_rng(0)
     keep = subsets(rng)
@@ -53,7 +53,7 @@ def test_effects_are_those_of_weighted_least_squares():
     np.testing.assert_allclose(errors[:, 0], np.sqrt(np.diag(robust)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", [12, 40])
+@cases("n", [12, 40])
 def test_evidence_is_the_formula_at_the_first_look_and_afterwards(n):
     rng = np.random.default_rng(5)
     keep = subsets(rng, m=200, n=n)
@@ -101,7 +101,7 @@ def test_pairs_that_are_never_seen_apart_are_not_told():
     assert [0, 1] not in found.units.tolist()
 
 
-@pytest.mark.parametrize("residual", [np.zeros(50), np.full(50, 1e-300), np.eye(50)[3], np.full(50, 1e140)])
+@cases("residual", [np.zeros(50), np.full(50, 1e-300), np.eye(50)[3], np.full(50, 1e140)])
 def test_any_finite_residuals_give_finite_pairs(residual):
     keep = subsets(np.random.default_rng(4), m=50, n=12)
     found = find_pairs(keep, residual)

@@ -7,6 +7,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting.problem import Problem
 from slalom.errors import InputError
+from tests.cases import cases
 
 EYE = np.eye(3)
 Y = np.array([1.0, 2.0, 4.0])
@@ -19,8 +20,8 @@ def result(problem, model):
 # -- sparse counts --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fitter", [Joint(device="cpu"), Sgd(), Alternating(), Linear()])
-@pytest.mark.parametrize("kind", [csr_array, csc_array, coo_array, csr_matrix])
+@cases("fitter", [Joint(device="cpu"), Sgd(), Alternating(), Linear()])
+@cases("kind", [csr_array, csc_array, coo_array, csr_matrix])
 def test_sparse_counts_make_no_difference(fitter, kind):
     rng = np.random.default_rng(0)
     counts = np.stack([np.isin(np.arange(20), rng.choice(20, 2, replace=False)) for _ in range(150)]).astype(int)
@@ -54,7 +55,7 @@ SPARSE_REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", SPARSE_REFUSED)
+@cases("name", SPARSE_REFUSED)
 def test_sparse_counts_that_make_no_fit_are_refused_as_others_are(name):
     given, message = SPARSE_REFUSED[name]
     with pytest.raises(InputError, match=message):
@@ -94,7 +95,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@cases("name", REFUSED)
 def test_data_that_make_no_fit_are_refused_in_one_line(name):
     arguments, match = REFUSED[name]
     with pytest.raises(InputError, match=match) as caught:
@@ -126,7 +127,7 @@ def test_the_callers_data_are_not_changed():
     np.testing.assert_array_equal(weights, [1.0, 2.0, 6.0])
 
 
-@pytest.mark.parametrize(("counts", "empty"), [(EYE, False), (np.vstack([EYE[:2], np.zeros(3)]), True)])
+@cases(("counts", "empty"), [(EYE, False), (np.vstack([EYE[:2], np.zeros(3)]), True)])
 def test_empty_rows_are_seen(counts, empty):
     assert Problem.of(counts, Y, None).empty_rows is empty
 
@@ -170,7 +171,7 @@ def test_the_mean_as_a_model_explains_nothing():
     np.testing.assert_allclose(result(problem, Slalom([mean] * 3, np.zeros(3))).r2, 0.0, atol=1e-14)
 
 
-@pytest.mark.parametrize("level", [0.0, 7.25, 1e9, 1e-9])
+@cases("level", [0.0, 7.25, 1e9, 1e-9])
 def test_constant_scores_are_explained_wholly_or_not_at_all(level):
     problem = Problem.of(EYE, np.full(3, level), None)
     assert result(problem, Slalom(np.full(3, level), np.zeros(3))).r2 == 1.0
@@ -236,7 +237,7 @@ DIAGNOSES = {
 }
 
 
-@pytest.mark.parametrize("name", DIAGNOSES)
+@cases("name", DIAGNOSES)
 def test_what_the_data_cannot_say_is_said_in_plain_words(name):
     counts, scores, weights, beginning = DIAGNOSES[name]
     sentence = Problem.of(counts, scores, weights).undetermined()
@@ -244,7 +245,7 @@ def test_what_the_data_cannot_say_is_said_in_plain_words(name):
     assert bool(sentence) == bool(beginning)
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (9, 5), (2, 1)])
+@cases("shape", [(3, 5), (9, 5), (2, 1)])
 def test_rows_that_are_all_alike_are_fitted_by_their_mean_and_diagnosed(shape):
     scores = np.arange(shape[0], dtype=float)
     found = fit(np.ones(shape), scores, Joint(device="cpu"))
@@ -252,7 +253,7 @@ def test_rows_that_are_all_alike_are_fitted_by_their_mean_and_diagnosed(shape):
     np.testing.assert_allclose(found.model(np.ones((1, shape[1]))), [scores.mean()], rtol=1e-6)
 
 
-@pytest.mark.parametrize("scores", [np.full(3, 2.5), np.array([0.1 + 0.2, 0.3, 0.3])], ids=["exactly", "to rounding"])
+@cases("scores", [np.full(3, 2.5), np.array([0.1 + 0.2, 0.3, 0.3])], ids=["exactly", "to rounding"])
 def test_constant_scores_are_fitted_by_that_constant_and_diagnosed(scores):
     found = fit(EYE, scores, Joint(device="cpu"))
     assert found.diagnosis.startswith(CONSTANT)

@@ -1,12 +1,12 @@
 """What a fit takes over of a change of its scores: against a dense matrix of finite differences, and against fits."""
 
 import numpy as np
-import pytest
 from scipy.linalg import helmert
 from scipy.sparse import csr_array
 
 from slalom.core import Joint, Linear, Slalom, fit
 from slalom.core.fitting.response import response
+from tests.cases import cases
 
 
 def planted(classes=None, link=None, seed=0, m=240, n=8):
@@ -55,7 +55,7 @@ def residual_maker(found, counts, weights):
     return np.eye(len(j)) - j @ gain, weight, basis
 
 
-@pytest.mark.parametrize(("classes", "link"), [(None, None), (3, None), (None, (0.0, 0.6))])
+@cases(("classes", "link"), [(None, None), (3, None), (None, (0.0, 0.6))])
 def test_the_response_is_that_of_all_derivatives(classes, link):
     found, counts, scores, weights = planted(classes, link)
     maker, weight, basis = residual_maker(found, counts, weights)
@@ -76,7 +76,7 @@ def test_the_response_is_that_of_all_derivatives(classes, link):
     np.testing.assert_allclose(answer.strengths(h, scores - found.model(counts)), total, rtol=1e-4)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_slopes_find_what_a_fit_has_taken_over(classes):
     _, counts, scores, weights = planted(classes)
     x = counts[:, :1] * counts[:, 1:2]
@@ -98,7 +98,7 @@ def test_other_fits_have_no_response():
     assert answer is None or np.isfinite(answer.left(scores)).all()
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e305])
+@cases("scale", [1.0, 1e-300, 1e305])
 def test_only_ratios_of_weights_matter(scale):
     found, counts, scores, weights = planted()
     expected = response(found, counts, weights).left(scores)

@@ -1,11 +1,11 @@
 """Ridge regression by evidence against dense normal densities, planted slopes and cross-validation."""
 
 import numpy as np
-import pytest
 from scipy.optimize import brentq
 
 from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.ridge import ridge
+from tests.cases import cases
 
 CPU = NumpyBackend()
 
@@ -53,8 +53,8 @@ class Dense:
 EVIDENCE_CASES = [(30, 8, 1), (30, 8, 3), (12, 12, 1), (13, 12, 2), (20, 30, 2), (16, 24, 3)]
 
 
-@pytest.mark.parametrize(("m", "n", "outputs"), EVIDENCE_CASES)
-@pytest.mark.parametrize("seed", range(3))
+@cases(("m", "n", "outputs"), EVIDENCE_CASES)
+@cases("seed", range(3))
 def test_the_evidence_is_the_log_marginal_likelihood_at_its_own_strength_and_noise(m, n, outputs, seed):
     counts, scores, weights, _, _ = sample(seed, m, n, outputs, noise=4.0)
     found, dense = ridge(counts, scores, weights, CPU), Dense(counts, scores, weights)
@@ -66,7 +66,7 @@ def test_the_evidence_is_the_log_marginal_likelihood_at_its_own_strength_and_noi
     np.testing.assert_allclose(found.evidence, dense.log_density(strength, found.noise), atol=1e-9)
 
 
-@pytest.mark.parametrize(("m", "n", "outputs"), EVIDENCE_CASES)
+@cases(("m", "n", "outputs"), EVIDENCE_CASES)
 def test_no_strength_and_noise_are_much_more_probable_than_those_found(m, n, outputs):
     counts, scores, weights, _, _ = sample(4, m, n, outputs, noise=4.0)
     found, dense = ridge(counts, scores, weights, CPU), Dense(counts, scores, weights)
@@ -77,8 +77,8 @@ def test_no_strength_and_noise_are_much_more_probable_than_those_found(m, n, out
 # -- planted data --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("with_weights", [False, True])
+@cases("outputs", [1, 3])
+@cases("with_weights", [False, True])
 def test_linear_data_without_noise_are_recovered(outputs, with_weights):
     counts, scores, weights, slopes, level = sample(0, 60, 12, outputs, noise=0.0)
     found = ridge(counts, scores, weights if with_weights else np.ones(60), CPU)
@@ -133,7 +133,7 @@ def test_scores_without_signal_have_slopes_near_zero():
 # -- the two branches: the Gram matrix of the units where n <= m, of the rows where n > m --------------------
 
 
-@pytest.mark.parametrize("outputs", [1, 2])
+@cases("outputs", [1, 2])
 def test_units_that_never_occur_change_nothing_on_either_side_of_n_equal_m(outputs):
     counts, scores, weights, _, _ = sample(7, 30, 20, outputs, noise=2.0)
     few = ridge(counts, scores, weights, CPU)
@@ -143,7 +143,7 @@ def test_units_that_never_occur_change_nothing_on_either_side_of_n_equal_m(outpu
     np.testing.assert_allclose([many.noise, many.evidence], [few.noise, few.evidence], rtol=1e-9)
 
 
-@pytest.mark.parametrize("outputs", [1, 2])
+@cases("outputs", [1, 2])
 def test_units_given_twice_share_their_slope_on_either_side_of_n_equal_m(outputs):
     counts, scores, weights, _, _ = sample(8, 30, 20, outputs, noise=2.0)
     few = ridge(counts, scores, weights, CPU)
@@ -170,7 +170,7 @@ def cross_validated(counts, scores):
     return centre, level, slopes
 
 
-@pytest.mark.parametrize("ratio", [0.5, 1, 2, 5])
+@cases("ratio", [0.5, 1, 2, 5])
 def test_predictions_are_not_worse_than_those_of_cross_validation(ratio):
     n, ours, theirs = 40, 0.0, 0.0
     m = int(ratio * n)

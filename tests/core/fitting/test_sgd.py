@@ -11,12 +11,13 @@ from slalom.core.fitting.problem import Problem
 from slalom.core.fitting.sgd import Sgd
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
+from tests.cases import cases
 from tests.factories import pairs, planted, subsets
 from tests.factories import parameter_error as error
 
 
-@pytest.mark.parametrize("design", [subsets, pairs])
-@pytest.mark.parametrize("seed", range(4))
+@cases("design", [subsets, pairs])
+@cases("seed", range(4))
 def test_planted_parameters_are_recovered(design, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, 20)
@@ -56,7 +57,7 @@ def test_several_classes_share_the_importances():
     assert error(fit.model, truth) <= 1e-2
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_the_gradient_is_that_of_the_loss(classes):
     rng = np.random.default_rng(3)
     counts = subsets(rng, 30, 6)
@@ -71,7 +72,7 @@ def test_the_gradient_is_that_of_the_loss(classes):
         assert got[where] == pytest.approx((data.loss(at + step) - data.loss(at - step)) / 2e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_rows_as_lists_of_units_and_as_they_are_give_the_same(classes):
     """Rows of one to three units, some of them repeated, beside rows of weight zero."""
     rng = np.random.default_rng(16)
@@ -141,7 +142,7 @@ def test_plain_descent_gets_there_more_slowly():
     assert Sgd(max_steps=4000).solve(problem).loss < plain.loss
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@cases("optimizer", ["adam", "sgd"])
 def test_a_learning_rate_far_too_high_is_survived(optimizer):
     rng = np.random.default_rng(7)
     counts = pairs(rng, 100, 8)
@@ -205,7 +206,7 @@ def lowest(problem):
     return found.fun * data.scale**2
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_short_rows_are_finished_with_all_of_them(classes):
     """Some forty steps to within 3% of the least loss: an epoch of minibatches is thirteen."""
     rng = np.random.default_rng(20)
@@ -220,7 +221,7 @@ def test_short_rows_are_finished_with_all_of_them(classes):
     assert fit.loss == pytest.approx(problem.loss(fit.model), rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 15])
+@cases("n", [1, 2, 3, 8, 15])
 def test_pairs_of_few_units_are_finished_as_well_as_by_minibatches(n):
     """With fewer than 16 units pairs are no small share of a row; as lists they take a tenth of the steps."""
     rng = np.random.default_rng(n)
@@ -283,7 +284,7 @@ def test_importances_that_want_to_be_infinite_stay_finite():
     assert fit.r2 > 1 - 1e-6
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.03, 0.3, 1.0])
+@cases("noise", [0.0, 0.03, 0.3, 1.0])
 def test_the_start_is_a_saddle_where_units_do_little_alone(noise):
     """Scores that are what two units are to each other: alike or not. The first steps hardly lower the loss."""
     rng = np.random.default_rng(1)
@@ -352,7 +353,7 @@ def test_noise_ends_by_halving_the_learning_rate():
     assert fit.diagnosis == ""
 
 
-@pytest.mark.parametrize("score", [0.0, 0.1, -1e6])
+@cases("score", [0.0, 0.1, -1e6])
 def test_constant_scores(score):
     counts = subsets(np.random.default_rng(12), 50, 5)
     fit = Sgd().solve(Problem.of(counts, np.full(50, score), None))
@@ -394,7 +395,7 @@ def test_a_linear_model_of_many_units_is_out_of_reach_too():
     assert Sgd().solve(Problem.of(counts, scores, None)).r2 < 0.5
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"learning_rate": 0.0},
@@ -413,7 +414,7 @@ def test_wrong_hyper_parameters(wrong):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3))
 def test_few_rows_are_not_fitted_to_the_last_digit(seed):
     """With more parameters than rows the way to zero loss is long and leads away from the truth."""
     rng = np.random.default_rng(seed)

@@ -1,10 +1,10 @@
 """Units of one type are told apart where the scores say so, and only there."""
 
 import numpy as np
-import pytest
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting.sharing import told_apart
+from tests.cases import cases
 
 N, WORDS = 60, 40
 
@@ -31,13 +31,13 @@ def parted(keep, types, scores, weights=None):
     return told_apart(keep, types, scores - model(counts), weights)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_equal_units_that_do_the_same_stay_together(classes):
     found = [parted(*text(seed, m=300, classes=classes)) for seed in range(10)]
     assert sum(types is not None for types in found) <= 1
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_a_unit_that_differs_gets_a_type_of_its_own(classes):
     for seed in range(5):
         keep, types, scores = text(seed, m=1000, classes=classes)
@@ -82,9 +82,9 @@ def test_nothing_is_told_apart_without_equal_units_or_without_residuals():
     assert told_apart(keep, np.arange(N), scores, np.ones(len(keep))) is None
 
 
-@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-150, 1.0, 1e150, 1e300])
-@pytest.mark.parametrize("pattern", ["noise", "one", "constant", "unit"])
-@pytest.mark.parametrize("weighted", [False, True])
+@cases("scale", [5e-324, 1e-300, 1e-150, 1.0, 1e150, 1e300])
+@cases("pattern", ["noise", "one", "constant", "unit"])
+@cases("weighted", [False, True])
 def test_any_finite_residuals_give_types_or_none(scale, pattern, weighted):
     rng = np.random.default_rng(2)
     keep, types = rng.random((80, 30)) < 0.3, np.arange(30) % 7

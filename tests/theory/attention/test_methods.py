@@ -9,10 +9,11 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import slalom
 from slalom.errors import InputError
 from slalom.theory import attention
+from tests.cases import cases
 from tests.theory.attention.made import TEXT, WORDS, long_text, quiet, trained, untrained
 
 
-@pytest.mark.parametrize("name", attention.FORMS)
+@cases("name", attention.FORMS)
 def test_every_closed_form_is_an_explanation(name, tmp_path):
     e = slalom.Explainer(trained())(TEXT, method=attention.METHODS[name])
     look = attention.trace(trained(), TEXT)

@@ -40,9 +40,6 @@ _WIDE = 1.3  # reach of a link at its start, relative to the narrowest one that 
 _UNEXPLAINED = 1e-8  # share of the variance below which nothing is left for a link to explain
 _FAINT = 0.1  # with a share below this the fit is repeated without a background
 _VANISHED = 0.01  # and with a share below this at once
-_LARGE = 50_000  # elements of counts from which single precision saves time
-_MANY = 64  # units from which the space of the rows saves time where these are fewer,
-_FEW_ROWS = 2  # and on a GPU, where small matrices cost little, fewer by this factor
 _LINEAR_REST = 0.01  # most that the linear limit leaves to the units, so that they hardly compete (`Slalom.additive`)
 _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 # Seconds of one core. Measured with 1,000 queries: 4 for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000, 48 for 3,000, 189
@@ -50,7 +47,7 @@ _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _STEP_SECONDS = 1.5e-8  # per row and pair of units, or of rows where these are fewer
 _UNIT_SECONDS = 1.4e-9  # per cubed unit
 _REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
-_REPEATED = f"{FALLBACK} single precision or the GPU was not enough; the fit was repeated in double precision on the CPU."
+_REPEATED = f"{FALLBACK} the fit failed on the GPU and was repeated on the CPU."
 _RIDGE = f"{FALLBACK} the fit failed numerically; ridge regression gives one number per word, without standard errors."
 _EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
 _JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
@@ -66,8 +63,8 @@ _LINEAR = (
 class Joint(Fitter):
     """Fits values, importances, background and link jointly; the defaults suit ordinary use.
 
-    Where the normal equations have no solution, more is added to their diagonal; then the fit is repeated in double precision
-    on the CPU, then ridge regression is returned, then the mean score. `Fit.diagnosis` says which.
+    Where the normal equations have no solution, more is added to their diagonal; then a fit on a GPU is repeated on the CPU,
+    then ridge regression is returned, then the mean score. `Fit.diagnosis` says which.
 
     Args:
         background: Whether the model has a background. None lets the data decide.
@@ -126,8 +123,8 @@ class Joint(Fitter):
             return _Search(self, problem, backend).fit()
         host = NumpyBackend()
         with suppress(*host.failures), host.session():
-            search = _Search(self, problem, host, coarse=False)
-            if not backend.on_host or problem.counts.size >= _LARGE:
+            search = _Search(self, problem, host)
+            if not backend.on_host:
                 with suppress(*host.failures):
                     return search.fit(_REPEATED)
             return search.linear()
@@ -151,7 +148,7 @@ def _single(problem: Problem) -> Fit:
 class _Search:
     """One solve: chooses the candidate models to fit, and turns the best into a `Fit`."""
 
-    def __init__(self, options: Joint, problem: Problem, backend: Backend, coarse: bool = True) -> None:
+    def __init__(self, options: Joint, problem: Problem, backend: Backend) -> None:
         self.options, self.problem, self.backend = options, problem, backend
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
@@ -174,10 +171,6 @@ class _Search:
         )
         variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
         self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
-        self.solver.large = self.counts.size >= _LARGE
-        self.solver.coarse = coarse and self.solver.large
-        rows, units = design.counts.shape
-        self.solver.by_rows = single and units >= _MANY and rows * (1 if backend.on_host else _FEW_ROWS) < units
 
     @cached_property
     def lengths_vary(self) -> bool:
@@ -231,7 +224,7 @@ class _Search:
                 plain = self.solver.polish(plain)
             if first < _LINK_NATS / _CLEAR:
                 return plain, None
-            at = self.solver.linearised(plain.point, plain.hyper, exact=True)
+            at = self.solver.linearised(plain.point, plain.hyper)
             if not self.solver.link_score_test(at) > _LINK_NATS:
                 return plain, None
         similar = plain.point.background == with_background  # a background that is faint without a link may be needed with one
@@ -305,7 +298,7 @@ class _Search:
         """Return ridge regression as a SLALOM: the background is so large that the curvature is below the noise."""
         point, hyper = self.limit_point(with_background)
         hyper = hyper._replace(tightness=1.0)
-        at = self.solver.linearised(point, hyper, exact=True, traces=True, whole=True)
+        at = self.solver.linearised(point, hyper, traces=True)
         return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.solver.traced(at)[0])
 
     def limit_point(self, with_background: bool) -> tuple[Centred, Hyper]:

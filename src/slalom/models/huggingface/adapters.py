@@ -10,7 +10,6 @@ from typing import Any, final
 from slalom.errors import InputError, one_line, require
 from slalom.models.adapter import Adapter, ModelOptions, instance_of
 from slalom.models.base import Model
-from slalom.models.huggingface.imports import lean
 
 EMBEDDED = Path(__file__).parents[1] / "sentiment"  # the bundled classifier
 EMBEDDED_NAME = "slalom-sentiment"
@@ -102,11 +101,6 @@ class TorchAdapter(Adapter):
 
 def _in_torch(model: Any, options: ModelOptions) -> Model:
     """Load a saved classifier and its tokenizer, or the bundled one."""
-    return lean(partial(_load, model, options))
-
-
-def _load(model: Any, options: ModelOptions) -> Model:
-    """Import what a saved classifier needs, and load it."""
     with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
         import torch  # noqa: PLC0415
 

@@ -46,7 +46,6 @@ class LocalLanguageModel(LanguageModel):
         path = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
         self.name = Path(path).name or type(model).__name__
         self._longest = positions(model)
-        self._reuses: bool | None = None  # not known yet
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         spans = self._answer(answer, lead)[1] - len(lead)
@@ -56,17 +55,7 @@ class LocalLanguageModel(LanguageModel):
         ids = [self._prompt(prompt) for prompt in prompts]
         continuation = self._answer(answer, lead)[0]
         self._check_length(max(map(len, ids)) + len(continuation))
-        if self._reuses is None and len(ids) > 1:
-            self._reuses = self._can_reuse(ids[:2], continuation)
-        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids), reuse=bool(self._reuses)))
-
-    def _can_reuse(self, prompts: list[list[int]], continuation: list[int]) -> bool:
-        """Return whether the beginning that prompts share can be computed once: the answers must be the same."""
-        if not self.causal.takes_past or self.causal.window is not None:
-            return False
-        pairs = prompts, [continuation] * len(prompts)
-        plain = np.stack(self.causal.log_probs(*pairs))
-        return self.causal.agrees(plain, lambda: np.stack(self.causal.log_probs(*pairs, reuse=True)))
+        return np.stack(self.causal.log_probs(ids, [continuation] * len(ids)))
 
     def generate(self, prompt: Prompt, most: int) -> str:
         ids = self._prompt(prompt)

@@ -1,20 +1,15 @@
 """Causal language models of Hugging Face: log-probabilities of continuations, and greedy generation.
 
-Rows of a batch are padded on the right. Attention looks back only, so padding changes nothing and needs no mask. A row may
-begin with keys and values that were computed before (`Past`); then a mask says how many of them are its own:
-
-    keys        past 0 1 2 3 4 | new 0 1 2
-    row a       1 1 1 1 1        1 1 1         begins with 5 tokens of the past, 3 new ones
-    row b       1 1 0 0 0        1 1 0         begins with 2 tokens of the past, 2 new ones and padding
-
-Positions are passed on, so that the gap is none for the model. Sliding windows count keys, so there the gap must be inside of
-the window.
+Sequences that begin alike are packed (`trees`): one pass computes each common beginning once. What all have in common is
+computed first, and its keys and values are passed on. Where a model does not take masks of four axes, each sequence is a row of
+its own, padded on the right: attention looks back only, so padding changes nothing and needs no mask.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -24,84 +19,13 @@ from transformers import DynamicCache, PreTrainedModel
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, one_line
 from slalom.models.huggingface.module import evaluating, memory_errors, tokens_that_fit
+from slalom.models.huggingface.staging import to_device
+from slalom.models.huggingface.trees import Pack, common, packed, visible
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
+_PACK = 512  # tokens; in larger ones attention between sequences costs more than they have in common
 _ROUNDED, _ROUNDED_HALF = 2e-3, 0.5  # differences of log-probabilities by the order of sums, in float32 and half precision
-Layers = dict[int, tuple[torch.Tensor, torch.Tensor]]
-
-
-class Past(NamedTuple):
-    """Keys and values of rows that were computed.
-
-    Attributes:
-        layers: Keys and values by layer, (rows, heads, width, size) each.
-        width: Their number of tokens.
-    """
-
-    layers: Layers
-    width: int
-
-
-class Forward(NamedTuple):
-    """What a forward pass has computed.
-
-    Attributes:
-        logits: Logits at the chosen places, (rows, places, vocabulary).
-        past: Keys and values of all rows, where they were to be kept.
-    """
-
-    logits: torch.Tensor
-    past: Past | None
-
-
-@final
-class LentCache(DynamicCache):
-    """A cache whose rows begin with tokens of several pasts. It stores the new ones only where they are to be kept.
-
-    Args:
-        sources: Pasts in the order of the rows of the batch, with how often each of their rows is repeated.
-        width: How many of their tokens are used, at most; what a past lacks is filled with zeros.
-        keep: Whether to keep what is computed.
-    """
-
-    def __init__(self, sources: Sequence[tuple[Past, int]], width: int, keep: bool) -> None:
-        super().__init__()
-        self.sources, self.width, self.keep = sources, width, keep
-        self.kept: Layers = {}
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all keys and values of a layer: those of the pasts, and the new ones."""
-        joined = self._joined(key_states, layer_idx, 0), self._joined(value_states, layer_idx, 1)
-        if self.keep:
-            self.kept[layer_idx] = joined
-        return joined
-
-    def _joined(self, new: torch.Tensor, layer: int, which: int) -> torch.Tensor:
-        if not self.width:
-            return new
-        rows, heads, length, size = new.shape
-        whole = new.new_empty(rows, heads, self.width + length, size)
-        whole[:, :, self.width :] = new
-        at = 0
-        for past, repeats in self.sources:
-            old = past.layers[layer][which]
-            n, width = len(old), min(past.width, self.width)
-            part = whole[at : at + n * repeats].view(n, repeats, heads, self.width + length, size)
-            part[:, :, :, :width] = old[:, None, :, :width]
-            part[:, :, :, width : self.width] = 0
-            at += n * repeats
-        return whole
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of tokens of the pasts."""
-        return self.width
-
-    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        """Return the number of keys that new tokens attend to, and the first of them."""
-        return self.width + query_length, 0
 
 
 @final
@@ -114,15 +38,15 @@ class CausalLM:
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
 
     Attributes:
-        lends: Whether every pass gets a cache, an empty one where there is no past. Without one transformers (5.22) looks for
-            several texts in one row, and waits for the GPU to tell.
+        computed: Number of tokens that went through the network so far, padding included.
     """
 
     def __init__(self, model: Any, tokenizer: Any, chat_options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(chat_options, (Mapping, type(None))):
             raise InputError(f"chat_options must be a mapping; got {type(chat_options).__name__}")
         self.model, self.tokenizer, self.chat_options = model, tokenizer, dict(chat_options or {})
-        self.base, self.lends = unwrapped(model), False
+        self.base, self.computed = unwrapped(model), 0
+        self._packs: bool | None = None  # whether packs answer as plain passes; not known yet
 
     def chat(self, messages: list[dict[str, str]]) -> str:
         """Return chat messages as the tokenizer formats them, up to the answer."""
@@ -157,13 +81,13 @@ class CausalLM:
         return head if isinstance(head, torch.nn.Module) else None
 
     @property
-    def filler(self) -> int:
+    def _filler(self) -> int:
         """A token after the end of rows; not the padding token, about which transformers warns."""
         config: Any = self.base.config.get_text_config() if isinstance(self.base, PreTrainedModel) else None
         return int(getattr(config, "pad_token_id", None) == 0)
 
     @property
-    def window(self) -> int | None:
+    def _window(self) -> int | None:
         """The sliding window of attention, in tokens; None where all layers see everything before."""
         config: Any = self.base.config.get_text_config() if isinstance(self.base, PreTrainedModel) else None
         if getattr(config, "use_sliding_window", True) is False:
@@ -171,41 +95,30 @@ class CausalLM:
         sizes = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size", "window_size")]
         return min([size for size in sizes if isinstance(size, int) and size > 0], default=None)
 
-    @property
-    def takes_past(self) -> bool:
-        """Whether the forward pass takes keys and values that were computed before."""
-        return {"past_key_values", "attention_mask", "use_cache"} <= self._arguments.keys()
-
-    def agrees(self, plain: Floats, again: Callable[[], Floats]) -> bool:
-        """Return whether another way to compute log-probabilities gives the same ones, up to what the dtype rounds."""
-        half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-        try:
-            return bool(np.allclose(plain, again(), rtol=0.0, atol=_ROUNDED_HALF if half else _ROUNDED))
-        except Exception:  # models fail in many ways on what they do not support
-            return False
-
-    def forward(
+    def _forward(
         self,
         ids: torch.Tensor,
         places: torch.Tensor,
-        sources: Sequence[tuple[Past, int]] = (),
-        seen: torch.Tensor | None = None,
-        lengths: torch.Tensor | None = None,
-        keep: bool = False,
-    ) -> Forward:
-        """Run the model over new tokens, and compute logits at some of them only."""
+        parents: torch.Tensor | None = None,
+        past: DynamicCache | None = None,
+        keep: DynamicCache | None = None,
+    ) -> torch.Tensor:
+        """Return the logits at some places (rows, k) only, of packs whose tokens follow their parents, or of plain rows."""
+        self.computed += ids.numel()
         more: dict[str, Any] = {"use_cache": False} if "use_cache" in self._arguments else {}
-        width = max((past.width for past, _ in sources), default=0) if seen is None else seen.shape[1]
-        lent: LentCache | None = None
-        if sources or keep or self.lends:
-            lent = LentCache(sources, width, keep)
-            more |= {"past_key_values": lent, "use_cache": True}
-        if seen is not None:
-            new = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1)
-            valid = torch.ones_like(new, dtype=torch.bool) if lengths is None else new < lengths[:, None]
-            more["attention_mask"] = torch.cat([seen, valid], dim=1).long()
-            if "position_ids" in self._arguments:
-                more["position_ids"] = seen.sum(dim=1, keepdim=True) + new
+        if keep is not None:
+            more = {"past_key_values": keep, "use_cache": True}
+        if parents is not None:
+            seen = visible(parents)
+            width = 0
+            if past is not None:
+                more = {"past_key_values": copy.deepcopy(past), "use_cache": True}
+                more["past_key_values"].batch_repeat_interleave(len(ids))
+                width = past.get_seq_length()
+            more["position_ids"] = seen.sum(dim=2) + (width - 1)
+            number = next(p.dtype for p in self.model.parameters() if p.is_floating_point())
+            hidden = torch.nn.functional.pad(~seen, (width, 0))[:, None]
+            more["attention_mask"] = hidden.to(number) * torch.finfo(number).min
         with self._only(places, ids.shape) as chosen:
             answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         logits = getattr(answer, "logits", None)
@@ -215,10 +128,7 @@ class CausalLM:
                 f"a language model must answer with logits of shape (n, tokens, vocabulary); got {got}"
                 " (load it with AutoModelForCausalLM)"
             )
-        if not chosen:
-            logits = logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
-        kept = Past(lent.kept, width + ids.shape[1]) if lent is not None and keep else None
-        return Forward(logits, kept)
+        return logits if chosen else logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
 
     @contextmanager
     def _only(self, places: torch.Tensor, shape: torch.Size) -> Iterator[list[bool]]:
@@ -243,67 +153,110 @@ class CausalLM:
             hook.remove()
 
     def log_probs(
-        self,
-        prompts: Sequence[Sequence[int]],
-        continuations: Sequence[Sequence[int]],
-        batch_tokens: int | None = None,
-        *,
-        reuse: bool = False,
+        self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]], batch_tokens: int | None = None
     ) -> list[Floats]:
         """Return the log-probability of each token of a continuation, given its prompt and the tokens before it."""
         if not all(len(prompt) for prompt in prompts):
             raise InputError("a prompt must have at least one token; begin it with the tokenizer's bos token")
-        results = [np.zeros(0) for _ in prompts]
-        rows = [[*prompt, *continuation] for prompt, continuation in zip(prompts, continuations, strict=True)]
-        order = sorted((i for i, tokens in enumerate(continuations) if len(tokens)), key=lambda i: -len(rows[i]))
         most = batch_tokens or tokens_that_fit(self.base, self.device)
-        vocabulary = int(getattr(getattr(self.base, "config", None), "vocab_size", None) or 50_000)
         with evaluating(self.model, self.device), memory_errors():
-            past = self._shared_past([prompts[i] for i in order]) if reuse and len(order) > 1 else None
-            while order:
-                length, k, longest = len(rows[order[0]]), 0, 0
-                for i in order:  # as many as fit: tokens of the longest row, logits of the longest continuation
-                    longest = max(longest, len(continuations[i]))
-                    if k and ((k + 1) * length > most or (k + 1) * longest * vocabulary > _LOGITS):
-                        break
-                    k += 1
-                batch, order = order[:k], order[k:]
-                for i, found in zip(
-                    batch, self._continued([rows[i] for i in batch], [continuations[i] for i in batch], past), strict=True
-                ):
-                    results[i] = found
-        return results
+            logs = self.token_log_probs(prompts, continuations, most).double().cpu().numpy()
+        return np.split(logs, np.cumsum([len(tokens) for tokens in continuations])[:-1])
 
-    def _shared_past(self, prompts: list[Sequence[int]]) -> Past | None:
-        """Return the keys and values of what all prompts begin with, without their last tokens; None for no common token."""
-        first, least = prompts[0], min(map(len, prompts)) - 1
-        n = next((i for i in range(least) if any(prompt[i] != first[i] for prompt in prompts)), least)
-        if n < 1:
-            return None
-        ids = torch.tensor([list(first[:n])], device=self.device)
-        return self.forward(ids, torch.zeros_like(ids[:, :1]), keep=True).past
+    def token_log_probs(
+        self,
+        prompts: Sequence[Sequence[int]],
+        continuations: Sequence[Sequence[int]],
+        batch_tokens: int,
+        packs: bool = True,
+    ) -> torch.Tensor:
+        """Return the log-probabilities of the tokens of all continuations, one after another, on the device.
 
-    def _continued(
-        self, rows: list[list[int]], continuations: list[Sequence[int]], past: Past | None = None
-    ) -> Iterator[Floats]:
-        """Yield the log-probabilities of the last tokens of rows, which all begin with a past."""
-        if past is not None:
-            rows = [row[past.width :] for row in rows]
-        sizes, length, longest = [len(c) for c in continuations], max(map(len, rows)), max(map(len, continuations))
-        ids, places = np.full((len(rows), length), self.filler), np.zeros((len(rows), longest), dtype=np.int64)
-        wanted = np.zeros((len(rows), longest), dtype=np.int64)
-        for i, (row, n) in enumerate(zip(rows, sizes, strict=True)):
-            ids[i, : len(row)] = row
-            places[i, :n] = np.arange(len(row) - n - 1, len(row) - 1)
-            wanted[i, :n] = row[len(row) - n :]
-        to = self.device
-        sources, seen, lengths = [], None, None
-        if past is not None:
-            sources, lengths = [(past, len(rows))], torch.tensor([len(row) for row in rows], device=to)
-            seen = torch.ones((len(rows), past.width), dtype=torch.bool, device=to)
-        logits = self.forward(torch.from_numpy(ids).to(to), torch.from_numpy(places).to(to), sources, seen, lengths).logits
-        found = chosen_log_probs(logits, torch.from_numpy(wanted).to(logits.device)[..., None])[..., 0].double().cpu().numpy()
-        return (found[i, :n] for i, n in enumerate(sizes))
+        It is called while the model is evaluated, and waits for no GPU.
+
+        Args:
+            prompts: The prompts, of at least one token.
+            continuations: A continuation of each.
+            batch_tokens: Tokens per pass, at most.
+            packs: Whether common beginnings are computed once, where the model can.
+        """
+        pairs = [(list(p), list(c)) for p, c in zip(prompts, continuations, strict=True)]
+        longest = max((len(p) + len(c) for p, c in pairs), default=0)
+        if packs and self._packs is None and longest > 1:
+            self._packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
+        if not packs or not self._packs or (self._window is not None and longest > self._window):
+            return self._computed(pairs, batch_tokens, 0)
+        pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
+        return self._computed(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
+
+    def _packs_agree(self, pair: tuple[list[int], list[int]]) -> bool:
+        """Return whether packs give the same log-probabilities as plain passes, up to what the dtype rounds."""
+        row = ([*pair[0], *pair[1]] * 16)[:16]
+        pairs = [(row[:8], row[8:]), ([*row[:6], *row[7:10]], row[10:]), ([*row[:6], *row[9:12]], row[12:])]
+        half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        plain = self._computed(pairs, 1000, 0)
+        try:
+            difference = float((self._computed(pairs, 20, 20) - plain).abs().max())
+        except Exception:  # models fail in many ways on what they do not support
+            return False
+        return difference <= (_ROUNDED_HALF if half else _ROUNDED)
+
+    def _computed(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int, pack_tokens: int) -> torch.Tensor:
+        """Return the log-probabilities of continuations by packs of so many tokens, at most; 0: by plain rows."""
+        pairs_asked = [pair for pair in pairs if pair[1]]
+        rows = [[*prompt, *continuation[:-1]] for prompt, continuation in pairs_asked]
+        start, past = 0, None
+        if pack_tokens and sum(map(len, rows)) > pack_tokens:
+            start = min(common(min(rows), max(rows)), *(len(prompt) - 1 for prompt, _ in pairs_asked))
+        if start:
+            past, ids = DynamicCache(), self._tensor([rows[0][:start]])
+            self._forward(ids, torch.zeros_like(ids[:, :1]), keep=past)
+        packs = sorted(packed([row[start:] for row in rows], pack_tokens), key=lambda pack: -len(pack.tokens))
+        wanted = [len(prompt) - 1 - start for prompt, _ in pairs_asked]  # the place before the first token of a continuation
+        found: dict[int, int] = {}  # where the log-probabilities of each continuation begin
+        parts, total = [], 0
+        for batch in self._batches(packs, wanted, batch_tokens):
+            places, tokens = [], []
+            for pack in batch:
+                places.append([place for number, path in pack.paths.items() for place in path[wanted[number] :]])
+                tokens.append([token for number in pack.paths for token in pairs_asked[number][1]])
+            width = max(map(len, places))
+            for row, pack in enumerate(batch):
+                begin = total + row * width
+                for number in pack.paths:
+                    found[number], begin = begin, begin + len(pairs_asked[number][1])
+            total += len(batch) * width
+            at, chosen = self._tensor(places), self._tensor(tokens)
+            parents = self._tensor([pack.parents for pack in batch], -1) if pack_tokens else None
+            logits = self._forward(self._tensor([pack.tokens for pack in batch], self._filler), at, parents, past)
+            parts.append(chosen_log_probs(logits, chosen.to(logits.device)[..., None]).flatten())
+        if not parts:
+            return torch.zeros(0)
+        order = [found[number] + i for number, (_, tokens) in enumerate(pairs_asked) for i in range(len(tokens))]
+        logs = torch.cat(parts)
+        return logs[to_device(torch.tensor(order), logs.device)]
+
+    def _batches(self, packs: list[Pack], wanted: list[int], most: int) -> Iterator[list[Pack]]:
+        """Yield packs, longest first, in batches of so many tokens, and of logits that fit into memory."""
+        vocabulary = int(getattr(getattr(self.base, "config", None), "vocab_size", None) or 50_000)
+        batch, places = list[Pack](), 0
+        for pack in packs:
+            new = max(places, sum(len(path) - wanted[number] for number, path in pack.paths.items()))
+            rows = len(batch) + 1
+            if batch and (rows * len(batch[0].tokens) > most or rows * new * vocabulary > _LOGITS):
+                yield batch
+                batch, new = [], sum(len(path) - wanted[number] for number, path in pack.paths.items())
+            batch.append(pack)
+            places = new
+        if batch:
+            yield batch
+
+    def _tensor(self, rows: list[list[int]], filler: int = 0) -> torch.Tensor:
+        """Return rows, padded on the right, on the device."""
+        table = np.full((len(rows), max(map(len, rows))), filler, dtype=np.int64)
+        for row, numbers in zip(table, rows, strict=True):
+            row[: len(numbers)] = numbers
+        return to_device(torch.from_numpy(table), self.device)
 
     def generate(self, prompt: Sequence[int], most: int) -> NDArray[np.int64]:
         """Return the most probable continuation, token by token, without the end-of-text token."""

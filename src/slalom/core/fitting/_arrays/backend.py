@@ -57,12 +57,12 @@ class Backend(ABC):
         return [float(number) for number in self.numpy(array)]
 
     @abstractmethod
-    def empty(self, *shape: int, coarse: bool) -> Any:
-        """Allocate an array of float64, or of float32 where coarse."""
+    def empty(self, *shape: int) -> Any:
+        """Allocate an array of float64."""
 
     @abstractmethod
-    def cast(self, array: Any, coarse: bool) -> Any:
-        """Convert an array of the device to float64, or to float32 where coarse."""
+    def as_number(self, condition: Any) -> Any:
+        """Convert an array of truth values to 1 and 0."""
 
     @abstractmethod
     def inverse_cholesky(self, matrix: Any) -> tuple[Any, Any]:
@@ -110,11 +110,11 @@ class NumpyBackend(Backend):
     def session(self) -> AbstractContextManager[Any]:
         return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
-    def empty(self, *shape: int, coarse: bool) -> Any:
-        return np.empty(shape, np.float32 if coarse else np.float64)
+    def empty(self, *shape: int) -> Any:
+        return np.empty(shape)
 
-    def cast(self, array: Any, coarse: bool) -> Any:
-        return array.astype(np.float32 if coarse else np.float64, copy=False)
+    def as_number(self, condition: Any) -> Any:
+        return condition.astype(np.float64)
 
     def pad(self, array: Any, *more: int) -> Any:
         return np.pad(array, [(0, number) for number in more]) if any(more) else array
@@ -176,11 +176,11 @@ class TorchBackend(Backend):
     def numpy(self, array: Any) -> Floats:
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
-    def empty(self, *shape: int, coarse: bool) -> Any:
-        return self.xp.empty(shape, dtype=self.xp.float32 if coarse else self.xp.float64, device=self.device)
+    def empty(self, *shape: int) -> Any:
+        return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
 
-    def cast(self, array: Any, coarse: bool) -> Any:
-        return array.to(self.xp.float32 if coarse else self.xp.float64)
+    def as_number(self, condition: Any) -> Any:
+        return condition.to(self.xp.float64)
 
     def pad(self, array: Any, *more: int) -> Any:
         ends = [end for number in reversed(more) for end in (0, number)]

@@ -228,36 +228,33 @@ class Centred:
             scalars = [(q @ drawn - (self.z * force[m]).sum() / a**2)[None], *scalars]
         return Step(xp.concatenate((data.sum(0)[None], linear), 0), xp.concatenate((shape, *scalars)))
 
-    def jacobian(self, coarse: bool, linear_only: bool = False) -> Step:
+    def jacobian(self, linear_only: bool = False) -> Step:
         """Return J of the data, rows times the roots of their weights, split in linear side (F, psi) and shape side.
 
-        linear (m, 1 + n) is shared by the K outputs; shape (K, m, n + extras) is not. coarse: in single precision.
+        linear (m, 1 + n) is shared by the K outputs; shape (K, m, n + extras) is not.
         """
         xp = self.backend.xp
-        x, p, q, d, psi, effect, root, weight = (
-            self.backend.cast(array, coarse)
-            for array in (self.x, *self.attention, self.psi, self.effect, self.design.roots, self.weight)
-        )
+        x, psi, effect, root = self.x, self.psi, self.effect, self.design.roots
+        p, q, d = self.attention
         m, n = x.shape
-        rest = self.backend.cast(self.rest, coarse) if self.background else 1.0
-        lead = root * self.backend.cast(self.link_terms[1], coarse) if self.linked else root
+        lead = root * self.link_terms[1] if self.linked else root
         scale = lead / d
-        linear = self.backend.empty(m, 1 + n, coarse=coarse)
+        linear = self.backend.empty(m, 1 + n)
         linear[:, 0] = lead
         units = linear[:, 1:]
         xp.multiply(x, p, out=units)
         units *= scale[:, None]
         if linear_only:
             return Step(linear, None)
-        shape = self.backend.empty(psi.shape[1], m, n + self.extras, coarse=coarse)
+        shape = self.backend.empty(psi.shape[1], m, n + self.extras)
         for k, block in enumerate(shape):
             drawn = effect[:, k]
-            xp.multiply(units, psi[:, k] - rest * drawn[:, None], out=block[:, :n])
+            xp.multiply(units, psi[:, k] - self.rest * drawn[:, None], out=block[:, :n])
             if self.background:
-                block[:, :n] -= xp.outer(drawn * scale, weight)
+                block[:, :n] -= xp.outer(drawn * scale, self.weight)
                 block[:, n] = drawn * q * scale
             if self.linked:
-                block[:, -2], block[:, -1] = (root * self.backend.cast(by, coarse) for by in self.link_terms[2:])
+                block[:, -2], block[:, -1] = (root * by for by in self.link_terms[2:])
         return Step(linear, shape)
 
     def rho_rows(self) -> Step:

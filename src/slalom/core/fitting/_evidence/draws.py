@@ -209,10 +209,10 @@ def _skewed(candidate: Candidate, change: Floats, prior: Floats, ratios: Floats)
     variance = np.maximum(variance, _LEAST_VARIANCE)
     power, data = strength * (point.psi**2).sum(axis=1), 1.0 - prior
     extra = np.maximum(1.0 / variance - tightness - power * data, 0.0)
-    pull = power - tightness * point.t - (outputs * data if candidate.marginal else 0.0)
+    pull = power - tightness * point.t - (outputs * data if candidate.polished else 0.0)
     x = _GRID * np.minimum((tightness + extra) ** -0.5, 3.0 * variance**0.5)
     loose = prior + data * np.exp(2.0 * x)
-    weight = np.expm1(x) if candidate.marginal else x  # what the rest is quadratic in
+    weight = np.expm1(x) if candidate.polished else x  # what the rest is quadratic in
     log_density = -0.5 * (outputs * np.log(loose) + power / (data * loose) + extra * weight**2) - pull * weight
     tights = tightness * ratios
     density = log_density - 0.5 * tights[:, None, None] * (point.t + x) ** 2

@@ -20,15 +20,13 @@ from typing import Any, NamedTuple
 from slalom.core.fitting._arrays.backend import Backend, diagonal
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.objective import StepScalars
-from slalom.core.fitting._evidence.rows import RowInverse
 
 
 class LinearInverse(NamedTuple):
-    """M^-1 by lower = L^-1, M = L L'; leverages in single precision where coarse."""
+    """M^-1 by lower = L^-1, M = L L'."""
 
     backend: Backend
     lower: Any
-    coarse: bool
 
     def solve(self, right: Step) -> Step:
         """Return M^-1 times the linear side (1 + n, K) of a step; its shape side is passed on."""
@@ -50,19 +48,19 @@ class LinearInverse(NamedTuple):
 
     def leverages(self, rows: Any) -> Any:
         """Return the diagonal (m,) of U M^-1 U' without the level's part, for rows U (m, 1 + n)."""
-        inner = rows @ self.backend.cast(self.lower.T, self.coarse)
-        level = rows[:, 0] * (inner @ self.backend.cast(self.lower[:, 0], self.coarse))
-        return self.backend.cast((inner**2).sum(1) - level, False)
+        inner = rows @ self.lower.T
+        level = rows[:, 0] * (inner @ self.lower[:, 0])
+        return (inner**2).sum(1) - level
 
 
-def log_det_gradient(point: Centred, known: StepScalars, inverse: LinearInverse | RowInverse, coarse: bool) -> Any:
+def log_det_gradient(point: Centred, known: StepScalars, inverse: LinearInverse) -> Any:
     """Return K / 2 times the derivative of log(det M / (1 + |r|^2)) by the shape side (n + extras,); inverse is that of M.
 
     The slopes of a link are treated as constant.
     """
     xp, share, strength = point.backend.xp, point.share, known.strength
     p, q, d = point.attention
-    leverage = inverse.leverages(known.precision**0.5 * point.jacobian(coarse, linear_only=True).linear) / d
+    leverage = inverse.leverages(known.precision**0.5 * point.jacobian(linear_only=True).linear) / d
     held = xp.sign(point.design.mean) * (1.0 - strength * inverse.variances)  # 0 for a unit that is in no row
     scalars: list[Any] = []
     if share is not None:

@@ -37,11 +37,14 @@ from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate, Solver
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
 _STEP_LENGTHS = 4  # tried
 _MAX_UNITS = 64  # with more, nine factorisations take longer than the fit
+_MAX_ENTRIES = 50_000  # of the counts; with more the data determine tightness and share
 
 
 def worth_mixing(solver: Solver, best: Candidate) -> bool:
     """Return whether mixed errors are worth their time: not for a problem that is large or exact, or has a link."""
-    return not (solver.large or solver.units > _MAX_UNITS or best.point.linked or solver.exact(best.hyper))
+    entries = solver.units * len(solver.scores)
+    large = solver.units > _MAX_UNITS or entries >= _MAX_ENTRIES
+    return not (large or best.point.linked or solver.exact(best.hyper))
 
 
 def mixture(solver: Solver, best: Candidate) -> list[tuple[Candidate, float]]:
@@ -96,7 +99,7 @@ def _refitted(solver: Solver, best: Candidate, point: Centred, hyper: Hyper) -> 
     n = len(point.t)
     point, _, density = solver.solve_linear_block(point, hyper)
     for last in (False, True):
-        system, _ = steps.equations(point, StepScalars(*hyper), solver.priors(point), coarse=False)
+        system = steps.equations(point, StepScalars(*hyper), solver.priors(point))
         system.cross[:, :, n:], system.shape[n:], system.shape[:, n:] = 0.0, 0.0, 0.0
         diagonal(system.shape)[n:] = 1.0
         factors, failed = system.factorise(point.backend, MIN_JITTER)

@@ -103,12 +103,7 @@ def descent(point: Centred, scalars: StepScalars, priors: Priors, tilt: Tilt | N
         shape -= tilt.force
     if not point.background:
         return Step(linear, shape), 1.0
-    outward = as_number(point, point.share >= SHARE[1]) - as_number(point, point.share <= SHARE[0])
-    free = 1.0 - as_number(point, shape[n] * outward > 0)
+    outward = point.backend.as_number(point.share >= SHARE[1]) - point.backend.as_number(point.share <= SHARE[0])
+    free = 1.0 - point.backend.as_number(shape[n] * outward > 0)
     shape[n] *= free
     return Step(linear, shape), free
-
-
-def as_number(point: Centred, condition: Any) -> Any:
-    """Return 1 where a condition holds, else 0."""
-    return point.backend.cast(condition, False)

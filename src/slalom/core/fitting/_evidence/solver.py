@@ -19,7 +19,6 @@ from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
-from slalom.core.fitting._evidence.rows import MAX_RATIO, RowInverse, RowSystem
 from slalom.core.fitting._evidence.steps import Factors, System
 from slalom.interrupt import check
 
@@ -28,7 +27,6 @@ T_PRIOR = 1.0  # the prior of the tightness counts as one unit with t^2 = 1
 _DAMPING = 1e-3  # at the start
 _MAX_DAMPINGS = 24  # tried before a point counts as the optimum
 _POLISH_STEPS = 3  # at the end, with the precisions fixed
-_MAX_COARSE_RATIO = 1e5  # of H's diagonal to the priors' precisions in single precision
 _MAX_LBFGS_STEPS = 12  # in a row
 _NEGLIGIBLE = 0.005  # decrease of the cost per parameter that is not worth a step
 
@@ -36,17 +34,14 @@ _NEGLIGIBLE = 0.005  # decrease of the cost per parameter that is not worth a st
 class Linearised(NamedTuple):
     """A point with all that a step from it needs: precisions of the residuals (r, 1), normal equations, factors.
 
-    traces: those of `steps.determined`, if computed. tried: a damping and the result of `steps.damped_step` with it. by_rows:
-    whether equations and factors are those of the rows' space.
+    traces: those of `steps.determined`, if computed. tried: a damping and the result of `steps.damped_step` with it.
     """
 
     point: Centred
     hyper: Hyper
     rows: Any
-    system: System | RowSystem
+    system: System
     factors: Any
-    exact: bool
-    by_rows: bool
     terms: Terms
     traces: list[float]
     tried: tuple[float, Centred, list[float]] | None
@@ -72,7 +67,6 @@ class Candidate:
     determined: tuple[float, float]
     before: Linearised | None = None
     polished: bool = False
-    marginal: bool = False
 
 
 def out_of_reach(evidence: float, gain: float, target: float) -> bool:
@@ -92,11 +86,9 @@ class Solver:
     """The data of a fit, and the steps that bring a candidate to its highest evidence.
 
     design is on the device, moved there by arrays; scores (m, K) and weights (m,) are on the host. variance: of the scores.
-    tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. large: whether
-    linearisations dominate the time. coarse: whether Gram matrices may be of single precision. by_rows: whether steps are
-    computed in the space of the rows (`rows`). The last linearisation is kept:
-    the score test for a link and the errors are at the same point. jitter: the multiple of H's diagonal that was added there.
-    iterations: of all candidates.
+    tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. The last
+    linearisation is kept: the score test for a link and the errors are at the same point. jitter: the multiple of H's diagonal
+    that was added there. iterations: of all candidates.
     """
 
     design: Design
@@ -106,9 +98,6 @@ class Solver:
     variance: float
     tolerance: float
     max_iterations: int
-    large: bool = False
-    coarse: bool = False
-    by_rows: bool = False
     tilt: Tilt | None = None
     last: Linearised | None = None
     jitter: float = MIN_JITTER
@@ -168,16 +157,16 @@ class Solver:
         """Return a candidate at the mode of its shape's own probability, the linear side integrated out (`marginal`).
 
         This moves values and importances by a good part of a standard error. The precisions stay: optimised at this mode they
-        are unstable on saturated classifiers. A large problem stays at the joint mode, because polishing takes a third of the
-        fit. So does a candidate whose path leaves the bulk of the posterior, where the slope that it follows no longer holds.
+        are unstable on saturated classifiers. A candidate stays at the joint mode where its path leaves the bulk of the
+        posterior: there the slope that it follows no longer holds.
         """
         self.tilt, at = None, None
         bulk = candidate.terms.cost(candidate.hyper) + 2.0 * self.units
         with suppress(ArithmeticError):
-            at = self.linearised(self.marginal_mode(candidate), candidate.hyper, exact=True, traces=True, whole=True)
+            at = self.linearised(self.marginal_mode(candidate), candidate.hyper, traces=True)
         self.tilt = None
         if at is None or not at.terms.cost(candidate.hyper) < bulk:
-            at = self.linearised(candidate.point, candidate.hyper, exact=True, traces=True, whole=True)
+            at = self.linearised(candidate.point, candidate.hyper, traces=True)
         determined = self.traced(at)[0]
         return replace(
             candidate,
@@ -186,19 +175,15 @@ class Solver:
             factors=at.factors,
             determined=determined,
             polished=True,
-            marginal=not self.large,
         )
 
     def marginal_mode(self, candidate: Candidate) -> Centred:
         """Return the mode of the marginal probability near a candidate; ArithmeticError where there is none."""
         point, hyper, factors, damping = candidate.point, candidate.hyper, candidate.factors, _DAMPING
-        if not self.large:
-            self.tilt = Tilt(point.t, point.scalars, self.marginal_force(point, hyper, factors))
+        self.tilt = Tilt(point.t, point.scalars, self.marginal_force(point, hyper, factors))
         point, helps = self.quasi_newton(factors, hyper, point)
         for _ in range(_POLISH_STEPS):
-            at = self.linearised(point, hyper, exact=self.large)
-            if not self.large:
-                at = self.tilted(at)
+            at = self.tilted(self.linearised(point, hyper))
             factors = at.factors
             decrease = self.backend.compiled(steps.predicted_decrease)(factors, at.system.gradient)
             if self.backend.floats(decrease)[0] < self.negligible:
@@ -209,9 +194,9 @@ class Solver:
             point, helps = self.quasi_newton(factors, hyper, moved) if helps else (moved, False)
         return point
 
-    def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors | RowInverse) -> Any:
+    def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
         """Return the slope by the shape that integrating out the linear side adds."""
-        return self.backend.compiled(steps.marginal_force)(point, factors, self.step_scalars(hyper), self.coarse)
+        return self.backend.compiled(steps.marginal_force)(point, factors, self.step_scalars(hyper))
 
     def tilted(self, at: Linearised) -> Linearised:
         """Add that slope to the cost, as a linear term around this point."""
@@ -266,17 +251,11 @@ class Solver:
         """Return the best point of this shape, its precisions, and the evidence for the shape up to a constant."""
         (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, self.backend.compiled(steps.solve_linear_block)
         while True:
-            by_rows, coarse = self.by_rows, self.coarse and not self.by_rows
-            best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point), by_rows, coarse)
-            psi_trace, log_det, failed, ratio, *rest = numbers = self.backend.floats(array)
-            if by_rows and not ratio < MAX_RATIO:
-                self.by_rows = False
-            elif not failed and np.isfinite(numbers).all():
+            best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point))
+            psi_trace, log_det, failed, *rest = numbers = self.backend.floats(array)
+            if not failed and np.isfinite(numbers).all():
                 break
-            elif coarse:
-                self.coarse = False  # rounding has hidden the prior
-            else:
-                jitter = _next_jitter(jitter)
+            jitter = _next_jitter(jitter)
         terms = Terms(*rest)
         evidence = outputs * (terms.background - log_det) - 0.5 * terms.cost(hyper)
         determined = max(n - hyper.strength * psi_trace, 1e-3) * outputs
@@ -284,51 +263,32 @@ class Solver:
         strength = determined / max(terms.psi, 1e-30 * self.variance)
         return best, Hyper(strength, hyper.tightness, free / max(terms.misfit, 1e-24 * self.variance)), evidence
 
-    def linearised(
-        self,
-        point: Centred,
-        hyper: Hyper,
-        exact: bool = False,
-        traces: bool = False,
-        damping: float | None = None,
-        whole: bool = False,
-    ) -> Linearised:
-        """Return the linearisation at a point; unless exact, its Gram matrices may be of single precision.
+    def linearised(self, point: Centred, hyper: Hyper, traces: bool = False, damping: float | None = None) -> Linearised:
+        """Return the linearisation at a point; the jitter grows until H has factors.
 
-        That is good enough where rounding cannot hide the priors. The jitter grows until H has factors. With a damping, a step
-        is tried in the same call of the device. whole: with factors of H itself, which errors and draws need.
+        With a damping, a step is tried in the same call of the device.
         """
         last = self.last
         if last is not None and last.point is point and last.hyper == hyper:
-            enough = (last.exact or not exact) and not (last.by_rows and whole)
-            if enough:
-                return last
+            return last
         check()
-        by_rows = self.by_rows and not whole
-        self.tilt, jitter, coarse, tried = None, MIN_JITTER, self.coarse and not exact and not by_rows, None
-        priors, n_terms = self.priors(point), len(Terms._fields)
+        self.tilt, jitter, tried, priors, n_terms = None, MIN_JITTER, None, self.priors(point), len(Terms._fields)
         while True:
             if damping is None:
                 linearise = self.backend.compiled(steps.linearise)
-                scalars = self.step_scalars(hyper, jitter)
-                rows, system, factors, array = linearise(point, scalars, priors, by_rows, coarse, traces)
+                rows, system, factors, array = linearise(point, self.step_scalars(hyper, jitter), priors, traces)
             else:
                 both, scalars = self.backend.compiled(steps.linearise_and_step), self.step_scalars(hyper, jitter, damping)
-                rows, system, factors, moved, array = both(point, scalars, priors, by_rows, coarse, damping >= 1.0)
+                rows, system, factors, moved, array = both(point, scalars, priors, damping >= 1.0)
             numbers = self.backend.floats(array)
-            terms, (psi_ratio, t_ratio, failed, *traced) = Terms(*numbers[:n_terms]), numbers[n_terms:]
+            terms, (failed, *traced) = Terms(*numbers[:n_terms]), numbers[n_terms:]
             if damping is not None:
                 traced, tried = traced[:3], (damping, moved, traced[3:])
-            if coarse and not max(psi_ratio, t_ratio) < _MAX_COARSE_RATIO:
-                self.coarse = coarse = False
-            elif by_rows and not max(psi_ratio, t_ratio) < MAX_RATIO:
-                self.by_rows = by_rows = False
-            elif not failed and np.isfinite((*terms, *traced)).all():
+            if not failed and np.isfinite((*terms, *traced)).all():
                 self.jitter = jitter
-                self.last = Linearised(point, hyper, rows, system, factors, not coarse, by_rows, terms, traced, tried)
+                self.last = Linearised(point, hyper, rows, system, factors, terms, traced, tried)
                 return self.last
-            else:
-                jitter = _next_jitter(jitter)
+            jitter = _next_jitter(jitter)
 
     def step(self, at: Linearised, damping: float) -> tuple[Centred | None, Terms, float]:
         """Return the next point, its terms and the next damping (Nielsen's rule); None where no damping helps."""
@@ -357,7 +317,7 @@ class Solver:
         """The decrease of a step that moves the parameters by a fourteenth of a standard error on average."""
         return _NEGLIGIBLE * float(self.units * (1 + self.scores.shape[1]))
 
-    def quasi_newton(self, factors: Factors | RowInverse, hyper: Hyper, point: Centred) -> tuple[Centred, bool]:
+    def quasi_newton(self, factors: Factors, hyper: Hyper, point: Centred) -> tuple[Centred, bool]:
         """Take L-BFGS steps with the factors of a nearby point, until the predicted decrease is negligible or not reached.
 
         Returns the point, and whether this is worth repeating: not where already the first step misses its prediction.
@@ -411,7 +371,7 @@ class Solver:
         n, outputs = at.point.psi.shape
         traces = at.traces
         if not traces:
-            traces = self.backend.floats(self.backend.compiled(steps.determined)(self.backend, at.factors, n, False))
+            traces = self.backend.floats(self.backend.compiled(steps.determined)(self.backend, at.factors, n))
         psi_trace, t_trace, log_det = traces
         psi, t = n * outputs - at.hyper.strength * psi_trace, n - at.hyper.tightness * t_trace
         return (max(psi, 1e-3), max(t, 0.0)), log_det

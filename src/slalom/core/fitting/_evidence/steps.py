@@ -4,8 +4,7 @@ A step solves (H + damping diag H) step = -gradient, H the Gauss-Newton Hessian 
 acceleration of Transtrum and Sethna, half the second derivative along the step, which about halves the number of steps.
 
 H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each solve costs Cholesky factors of sizes 1 + n
-(M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is. With fewer rows than units, and one output,
-it costs one of the size of the rows (`rows`).
+(M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is.
 
 The functions that take `step_scalars` are run through `Backend.compiled`: numbers that change from call to call come in that
 one array, the numbers that the host decides by are returned in one array, and a choice on the way is a factor of 0 or 1.
@@ -29,12 +28,10 @@ from slalom.core.fitting._evidence.objective import (
     Priors,
     StepScalars,
     Tilt,
-    as_number,
     descent,
     row_precisions,
     terms,
 )
-from slalom.core.fitting._evidence.rows import RowInverse, RowSystem, linear_inverse, row_equations
 from slalom.core.fitting._lbfgs import two_loop
 
 _PROBE = 0.1  # the fraction of a step at which its second derivative is taken
@@ -65,22 +62,14 @@ class Factors(NamedTuple):
         shape = self.shape.T @ self.shape[:, i]
         return Step(-_times(self.linear.T, (self.half @ shape).T), shape)
 
-    def determined(self, backend: Backend, n: int, coarse: bool) -> Any:
-        """Return the traces of the covariances of psi and of t, and half the log determinant of H.
-
-        coarse: in single precision.
-        """
-        outputs, log = len(self.half), backend.xp.log
-        linear, halves, shape = (backend.cast(factor, coarse) for factor in self[:3])
+    def determined(self, backend: Backend, n: int) -> Any:
+        """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
+        (linear, halves, shape, _), outputs, log = self, len(self.half), backend.xp.log
         psi_trace = outputs * (linear[:, 1:] ** 2).sum()
         for half in halves:
             psi_trace = psi_trace + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
         log_det = -outputs * log(diagonal(self.linear)).sum() - log(diagonal(self.shape)).sum()
-        return backend.xp.stack((backend.cast(psi_trace, False), backend.cast((shape[:, :n] ** 2).sum(), False), log_det))
-
-    def linear_side(self, point: Centred, coarse: bool) -> LinearInverse:
-        """Return the inverse of M."""
-        return LinearInverse(point.backend, self.linear, coarse)
+        return backend.xp.stack((psi_trace, (shape[:, :n] ** 2).sum(), log_det))
 
 
 class System(NamedTuple):
@@ -120,37 +109,32 @@ def _times(matrix: Any, columns: Any) -> Any:
 # -- a linearisation --------------------------------------------------------------------------------------------------
 
 
-def linearise(
-    point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool, traces: bool
-) -> tuple[Any, System | RowSystem, Factors | RowInverse, Any]:
-    """Return the precisions of the residuals, the normal equations and their factors, in the space of the rows where by_rows.
+def linearise(point: Centred, step_scalars: Any, priors: Priors, traces: bool) -> tuple[Any, System, Factors, Any]:
+    """Return the precisions of the residuals, the normal equations and their factors.
 
-    The numbers: the terms; the largest ratios of the Gram matrices' diagonals to the priors of psi and of t, which say how near
-    the rounding of coarse Gram matrices, or of the rows' space, is to hiding the priors; other than 0 where H, with the jitter,
-    is not positive definite; with traces also those of `determined`.
+    The numbers: the terms; other than 0 where H, with the jitter, is not positive definite; with traces also those of
+    `determined`.
     """
     scalars = StepScalars(*step_scalars)
-    system: System | RowSystem
-    system, ratios = row_equations(point, scalars, priors) if by_rows else equations(point, scalars, priors, coarse)
+    system = equations(point, scalars, priors)
     factors, failed = system.factorise(point.backend, scalars.jitter)
-    numbers = [terms(point, priors, None), point.backend.xp.stack((*ratios, failed))]
+    numbers = [terms(point, priors, None), failed[None]]
     if traces:
-        numbers.append(determined(point.backend, factors, len(point.t), coarse))
+        numbers.append(determined(point.backend, factors, len(point.t)))
     return row_precisions(point, scalars), system, factors, point.backend.xp.concatenate(numbers)
 
 
-def determined(backend: Backend, factors: Factors | RowInverse, n: int, coarse: bool) -> Any:
+def determined(backend: Backend, factors: Factors, n: int) -> Any:
     """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
-    return factors.determined(backend, n, coarse)
+    return factors.determined(backend, n)
 
 
-def equations(point: Centred, scalars: StepScalars, priors: Priors, coarse: bool) -> tuple[System, tuple[Any, Any]]:
-    """Return the normal equations, and the largest ratios of Gram matrices to priors."""
-    backend, n = point.backend, len(point.t)
-    left, right = point.jacobian(coarse)
+def equations(point: Centred, scalars: StepScalars, priors: Priors) -> System:
+    """Return the normal equations."""
+    n = len(point.t)
+    left, right = point.jacobian()
     grams = left.T @ left, left.T @ right, total(block.T @ block for block in right)
-    linear, cross, shape = (scalars.precision * backend.cast(gram, False) for gram in grams)
-    ratios = diagonal(linear)[1:].max() / scalars.strength, diagonal(shape)[:n].max() / scalars.tightness
+    linear, cross, shape = (scalars.precision * gram for gram in grams)
     if point.background:
         across, along = point.rho_rows()
         linear += scalars.strength * across[:, None] * across
@@ -164,17 +148,17 @@ def equations(point: Centred, scalars: StepScalars, priors: Priors, coarse: bool
     diagonal(linear)[1:] += scalars.strength
     diagonal(shape)[:n] += scalars.tightness
     diagonal(shape)[n:] += priors.precision
-    return System(linear, cross, shape, gradient), ratios
+    return System(linear, cross, shape, gradient)
 
 
 # -- a step -----------------------------------------------------------------------------------------------------------
 
 
 def linearise_and_step(
-    point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool, whole: bool
-) -> tuple[Any, System | RowSystem, Factors | RowInverse, Centred, Any]:
+    point: Centred, step_scalars: Any, priors: Priors, whole: bool
+) -> tuple[Any, System, Factors, Centred, Any]:
     """Return a linearisation with traces and the point after a first `damped_step` from it; the numbers are those of both."""
-    rows, system, factors, known = linearise(point, step_scalars, priors, by_rows, coarse, traces=True)
+    rows, system, factors, known = linearise(point, step_scalars, priors, traces=True)
     moved, numbers = damped_step(point, rows, system, factors, step_scalars, priors, None, whole)
     return rows, system, factors, moved, point.backend.xp.concatenate((known, numbers))
 
@@ -182,8 +166,8 @@ def linearise_and_step(
 def damped_step(
     point: Centred,
     rows: Any,
-    system: System | RowSystem,
-    factors: Factors | RowInverse,
+    system: System,
+    factors: Factors,
     step_scalars: Any,
     priors: Priors,
     tilt: Tilt | None,
@@ -203,7 +187,7 @@ def damped_step(
     return moved, backend.xp.concatenate((numbers, terms(moved, priors, tilt)))
 
 
-def within_reach(point: Centred, factors: Factors | RowInverse, step: Step) -> Step:
+def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
     """Return the best step that takes the share no further than its reach: x - H^-1 e (x_a - bound) / (e' H^-1 e)."""
     if not point.background:
         return step
@@ -213,9 +197,7 @@ def within_reach(point: Centred, factors: Factors | RowInverse, step: Step) -> S
     return step.plus(column, -part)
 
 
-def _accelerated(
-    point: Centred, rows: Any, system: System | RowSystem, factors: Factors | RowInverse, step: Step
-) -> tuple[Centred, Any]:
+def _accelerated(point: Centred, rows: Any, system: System, factors: Factors, step: Step) -> tuple[Centred, Any]:
     """Return the point after a step and its geodesic acceleration, and other than 0 where that is too large for the step."""
     probe = point.moved(step.times(_PROBE))
     second = ((point.residual - probe.residual) / _PROBE - point.push(step)) * (-1.0 / _PROBE)
@@ -224,7 +206,7 @@ def _accelerated(
         free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
         acceleration = Step(*(point.backend.xp.where(free, part, 0.0) for part in acceleration))
     straight, curved = system.weigh(step), system.weigh(acceleration)
-    fits = as_number(point, 4.0 * curved <= _MAX_ACCELERATION**2 * straight)
+    fits = point.backend.as_number(4.0 * curved <= _MAX_ACCELERATION**2 * straight)
     return point.moved(step.plus(acceleration)), 1.0 - fits
 
 
@@ -243,7 +225,7 @@ def lbfgs_step(
     point: Centred,
     last: tuple[Step, Step] | None,
     pairs: tuple[Pair, ...],
-    factors: Factors | RowInverse,
+    factors: Factors,
     step_scalars: Any,
     priors: Priors,
     tilt: Tilt | None,
@@ -268,7 +250,7 @@ def _scaled_inner(left: Step, right: Step, factor: Any) -> Any:
     return left.inner(right) * factor
 
 
-def predicted_decrease(factors: Factors | RowInverse, gradient: Step) -> Any:
+def predicted_decrease(factors: Factors, gradient: Step) -> Any:
     """Return the decrease of the cost (1,) that an undamped step predicts."""
     return factors.solve(gradient).inner(gradient)[None]
 
@@ -276,34 +258,30 @@ def predicted_decrease(factors: Factors | RowInverse, gradient: Step) -> Any:
 # -- the linear side alone, and the link ------------------------------------------------------------------------------
 
 
-def marginal_force(point: Centred, factors: Factors | RowInverse, step_scalars: Any, coarse: bool) -> Any:
+def marginal_force(point: Centred, factors: Factors, step_scalars: Any) -> Any:
     """Return the slope of the cost by the shape that integrating out the linear side adds (`marginal`)."""
     scalars = StepScalars(*step_scalars)
-    return log_det_gradient(point, scalars, factors.linear_side(point, coarse), coarse)
+    return log_det_gradient(point, scalars, LinearInverse(point.backend, factors.linear))
 
 
-def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors, by_rows: bool, coarse: bool) -> tuple[Centred, Any]:
+def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors) -> tuple[Centred, Any]:
     """Return the best point of this shape.
 
-    The numbers: the trace of psi's covariance, half log det M, failure, the ratio as in `linearise` where by_rows, the terms.
+    The numbers: the trace of psi's covariance, half log det M, failure, the terms.
     """
     xp, scalars = point.backend.xp, StepScalars(*step_scalars)
-    inverse: RowInverse | LinearInverse
-    if by_rows:
-        inverse, failed, ratio = linear_inverse(point, scalars)
-    else:
-        lower, failed = point.backend.inverse_cholesky(raised(_linear_gram(point, scalars, coarse), scalars.jitter))
-        inverse, ratio = LinearInverse(point.backend, lower, coarse), 0.0 * failed
+    lower, failed = point.backend.inverse_cholesky(raised(_linear_gram(point, scalars), scalars.jitter))
+    inverse = LinearInverse(point.backend, lower)
     step = inverse.solve(Step(descent(point, scalars, priors, None)[0].linear, 0.0 * point.t[:0])).linear
     best = point.moved(Step(step, 0.0 * xp.concatenate((point.t, point.scalars))))
-    numbers = xp.stack((inverse.variances.sum(), inverse.half_log_det, failed, ratio))
+    numbers = xp.stack((inverse.variances.sum(), inverse.half_log_det, failed))
     return best, xp.concatenate((numbers, terms(best, priors, None)))
 
 
-def _linear_gram(point: Centred, scalars: StepScalars, coarse: bool) -> Any:
+def _linear_gram(point: Centred, scalars: StepScalars) -> Any:
     """Return M."""
-    left = point.jacobian(coarse, linear_only=True).linear
-    linear = scalars.precision * point.backend.cast(left.T @ left, False)
+    left = point.jacobian(linear_only=True).linear
+    linear = scalars.precision * (left.T @ left)
     if point.background:
         across = point.rho_rows().linear
         linear += scalars.strength * across[:, None] * across
@@ -311,7 +289,7 @@ def _linear_gram(point: Centred, scalars: StepScalars, coarse: bool) -> Any:
     return linear
 
 
-def link_score_test(point: Centred, rows: Any, system: System | RowSystem, factors: Factors | RowInverse) -> Any:
+def link_score_test(point: Centred, rows: Any, system: System, factors: Factors) -> Any:
     """Return, for a quadratic and a cubic in S on the residuals, their Gram matrix (4 numbers) and their slopes (2).
 
     The residuals are those after one more Newton step, so that incomplete convergence does not count. Rows without a weight do
