@@ -117,7 +117,7 @@ def test_a_saturated_text_begins_with_what_matters():
     for row, i in zip(rows, order, strict=True):
         assert float(row[1]) == pytest.approx(shapley[i], abs=6e-4)
         assert float(row[3]) == pytest.approx(e.removal[i], abs=6e-4)
-    assert "the 5 strongest of 30; Shapley: its share of the log odds of yes, over all parts of the text; removal:" in text
+    assert "the 5 strongest of 30; Shapley: its share of the log odds of yes, averaged over all orders of" in text
 
 
 def test_shapley_values_of_a_saturated_text_are_marked_where_they_are_not_told_from_zero():

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from slalom.result import SCORES
+
 
 def _unicode(text: str) -> str:
     """Return a string, unless it has halves of surrogate pairs, which no file can hold."""
@@ -20,6 +22,9 @@ Texts = Annotated[list[Text], Field(fail_fast=True)]
 Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
 Picture = Literal["text", "bar", "scatter"]
+
+
+_SCORES = "; ".join(f"{score.name}, {score.meaning}" for score in SCORES.values() if score.listed)
 
 
 class _Strict(BaseModel):
@@ -132,7 +137,9 @@ class Explained(BaseModel):
     """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
 
     content: dict[str, Any]
-    explanation: dict[str, Any]
+    explanation: dict[str, Any] = Field(
+        description=f"Its `scores` are {_SCORES}; `errors` are standard errors, by the same names."
+    )
     final: bool = True
 
 
