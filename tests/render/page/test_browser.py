@@ -21,6 +21,7 @@ from slalom.render.page import page
 from slalom.result import NORMAL_95, SCORES, Failure, Spread
 from slalom.text import Scales
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import (
     MARKUP,
     fitted,
@@ -149,7 +150,7 @@ KINDS = SURROGATES | {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_the_page_predicts_what_python_predicts(view, kind):
     e = KINDS[kind]()
     rng = np.random.default_rng(0)
@@ -357,7 +358,7 @@ def plus_minus(cell):
     return number(text[0]), number(text[1]) if len(text) > 1 else None
 
 
-@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
+@cases("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
     e = with_errors(make())
     view.open([e])
@@ -400,7 +401,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
         assert "± 95% interval" in view.one("#tip p").text
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes):
     wide, loud = np.where(np.arange(6) < 3, 0.1, 90.0), np.array([0.1, 99.0, 0.1, 0.1, 0.1, 0.1])
     se = wide if classes is None else np.tile(wide[:, None], classes)
@@ -519,7 +520,7 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     assert view.linked() == [3, 3, 3]
 
 
-@pytest.mark.parametrize("by", ["focus", "pointer"])
+@cases("by", ["focus", "pointer"])
 def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by):
     view.open([fitted()])
     if by == "focus":
@@ -956,7 +957,7 @@ def test_text_stays_readable_in_light_and_dark(view):
     WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
 
 
-@pytest.mark.parametrize("width", [360, 390, 800, 900])
+@cases("width", [360, 390, 800, 900])
 def test_the_table_fits_and_shows_the_chosen_score(view, width):
     view.width(width)
     view.open([random_explanation(n=60, link=False, seed=3)])

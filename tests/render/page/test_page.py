@@ -20,6 +20,7 @@ from slalom.render.figures.canvas import Key
 from slalom.render.page import page
 from slalom.render.page.content import content
 from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread, listed
+from tests.cases import cases
 from tests.factories import (
     MARKUP,
     MARKUP_LABELS,
@@ -115,7 +116,7 @@ def scores_of(shown):
     return {score["name"]: score for score in shown["scores"]}
 
 
-@pytest.mark.parametrize("make", SLALOMS.values(), ids=SLALOMS)
+@cases("make", SLALOMS.values(), ids=list(SLALOMS))
 def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     e = make()
     (_, shown) = Reader(page([e])).data()
@@ -150,7 +151,7 @@ def test_what_is_not_known_is_said_so_or_left_out():
     assert len(scores_of(shown)["removal"]["numbers"]) == 2
 
 
-@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+@cases("make", [fitted, fitted_classes], ids=["one", "classes"])
 def test_intervals_in_the_page_are_those_of_python(make):
     e = with_errors(make())
     shown = Reader(page([e])).data()[1]
@@ -164,7 +165,7 @@ def test_intervals_in_the_page_are_those_of_python(make):
         assert np.allclose(within, (high - low) / 2, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
+@cases("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     e = make()
     frames = Reader(page([e])).data()[1]["frames"]
@@ -189,7 +190,7 @@ def test_the_page_says_which_score_has_the_full_colour():
         assert np.allclose(scores[name]["full"], [e.full_effect(name, label) for label in e.labels], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("strongest", "score"), [(0.049, "shapley"), (0.051, "removal")])
+@cases(("strongest", "score"), [(0.049, "shapley"), (0.051, "removal")])
 def test_a_text_in_which_no_single_unit_decides_opens_on_shapley_values(strongest, score):
     e = replace(explanation("a b c", [strongest, 0.0, 0.0]), score=1.0)
     assert e.saturated is (score == "shapley")
