@@ -4,9 +4,10 @@ import csv
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from slalom.cli.app import app
+from slalom import corpus
+from slalom.errors import InputError
+from tests.commands import invoke
 from tests.corpus.tables import row, write
 
 EFFECTS = {"good": 1.0, "bad": -1.0, "xyzzy": 3.0}
@@ -33,7 +34,7 @@ def folders(tmp_path_factory):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["corpus", *arguments], env={"COLUMNS": "80"})
+    result = invoke(["corpus", *arguments], 80)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -85,6 +86,16 @@ def test_what_changed_and_what_flipped(folders):
 
 
 def test_errors_are_one_line(folders, tmp_path):
-    result = CliRunner().invoke(app, ["corpus", "summary", str(tmp_path)])
+    result = invoke(["corpus", "summary", str(tmp_path)])
     assert result.exit_code == 1
-    assert "must be a folder that slalom corpus run has written" in str(result.exception)
+    assert "must be a folder that slalom corpus run has written" in result.stderr
+
+
+def test_questions_in_sql(folders, tmp_path):
+    query = "SELECT word, count(*) AS n FROM words GROUP BY word ORDER BY n DESC, word LIMIT 2"
+    assert "end" in run("sql", folders[0], query)
+    assert json.loads(run("sql", folders[0], query, "--json")) == [{"word": "end", "n": 60}, {"word": "film", "n": 60}]
+    run("sql", folders[0], query, "--csv", str(tmp_path / "words.csv"))
+    assert (tmp_path / "words.csv").read_text().splitlines() == ["word,n", "end,60", "film,60"]
+    with pytest.raises(InputError, match=r"DuckDB refuses the query: .*nothing"):
+        corpus.open(folders[0]).sql("SELECT * FROM nothing")

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.errors import MissingExtra, require
-from slalom.result import Explanation
-from slalom.result.scores import SCORES, listed
+from slalom.result import SCORES, Explanation, listed
 from slalom.text import KINDS, simple_words, words
 from slalom.text.units import group_spans
 

@@ -1,7 +1,6 @@
 """Fit a Slalom to counts and scores: one file per algorithm, one function for all.
 
-`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of, `_arrays` the array libraries and
-devices below them.
+`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of.
 """
 
 from contextlib import suppress
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.core.checks import Counts
-from slalom.core.fitting._arrays.backend import release_memory
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
@@ -18,7 +16,8 @@ from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 from slalom.threads import many_blas_threads
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
+
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 
@@ -54,20 +53,13 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
 
 
 def _solved(problem: Problem, fitter: Fitter) -> Fit:
-    """Fit one problem."""
-    power = problem.power
-    scaled, result = problem.scaled(power), None
-    rows, n = scaled.counts.shape
+    """Fit one problem; the mean score where that fails."""
+    rows, n = problem.counts.shape
     with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet(), many_blas_threads(fitter.is_long(n, rows)):
-        result = fitter.solve(scaled)
-    return _completed(scaled, result, power, fitter)
-
-
-def _completed(problem: Problem, result: Fit | None, power: int, fitter: Fitter) -> Fit:
-    """Return the fit of a scaled problem for its own scores; the mean score where there is none."""
-    if result is None or not np.isfinite(result.loss):
-        result = problem.constant(_FAILED, kind=fitter.surrogate)
-    return problem.unscaled(result, power)
+        result = fitter.solve(problem)
+        if np.isfinite(result.loss):
+            return result
+    return problem.constant(_FAILED, kind=fitter.surrogate)
 
 
 def _quiet() -> np.errstate:
