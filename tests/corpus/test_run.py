@@ -547,7 +547,7 @@ def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
         corpus.status(tmp_path / "out")
     for name in ("bare", "parts", "whole"):
         (tmp_path / name).mkdir()
-    LocalFolder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 2}')
+    LocalFolder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 3}')
     for call in (
         lambda: corpus.run(source, tmp_path / "bare", explainer(score)),
         lambda: corpus.retry_failed(tmp_path / "bare"),
