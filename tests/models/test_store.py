@@ -19,6 +19,7 @@ from slalom.models.callable import StringReading
 from slalom.models.store import AnswerStore
 from slalom.text import words
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 TEXT = "a good film with a bad end and no more than ten words"
 KEYS = [bytes([i]) * 16 for i in range(6)]
@@ -219,7 +220,7 @@ def unprivileged():
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no such permissions")
-@pytest.mark.parametrize("closed", ["file", "folder", "both", "empty folder", "unreadable"])
+@cases("closed", ["file", "folder", "both", "empty folder", "unreadable"])
 def test_a_file_that_may_not_be_written_is_refused(closed):
     with unprivileged() as folder:
         file = folder / "answers.sqlite"
