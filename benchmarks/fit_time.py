@@ -1,6 +1,6 @@
 """How long a fit takes, beside the reference package's own fitting of the same data in the same process.
 
-Run: python benchmarks/fit_time.py [--device cuda]     (needs the benchmark extra for the reference; without it ours alone)
+Run: python benchmarks/fit_time.py     (needs the benchmark extra for the reference; without it ours alone)
 
 Only the fitting is timed. The reference package fits as part of explaining a model, so it is given a look-up table that
 answers its queries at once, and its routines are called with the data already in memory:
@@ -47,14 +47,13 @@ def reference(counts, scores):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", help="where Joint runs: cpu, cuda, auto")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     print(f"{'data':<34}{'fitter':<20}{'median s':>10}{'loss':>12}{'R2':>9}")
     for n, m, repeats in ((200, 1000, arguments.repeats), (500, 5000, 1)):
         for shape in ("sizes", "half", "deletions", "pairs"):
             counts, scores = noisy("slalom", shape, n, m, 0.1, seed=0)
-            fitters = {"Joint": Joint(device=arguments.device)}
+            fitters = {"Joint": Joint()}
             if n == 200:
                 fitters |= {"Alternating": Alternating(), "Sgd": Sgd()}
             runs = {name: (lambda f=f, c=counts, y=scores: fit(c, y, f).loss) for name, f in fitters.items()}

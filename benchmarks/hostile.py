@@ -28,10 +28,10 @@ from slalom.core.fitting.response import response
 
 # How often each fitter is drawn.
 FITTERS = {
-    "Joint()": (Joint(device="cpu"), 10),
-    "Joint(background=True)": (Joint(background=True, device="cpu"), 2),
-    "Joint(background=False)": (Joint(background=False, device="cpu"), 2),
-    "Joint(link=True)": (Joint(link=True, device="cpu"), 2),
+    "Joint()": (Joint(), 10),
+    "Joint(background=True)": (Joint(background=True), 2),
+    "Joint(background=False)": (Joint(background=False), 2),
+    "Joint(link=True)": (Joint(link=True), 2),
     "Linear()": (Linear(), 2),
     "Alternating()": (Alternating(max_iterations=20), 2),
     "Alternating(once=True)": (Alternating(once=True), 1),

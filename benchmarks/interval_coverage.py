@@ -58,7 +58,7 @@ def _fit(n, m, shape, background, noise, seed):
     truth = Slalom(rng.normal(size=n), rng.normal(size=n), background)
     counts = design(shape, n, m, rng)
     scores = truth(counts)
-    found = fit(counts, scores + noise * scores.std() * rng.normal(size=m), Joint(device="cpu"))
+    found = fit(counts, scores + noise * scores.std() * rng.normal(size=m), Joint())
     strongest = np.argsort(-np.abs(truth.removal()))[: min(10, n // 4)]
     cells, errors = [], found.posterior.errors()
     for name in SCORES:

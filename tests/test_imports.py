@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 import grimp
@@ -13,20 +12,6 @@ import pytest
 from slalom.cli.app import COMMANDS
 
 HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai", "fastapi", "pyarrow", "ray")
-
-FIT = """
-import numpy as np
-from slalom.core import Joint, Slalom, fit
-from slalom.errors import InputError, MissingExtra
-truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
-counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
-def outcome(device):
-    try:
-        found = fit(counts, truth(counts), Joint(device=device)).model
-        return np.abs(found.values - truth.values).max() < 1e-6
-    except (InputError, MissingExtra) as refusal:
-        return f"{type(refusal).__name__}: {refusal}"
-"""
 
 
 def python(code):
@@ -76,29 +61,9 @@ def test_the_core_names_what_a_user_needs_and_every_public_name_exists():
     assert printed == [names.replace(",", ""), "True"]
 
 
-def test_a_fit_needs_no_torch_and_cuda_without_torch_names_what_to_install():
-    cpu, auto, *others = python(
-        f"import sys; sys.modules['torch'] = None\n{FIT}\nfor d in 'cpu', 'auto', 'cuda', 'cuda:1': print(outcome(d))"
-    )
-    assert (cpu, auto) == ("True", "True")
-    for line, device in zip(others, ("cuda", "cuda:1"), strict=True):
-        assert line == f"MissingExtra: device {device!r} needs torch; install it with: pip install 'slalom-xai[torch]'"
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_torch_without_a_gpu_serves_auto_and_advises_on_cuda():
-    auto, cuda, second = python(f"import torch\n{FIT}\nfor d in 'auto', 'cuda', 'cuda:1': print(outcome(d))")
-    assert auto == "True"
-    for line, device in ((cuda, "cuda"), (second, "cuda:1")):
-        assert line.startswith(f"InputError: device {device!r} ")
-        assert "no CUDA device; use device='cpu'" in line
-
-
-def test_unknown_devices_are_refused():
-    unknown = ["gpu", "", "CPU", "mps", "cudafoo", "cuda:x"]
-    for device, line in zip(unknown, python(f"{FIT}\nfor d in {unknown}: print(outcome(d))"), strict=True):
-        assert line.startswith("InputError: device must be 'auto', 'cpu' or 'cuda'")
-        assert line.endswith(f"got {device!r}")
+def test_a_fit_needs_no_torch():
+    code = "from slalom.core import fit; print(fit([[1, 0], [0, 1], [1, 1]], [1.0, 2.0, 1.5]).r2 > 0.9)"
+    assert python(f"import sys; sys.modules['torch'] = None\n{code}") == ["True"]
 
 
 def test_a_transformer_without_torch_names_what_to_install():
@@ -109,7 +74,7 @@ def test_a_transformer_without_torch_names_what_to_install():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    """Imports inside of functions count, but for the views of results that pyproject.toml lists; those for type checking do not."""
+    """Imports inside of functions count, but for the views that pyproject.toml lists; those for type checking do not."""
     (layers, *_) = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
     ]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from slalom.core import Joint, Slalom, fit
-from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import Problem
 from tests.cases import cases
@@ -195,8 +194,8 @@ def close(found, expected):
 def test_joint_follows_a_permutation_of_the_units(case, random):
     truth, counts = case
     p = np.array(random.sample(range(5), 5))
-    one = fit(counts, truth(counts), Joint(device="cpu")).model
-    two = fit(counts[:, p], truth(counts), Joint(device="cpu")).model
+    one = fit(counts, truth(counts), Joint()).model
+    two = fit(counts[:, p], truth(counts), Joint()).model
     np.testing.assert_allclose(one(counts), truth(counts), atol=1e-4)
     close(two.values, one.values[p])
     close(two.importances, one.importances[p])
@@ -208,8 +207,8 @@ def test_joint_follows_a_permutation_of_the_units(case, random):
 def test_joint_follows_an_affine_change_of_the_scores(case):
     truth, counts = case
     shift = 3.0 if truth.n_classes is None else 0.0  # a shift of all classes is centred away
-    one = fit(counts, truth(counts), Joint(device="cpu")).model
-    two = fit(counts, 2 * truth(counts) + 3.0, Joint(device="cpu")).model
+    one = fit(counts, truth(counts), Joint()).model
+    two = fit(counts, 2 * truth(counts) + 3.0, Joint()).model
     close(two.values, 2 * one.values + shift)
     close(two.importances, one.importances)
     assert (one.background is None, one.link is None) == (two.background is None, two.link is None)
@@ -251,8 +250,8 @@ def test_a_weighted_row_costs_as_much_as_its_repetitions(data, case):
 def test_a_weighted_row_pulls_the_level_of_a_ridge_as_its_repetitions_do(data):
     # Not the slopes: a row repeated is more data than a row with a large weight, so the strengths differ.
     counts, scores, weights, rows = data
-    one = ridge(counts, scores, weights, NumpyBackend())
-    two = ridge(counts[rows], scores[rows], np.ones(len(rows)), NumpyBackend())
+    one = ridge(counts, scores, weights)
+    two = ridge(counts[rows], scores[rows], np.ones(len(rows)))
     np.testing.assert_allclose(one.centre, two.centre, rtol=1e-13)
     np.testing.assert_allclose(one.level, two.level, rtol=1e-11, atol=1e-13)
 
@@ -261,8 +260,8 @@ def test_a_weighted_row_pulls_the_level_of_a_ridge_as_its_repetitions_do(data):
 @given(weighted(noise=0.0))
 def test_a_weighted_row_gives_the_slopes_of_its_repetitions_where_no_noise_hides_them(data):
     counts, scores, weights, rows = data
-    one = ridge(counts, scores, weights, NumpyBackend())
-    two = ridge(counts[rows], scores[rows], np.ones(len(rows)), NumpyBackend())
+    one = ridge(counts, scores, weights)
+    two = ridge(counts[rows], scores[rows], np.ones(len(rows)))
     np.testing.assert_allclose(one.slopes, two.slopes, atol=1e-8)
 
 
@@ -270,8 +269,8 @@ def test_a_weighted_row_gives_the_slopes_of_its_repetitions_where_no_noise_hides
 @given(weighted(noise=1.0), st.floats(0.01, 100.0))
 def test_only_the_ratios_of_the_weights_matter_to_the_slopes(data, factor):
     counts, scores, weights, _ = data
-    one = ridge(counts, scores, weights, NumpyBackend())
-    two = ridge(counts, scores, factor * weights, NumpyBackend())
+    one = ridge(counts, scores, weights)
+    two = ridge(counts, scores, factor * weights)
     np.testing.assert_allclose(two.slopes, one.slopes, atol=1e-9)
     np.testing.assert_allclose(two.noise, factor * one.noise, rtol=1e-9)
     np.testing.assert_allclose(two.evidence, one.evidence, rtol=1e-9)
@@ -284,8 +283,8 @@ def test_a_row_of_weight_zero_is_no_row(shape):
     counts = rng.integers(0, 2, (m + 15, n)) + np.eye(n)[np.arange(m + 15) % n]
     scores = counts @ rng.normal(size=n) / counts.sum(axis=1) + 0.3 * rng.normal(size=m + 15)
     weights = np.where(np.arange(m + 15) < m, rng.uniform(0.5, 2.0, m + 15), 0.0)
-    with_them = fit(counts, scores, Joint(device="cpu"), weights=weights)
-    without = fit(counts[:m], scores[:m], Joint(device="cpu"), weights=weights[:m])
+    with_them = fit(counts, scores, Joint(), weights=weights)
+    without = fit(counts[:m], scores[:m], Joint(), weights=weights[:m])
     np.testing.assert_allclose(with_them.model.values, without.model.values, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(with_them.model.importances, without.model.importances, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose([with_them.loss, with_them.r2], [without.loss, without.r2], rtol=1e-4)

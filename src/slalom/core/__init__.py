@@ -2,7 +2,7 @@
 
 from slalom.core.additive import Additive
 from slalom.core.base import Background, Link, Surrogate
-from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit, release_memory
+from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit
 from slalom.core.lengths import Lengths, fit_lengths
 from slalom.core.measures import Beta, Measure, Point
 from slalom.core.recovery import Recovery, recover
@@ -35,7 +35,6 @@ __all__ = [
     "fit_lengths",
     "leave_one_out",
     "recover",
-    "release_memory",
     "semivalue",
     "shapley",
 ]

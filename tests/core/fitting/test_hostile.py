@@ -5,7 +5,7 @@ import pytest
 
 from slalom.core import Additive, Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting import joint
-from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
+from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.steps import System
 from slalom.core.fitting.problem import FALLBACK, Problem
 from slalom.errors import InputError
@@ -15,7 +15,7 @@ from tests.factories import benchmark
 hostile = benchmark("hostile")
 
 LARGEST = np.finfo(float).max
-PUBLIC = [Joint(device="cpu"), Joint(background=False), Joint(link=True), Linear(), Alternating(), Sgd(max_steps=300)]
+PUBLIC = [Joint(), Joint(background=False), Joint(link=True), Linear(), Alternating(), Sgd(max_steps=300)]
 
 
 def numbers(found):
@@ -68,11 +68,7 @@ def deletions(n=256, m=200):
     return counts, scores, weights
 
 
-@cases("library", ["numpy", "torch, filled up"])
-def test_small_effects_beside_a_large_level_are_found(monkeypatch, library):
-    if library != "numpy":
-        monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-        monkeypatch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % 512, (31 - units) % 64))
+def test_small_effects_beside_a_large_level_are_found():
     counts, scores, weights = deletions()
     found = fit(counts, scores, Joint(link=False), weights)
     assert found.r2 > 0.99
@@ -220,7 +216,7 @@ def no_factors(matrix):
 def test_without_normal_equations_it_is_ridge_regression(monkeypatch, classes):
     counts, scores, weights = planted(classes=classes)
     linear = fit(counts, scores, Linear(), weights)
-    monkeypatch.setattr(NumpyBackend, "inverse_cholesky", lambda self, matrix: no_factors(matrix))
+    monkeypatch.setattr(steps, "inverse_cholesky", no_factors)
     found = fit(counts, scores, Joint(), weights)
     assert f"{FALLBACK} the fit failed numerically; ridge regression gives one number per word" in found.diagnosis
     assert found.values_se is None
@@ -229,7 +225,7 @@ def test_without_normal_equations_it_is_ridge_regression(monkeypatch, classes):
 
 def test_without_normal_equations_and_background_it_is_the_mean_score(monkeypatch):
     counts, scores, weights = planted()
-    monkeypatch.setattr(NumpyBackend, "inverse_cholesky", lambda self, matrix: no_factors(matrix))
+    monkeypatch.setattr(steps, "inverse_cholesky", no_factors)
     found = fit(counts, scores, Joint(background=False), weights)
     assert f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score" in found.diagnosis
     np.testing.assert_allclose(found.model(counts), np.average(scores, weights=weights), rtol=1e-12)
@@ -257,22 +253,11 @@ def test_without_eigenvalues_it_is_the_mean_score(monkeypatch):
         np.testing.assert_allclose(found.model(counts), np.average(scores, weights=weights), rtol=1e-12)
 
 
-def test_what_fails_on_another_device_is_repeated_with_numpy(monkeypatch):
-    counts, scores, weights = planted()
-    plain = fit(counts, scores, Joint(device="cpu"), weights)
-    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    monkeypatch.setattr(TorchBackend, "inverse_cholesky", lambda self, matrix: (matrix, self.xp.ones((), dtype=matrix.dtype)))
-    found = fit(counts, scores, Joint(), weights)
-    assert f"{FALLBACK} the fit failed on the GPU" in found.diagnosis
-    np.testing.assert_array_equal(found.model.values, plain.model.values)
-    np.testing.assert_array_equal(found.values_se, plain.values_se)
-
-
 def test_a_part_of_the_diagonal_that_shows_is_named(monkeypatch):
     factorise = System.factorise
 
-    def strict(system, backend, jitter):
-        factors, failed = factorise(system, backend, jitter)
+    def strict(system, jitter):
+        factors, failed = factorise(system, jitter)
         return factors, failed + float(jitter < 1e-5)
 
     counts, scores, weights = planted()

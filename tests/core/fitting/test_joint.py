@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
-from slalom.core.fitting._arrays.backend import NumpyBackend, TorchBackend
+from slalom.core.fitting._evidence.triangular import inverse_cholesky
 from slalom.errors import InputError
 from tests.cases import cases
 from tests.factories import benchmark, planted
@@ -236,59 +235,6 @@ def test_heavier_rows_are_fitted_better():
     assert error[1] < 0.8 * error[0]
 
 
-@cases("lane", [1, 8])
-@cases(("classes", "link"), [(None, False), (None, True), (3, None)])
-def test_torch_gives_what_numpy_gives_also_with_padding(monkeypatch, classes, link, lane):
-    rng = np.random.default_rng(16)
-    truth = planted(rng, 12, background=(0.3, 1.0) if classes is None else None, classes=classes)
-    counts = design("sizes", 12, 200, rng)
-    y = truth(counts)
-    y = y + 0.05 * rng.normal(size=y.shape)
-    plain = fit(counts, y, Joint(link=link))
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-        patch.setattr(TorchBackend, "padding", lambda self, rows, units: (-rows % (8 * lane), -units % lane))
-        other = fit(counts, y, Joint(link=link))
-    assert other.iterations == plain.iterations
-    np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
-    np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
-
-
-@cases(("classes", "background"), [(None, None), (None, False), (3, None)])
-def test_errors_of_many_units_are_the_same_with_padding(monkeypatch, classes, background):
-    """More units than `mixture` takes: these errors are computed on the device, with padding."""
-    rng = np.random.default_rng(17)
-    truth = planted(rng, 70, background=(0.3, 1.0) if classes is None else None, classes=classes)
-    counts = design("sizes", 70, 500, rng)
-    y = truth(counts)
-    y = y + 0.05 * rng.normal(size=y.shape)
-    plain = fit(counts, y, Joint(background=background, link=False if classes is None else None))
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-        patch.setattr(TorchBackend, "padding", lambda self, rows, units: (12, 9))
-        other = fit(counts, y, Joint(background=background, link=False if classes is None else None))
-    np.testing.assert_allclose(other.model.values, plain.model.values, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(other.values_se, plain.values_se, rtol=1e-6)
-    np.testing.assert_allclose(other.importances_se, plain.importances_se, rtol=1e-6)
-    assert (other.background_se is None) == (plain.background_se is None)
-    for one, same in zip(other.background_se or (), plain.background_se or (), strict=True):
-        np.testing.assert_allclose(one, same, rtol=1e-6)
-
-
-@cases("precision", ["highest", "high"])
-def test_a_fit_with_torch_does_not_round_to_tf32_and_leaves_the_setting_as_it_was(precision):
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        with TorchBackend("cpu").session():
-            assert torch.backends.cuda.matmul.fp32_precision == "ieee"
-            assert torch.is_inference_mode_enabled()
-        assert torch.get_float32_matmul_precision() == precision
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def test_constant_scores_are_explained_and_named():
     counts = design("sizes", 5, 20, np.random.default_rng(0))
     found = fit(counts, np.full(20, 2.5))
@@ -439,23 +385,10 @@ def test_a_slope_that_leads_out_of_the_posterior_is_not_followed():
 def test_numpy_inverts_cholesky_factors_of_small_and_large_matrices(n):
     rows = np.random.default_rng(n).normal(size=(2 * n, n))
     matrix = rows.T @ rows
-    found, failed = NumpyBackend().inverse_cholesky(matrix)
+    found, failed = inverse_cholesky(matrix)
     assert failed == 0
     np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
     assert not np.triu(found, 1).any()
-    bad, failed = NumpyBackend().inverse_cholesky(-matrix)
+    bad, failed = inverse_cholesky(-matrix)
     assert failed != 0
     assert np.isnan(bad).all()
-
-
-@cases("n", [1, 127, 128, 131, 226])
-def test_torch_inverts_cholesky_factors_by_blocks(n):
-    rng = np.random.default_rng(n)
-    rows = rng.normal(size=(2 * n, n))
-    matrix = torch.tensor(rows.T @ rows)
-    found, failed = TorchBackend("cpu").inverse_cholesky(matrix)
-    assert failed == 0
-    assert found.is_contiguous()
-    np.testing.assert_allclose(found @ matrix @ found.T, np.eye(n), atol=1e-9)
-    assert not found.triu(1).any()
-    assert TorchBackend("cpu").inverse_cholesky(-matrix)[1] != 0

@@ -74,7 +74,7 @@ def test_errors_are_those_of_all_shapes(monkeypatch, background, noise):
     scores = scores + noise * rng.normal(size=60)
     solver, best = searched(monkeypatch, counts, scores - scores.mean(), background is not None)
     found = mixed_errors(solver, best, None, mixture(solver, best))
-    plain, doubted = (standard_errors(best, None, solver.arrays, about) for about in ((), ("strength",)))
+    plain, doubted = (standard_errors(best, None, about) for about in ((), ("strength",)))
     values, importance = enumerated(counts, scores - scores.mean(), best)
     for ours, gaussian, strong, truth in (
         (found.values, plain.values, doubted.values, values),
@@ -91,6 +91,6 @@ def test_with_many_rows_nothing_is_in_doubt(monkeypatch):
     counts[~counts.any(axis=1), 0] = 1.0
     scores = Slalom(rng.normal(size=8), 0.5 * rng.normal(size=8), (0.5, 1.0))(counts) + 0.01 * rng.normal(size=4000)
     solver, best = searched(monkeypatch, counts, scores, None)
-    mixed, plain = mixed_errors(solver, best, None, mixture(solver, best)), standard_errors(best, None, solver.arrays)
+    mixed, plain = mixed_errors(solver, best, None, mixture(solver, best)), standard_errors(best, None)
     for ours, gaussian in zip((*mixed[:2], *mixed.background), (*plain[:2], *plain.background), strict=True):
         np.testing.assert_allclose(ours, gaussian, rtol=0.03)

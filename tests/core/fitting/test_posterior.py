@@ -5,7 +5,6 @@ import pytest
 
 from slalom.core import Joint, Slalom, fit
 from slalom.core.fitting import joint
-from slalom.core.fitting._arrays.backend import TorchBackend
 from slalom.core.fitting._evidence import draws
 from slalom.core.fitting.posterior import Posterior, ScoreErrors, with_shrinkage
 from tests.cases import cases
@@ -221,14 +220,6 @@ def test_the_same_data_give_the_same_errors_bit_by_bit():
     one, other = (fitted()[2].posterior.errors() for _ in range(2))
     for name in SCORES:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_torch_gives_the_same_errors(monkeypatch):
-    plain = fitted(30, 300)[2].posterior.errors()
-    monkeypatch.setattr(joint, "backend_for", lambda device: TorchBackend("cpu"))
-    other = fitted(30, 300)[2].posterior.errors()
-    for name in SCORES:
-        np.testing.assert_allclose(getattr(other, name), getattr(plain, name), rtol=1e-4)
 
 
 @cases("background", [None, (0.3, 1.0)])

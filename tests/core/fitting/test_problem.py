@@ -20,7 +20,7 @@ def result(problem, model):
 # -- sparse counts --------------------------------------------------------------------------------------------
 
 
-@cases("fitter", [Joint(device="cpu"), Sgd(), Alternating(), Linear()])
+@cases("fitter", [Joint(), Sgd(), Alternating(), Linear()])
 @cases("kind", [csr_array, csc_array, coo_array, csr_matrix])
 def test_sparse_counts_make_no_difference(fitter, kind):
     rng = np.random.default_rng(0)
@@ -248,14 +248,14 @@ def test_what_the_data_cannot_say_is_said_in_plain_words(name):
 @cases("shape", [(3, 5), (9, 5), (2, 1)])
 def test_rows_that_are_all_alike_are_fitted_by_their_mean_and_diagnosed(shape):
     scores = np.arange(shape[0], dtype=float)
-    found = fit(np.ones(shape), scores, Joint(device="cpu"))
+    found = fit(np.ones(shape), scores, Joint())
     assert found.diagnosis.startswith(ALIKE)
     np.testing.assert_allclose(found.model(np.ones((1, shape[1]))), [scores.mean()], rtol=1e-6)
 
 
 @cases("scores", [np.full(3, 2.5), np.array([0.1 + 0.2, 0.3, 0.3])], ids=["exactly", "to rounding"])
 def test_constant_scores_are_fitted_by_that_constant_and_diagnosed(scores):
-    found = fit(EYE, scores, Joint(device="cpu"))
+    found = fit(EYE, scores, Joint())
     assert found.diagnosis.startswith(CONSTANT)
     np.testing.assert_allclose(found.model(np.ones((1, 3))), scores[:1], rtol=1e-12)
     assert found.r2 == 1.0

@@ -17,7 +17,7 @@ def planted(classes=None, link=None, seed=0, m=240, n=8):
     counts = (rng.random((m, n)) < rng.uniform(0.2, 0.9, (m, 1))).astype(float)
     scores, weights = truth(counts), rng.uniform(0.5, 2.0, m)
     scores = scores + 0.2 * rng.normal(size=scores.shape)
-    return fit(counts, scores, Joint(device="cpu", link=link is not None), weights=weights), counts, scores, weights
+    return fit(counts, scores, Joint(link=link is not None), weights=weights), counts, scores, weights
 
 
 def residual_maker(found, counts, weights):
@@ -82,7 +82,7 @@ def test_slopes_find_what_a_fit_has_taken_over(classes):
     x = counts[:, :1] * counts[:, 1:2]
     h = (counts[:, :1] - counts.mean(axis=1, keepdims=True)) * (counts[:, 1:2] - counts.mean(axis=1, keepdims=True))
     effect = np.array([0.8]) if classes is None else np.array([[0.8, -0.3, -0.5]])
-    again = fit(counts, scores + (x @ effect if classes else x[:, 0] * 0.8), Joint(device="cpu"), weights=weights)
+    again = fit(counts, scores + (x @ effect if classes else x[:, 0] * 0.8), Joint(), weights=weights)
     residual = scores + (x @ effect if classes else x[:, 0] * 0.8) - again.model(counts)
     change, errors = response(again, counts, weights).slopes(h, x, residual, 0.0 * effect, 100.0)
     assert change.shape == errors.shape == effect.shape
@@ -93,7 +93,7 @@ def test_slopes_find_what_a_fit_has_taken_over(classes):
 def test_other_fits_have_no_response():
     found, counts, scores, weights = planted()
     assert response(fit(counts, scores, Linear()), counts, weights) is None
-    exact = fit(counts, found.model(counts), Joint(device="cpu"))
+    exact = fit(counts, found.model(counts), Joint())
     answer = response(exact, counts, weights)
     assert answer is None or np.isfinite(answer.left(scores)).all()
 

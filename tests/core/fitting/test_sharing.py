@@ -27,7 +27,7 @@ def parted(keep, types, scores, weights=None):
     """The types after those are told apart that differ."""
     weights = np.ones(len(keep)) if weights is None else weights
     counts = keep @ np.eye(types.max() + 1)[types]
-    model = fit(counts, scores, Joint(device="cpu"), weights=weights).model
+    model = fit(counts, scores, Joint(), weights=weights).model
     return told_apart(keep, types, scores - model(counts), weights)
 
 
@@ -65,7 +65,7 @@ def test_where_units_do_not_go_by_their_type_all_are_told_apart():
 def test_the_size_of_scores_and_rows_without_a_weight_change_nothing():
     keep, types, scores = text(0, own=0.1, m=1000)
     counts = keep @ np.eye(types.max() + 1)[types]
-    model, ones = fit(counts, scores, Joint(device="cpu")).model, np.ones(len(keep))
+    model, ones = fit(counts, scores, Joint()).model, np.ones(len(keep))
     residual = scores - model(counts)
     expected = told_apart(keep, types, residual, ones)
     assert len(np.unique(expected)) > len(np.unique(types))

@@ -1,7 +1,6 @@
 """Fit a Slalom to counts and scores: one file per algorithm, one function for all.
 
-`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of, `_arrays` the array libraries and
-devices below them.
+`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of.
 """
 
 from contextlib import suppress
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.core.checks import Counts
-from slalom.core.fitting._arrays.backend import release_memory
 from slalom.core.fitting.alternating import Alternating
 from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
@@ -18,7 +16,8 @@ from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
 from slalom.threads import many_blas_threads
 
-__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit", "release_memory"]
+__all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
+
 
 _FAILED = f"{FALLBACK} the fit failed numerically; every unit has the mean score instead."
 

@@ -17,8 +17,6 @@ import numpy as np
 from scipy.linalg import helmert
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.backend import Backend, NumpyBackend, backend_for
-from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
 from slalom.core.fitting._evidence.draws import SomeRows, drawn
 from slalom.core.fitting._evidence.errors import standard_errors, widened
@@ -26,12 +24,10 @@ from slalom.core.fitting._evidence.mixture import mixed_errors, mixture, worth_m
 from slalom.core.fitting._evidence.objective import Hyper
 from slalom.core.fitting._evidence.ridge import Ridge, ridge
 from slalom.core.fitting._evidence.solver import Candidate, Solver, out_of_reach
-from slalom.core.fitting._evidence.steps import Factors
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
-_MIN_GPU_WORK = 60_000  # n (m + 2 n): below, launching the steps takes longer than computing them
 _FIRST_LOOK = 5  # iterations before the first score test for a link
 _MARGIN = 5.0  # nats by which a richer model must beat the linear limit
 _LINK_NATS = 15.0  # predicted gain from which a link is tried
@@ -47,7 +43,6 @@ _SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
 _STEP_SECONDS = 1.5e-8  # per row and pair of units, or of rows where these are fewer
 _UNIT_SECONDS = 1.4e-9  # per cubed unit
 _REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
-_REPEATED = f"{FALLBACK} the fit failed on the GPU and was repeated on the CPU."
 _RIDGE = f"{FALLBACK} the fit failed numerically; ridge regression gives one number per word, without standard errors."
 _EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
 _JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
@@ -63,8 +58,8 @@ _LINEAR = (
 class Joint(Fitter):
     """Fits values, importances, background and link jointly; the defaults suit ordinary use.
 
-    Where the normal equations have no solution, more is added to their diagonal; then a fit on a GPU is repeated on the CPU,
-    then ridge regression is returned, then the mean score. `Fit.diagnosis` says which.
+    Where the normal equations have no solution, more is added to their diagonal; then ridge regression is returned, then the
+    mean score. `Fit.diagnosis` says which.
 
     Args:
         background: Whether the model has a background. None lets the data decide.
@@ -72,8 +67,6 @@ class Joint(Fitter):
             row; several classes get none.
         max_iterations: Limit for each candidate model, at least 1.
         tolerance: A candidate has converged when an iteration adds less than this to the evidence, per row.
-        device: "cpu", "cuda" (or "cuda:1", ...), or "auto": CUDA where torch is loaded, sees a GPU, and the problem is large
-            enough to gain from it.
 
     Raises:
         InputError: If max_iterations or tolerance is out of range.
@@ -90,7 +83,6 @@ class Joint(Fitter):
     link: bool | None = None
     max_iterations: int = 100
     tolerance: float = 5e-3
-    device: str = "auto"
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -102,13 +94,6 @@ class Joint(Fitter):
     def seconds(self, n: int, rows: int) -> float:
         return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
 
-    def is_long(self, n: int, rows: int) -> bool:
-        return super().is_long(n, rows) and self._backend(rows, n).on_host
-
-    def _backend(self, rows: int, n: int) -> Backend:
-        small = self.device == "auto" and n * (rows + 2 * n) < _MIN_GPU_WORK
-        return backend_for("cpu" if small else self.device)
-
     def solve(self, problem: Problem) -> Fit:
         if self.background is False:
             problem.refuse_empty_rows("Joint(background=False)")
@@ -118,16 +103,10 @@ class Joint(Fitter):
             return problem.constant()
         if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
             return _single(problem)
-        backend = self._backend(*problem.counts.shape)
-        with suppress(*backend.failures), backend.session():
-            return _Search(self, problem, backend).fit()
-        host = NumpyBackend()
-        with suppress(*host.failures), host.session():
-            search = _Search(self, problem, host)
-            if not backend.on_host:
-                with suppress(*host.failures):
-                    return search.fit(_REPEATED)
-            return search.linear()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for search in (_Search.fit, _Search.linear):
+                with suppress(ArithmeticError, np.linalg.LinAlgError):
+                    return search(_Search(self, problem))
         return problem.constant(_CONSTANT)
 
 
@@ -148,8 +127,8 @@ def _single(problem: Problem) -> Fit:
 class _Search:
     """One solve: chooses the candidate models to fit, and turns the best into a `Fit`."""
 
-    def __init__(self, options: Joint, problem: Problem, backend: Backend) -> None:
-        self.options, self.problem, self.backend = options, problem, backend
+    def __init__(self, options: Joint, problem: Problem) -> None:
+        self.options, self.problem = options, problem
         single = problem.scores.ndim == 1
         self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
         weighted = problem.weights > 0
@@ -157,20 +136,11 @@ class _Search:
         self.weights = problem.weights[weighted] / problem.weights[weighted].mean()
         self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[weighted]
         self.weighted = Problem(self.counts, self.scores, self.weights)
-        self.device_counts = backend.asarray(self.counts)
-        self.line = ridge(self.device_counts, self.scores, self.weights, backend)
-        self.arrays = arrays = ProblemArrays(backend, *self.counts.shape)
-        centre = backend.asarray(self.line.centre)
-        design = Design(
-            arrays.aligned(self.device_counts, "rows units"),
-            arrays.aligned(self.device_counts - centre, "rows units"),
-            arrays.aligned(centre, "units"),
-            arrays.to_device(self.scores, "rows outputs"),
-            arrays.to_device(self.weights, "rows"),
-            arrays.to_device(np.sqrt(self.weights), "rows"),
-        )
+        self.line = ridge(self.counts, self.scores, self.weights)
+        centre = self.line.centre
+        design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
         variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
-        self.solver = Solver(design, arrays, self.scores, self.weights, variance, *limits)
+        self.solver = Solver(design, self.scores, self.weights, variance, *limits)
 
     @cached_property
     def lengths_vary(self) -> bool:
@@ -178,7 +148,7 @@ class _Search:
         totals = self.counts.sum(axis=1)
         return float(np.ptp(totals)) > 1e-9 * float(totals.max())
 
-    def fit(self, note: str = "") -> Fit:
+    def fit(self) -> Fit:
         """Fit the candidates that the options and the data call for; return the best."""
         options = self.options
         with_background = options.background is True or (options.background is None and self.lengths_vary)
@@ -189,7 +159,7 @@ class _Search:
             best = self.plain_or_linked(with_background)
             if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
                 best = self.linear_limit(with_background)
-        return self.finish(best, note)
+        return self.finish(best)
 
     def plain_or_linked(self, with_background: bool) -> Candidate:
         """Return the better of the models without and, where the residuals call for it, with a link."""
@@ -247,21 +217,19 @@ class _Search:
         psi = total * line.slopes
         if not with_background:
             psi = psi - (line.centre @ psi) / total  # the level is then S at the mean input
-        variance, to_device = self.solver.variance, self.arrays.to_device
+        variance = self.solver.variance
         point = Centred(
-            to_device(line.level, "outputs"),
-            to_device(psi, "units outputs"),
-            to_device(np.zeros(len(psi)), "units"),
-            to_device(np.array([*([0.5] if with_background else []), *(link or ())]), "extras"),
+            line.level,
+            psi,
+            np.zeros(len(psi)),
+            np.array([*([0.5] if with_background else []), *(link or ())]),
             with_background,
             link is not None,
             self.solver.design,
-            self.backend,
         )
         noise = line.noise
         if link is not None:
-            residual = self.arrays.to_host(point.residual, "rows+rho outputs")[: len(self.scores)]
-            noise = self.weighted.mean_square(residual)
+            noise = self.weighted.mean_square(point.residual[: len(self.scores)])
         size = max(float((psi**2).mean()), 1e-30 * variance)
         hyper = Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
         return point, hyper
@@ -270,7 +238,7 @@ class _Search:
         """Return the start whose share makes equal weights most probable."""
         best = self.solver.solve_linear_block(point, hyper)
         for share in _SHARES:
-            trial = self.solver.solve_linear_block(replace(point, scalars=self.backend.asarray(np.array([share]))), hyper)
+            trial = self.solver.solve_linear_block(replace(point, scalars=np.array([share])), hyper)
             if not trial[2] > best[2]:
                 break
             best = trial
@@ -282,15 +250,15 @@ class _Search:
         From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls long before its maximum.
         """
         middle, reach = self.solver.link_range
-        scalars = [*self.arrays.to_host(plain.point.scalars, "extras"), middle, -np.log(_WIDE * reach)]
-        return replace(plain.point, scalars=self.arrays.to_device(np.array(scalars), "extras"), linked=True), plain.hyper
+        scalars = [*plain.point.scalars, middle, -np.log(_WIDE * reach)]
+        return replace(plain.point, scalars=np.array(scalars), linked=True), plain.hyper
 
     def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
         """Return a point with the narrowest link that contains the scores: ridge regression on the scores before that link."""
         middle, reach = self.solver.link_range
         inner = (self.scores - middle) / reach
         pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = ridge(self.device_counts, middle + reach * np.arctanh(inner), pull, self.backend)
+        line = ridge(self.counts, middle + reach * np.arctanh(inner), pull)
         line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
         return self.start(line, with_background, (middle, float(-np.log(reach))))
 
@@ -309,32 +277,27 @@ class _Search:
             curvature = (point.x @ (p[:, None] * point.psi)) * q[:, None]
             rest = 0.01 * self.line.noise**0.5 / max(float((curvature**2).sum(1).max()) ** 0.5, 1e-300)
             share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], _LINEAR_REST))
-            point = replace(point, scalars=self.backend.asarray(np.array([share])))
+            point = replace(point, scalars=np.array([share]))
         return point, hyper
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
-    def finish(self, best: Candidate, note: str) -> Fit:
-        """Turn the best candidate into a Slalom with standard errors; note is added to the diagnosis."""
+    def finish(self, best: Candidate) -> Fit:
+        """Turn the best candidate into a Slalom with standard errors."""
         linear = best.iterations == 0
         if not (linear or best.polished):
             best = self.solver.polish(best)
-        point = self.host_point(best.point)
+        point = best.point
         nodes: list[tuple[Candidate, float]] = []
         if linear or not worth_mixing(self.solver, best):
-            errors = standard_errors(best, self.basis, self.arrays)
-            best = replace(best, point=point, factors=self.host_factors(best))
+            errors = standard_errors(best, self.basis)
         else:
-            solver = self.host_solver
-            point = replace(point, design=solver.design)
-            best = replace(best, point=point, factors=self.host_factors(best))
-            with solver.backend.session():
-                nodes = mixture(solver, best)
-                errors = mixed_errors(solver, best, self.basis, nodes)
+            nodes = mixture(self.solver, best)
+            errors = mixed_errors(self.solver, best, self.basis, nodes)
         errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
         rows = SomeRows.of(self.counts, self.weights, best) if point.linked else None
         jitter = self.solver.jitter
-        notes = (_LINEAR if linear else "", note, _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
+        notes = (_LINEAR if linear else "", _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
         fitted = self.problem.fitted(
             self.model(point),
             converged=best.converged,
@@ -355,44 +318,11 @@ class _Search:
             point = self.solver.solve_linear_block(*self.start(self.line, with_background=False))[0]
         else:
             point = self.limit_point(self.options.background is True or self.lengths_vary)[0]
-        model = self.model(self.host_point(point))
+        model = self.model(point)
         return sound(self.problem.fitted(model, converged=True, iterations=1, note=_EQUAL if equal else _RIDGE))
 
-    @cached_property
-    def host_solver(self) -> Solver:
-        """The solver with its arrays on the host."""
-        if self.backend.on_host:
-            return self.solver
-        centre = self.line.centre
-        design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
-        arrays = replace(self.arrays, backend=NumpyBackend())
-        return replace(self.solver, design=design, arrays=arrays, tilt=None, last=None, device_priors={})
-
-    def host_point(self, point: Centred) -> Centred:
-        """Return a point on the host, with a design that has the mean input only."""
-        to_host, design = self.arrays.to_host, Design(None, None, self.line.centre, None, None, None)
-        return replace(
-            point,
-            level=to_host(point.level, "outputs"),
-            psi=to_host(point.psi, "units outputs"),
-            t=to_host(point.t, "units"),
-            scalars=to_host(point.scalars, "extras"),
-            design=design,
-            backend=NumpyBackend(),
-        )
-
-    def host_factors(self, best: Candidate) -> Factors:
-        """Return the factors of a candidate on the host."""
-        (linear, half, shape, schur), to_host = best.factors, self.arrays.to_host
-        return Factors(
-            to_host(linear, "1+units 1+units"),
-            to_host(half, "outputs 1+units units+extras"),
-            to_host(shape, "units+extras units+extras"),
-            to_host(schur, "units+extras units+extras"),
-        )
-
     def model(self, point: Centred) -> Slalom:
-        """Return the Slalom of a point on the host; ArithmeticError where it is not finite."""
+        """Return the Slalom of a point; ArithmeticError where it is not finite."""
         values, background, link = self.classes(point.values), None, None
         if point.background:
             value, importance = point.outside

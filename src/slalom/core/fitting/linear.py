@@ -13,7 +13,6 @@ from scipy.linalg import helmert
 
 from slalom.core.additive import Additive
 from slalom.core.base import Surrogate
-from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
 
@@ -40,7 +39,7 @@ class Linear(Fitter):
         if problem.steady or problem.rows_alike:
             return problem.constant(kind=self.surrogate)
         weights = problem.weights[weighted]
-        line = ridge(problem.counts[weighted], scores, weights / weights.mean(), NumpyBackend())
+        line = ridge(problem.counts[weighted], scores, weights / weights.mean())
         slopes, base = line.slopes @ basis.T, (line.level - line.centre @ line.slopes) @ basis.T
         if not all_finite(slopes, base):
             raise ArithmeticError("the ridge regression has left the range of floats")

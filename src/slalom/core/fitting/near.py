@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from slalom.core.checks import Floats, exponent, times_power
-from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.process import Process, Ratios, search
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import all_finite
@@ -231,7 +230,7 @@ class _Rows:
         """Return the strength of the ridge regression of d on residuals (m, K), relative to the size of its design."""
         fade, target, *_ = self._left(e, power)
         design = fade * self.design
-        found = ridge(design, target, np.ones(len(target)), NumpyBackend(), intercept=False)
+        found = ridge(design, target, np.ones(len(target)), intercept=False)
         return max(found.noise, self.noise) / found.prior / (float((design**2).sum()) or 1.0)
 
     def log_probability(self, e: Floats, power: int, strength: float) -> float:

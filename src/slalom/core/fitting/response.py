@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from slalom.core.checks import Counts, Floats, count_matrix, exponent, times_power
-from slalom.core.fitting._arrays.backend import NumpyBackend
+from slalom.core.fitting._evidence.triangular import inverse_cholesky
 from slalom.core.fitting.problem import Fit, all_finite
 from slalom.core.slalom import Slalom
 
@@ -137,7 +137,7 @@ def response(fit: Fit, counts: Counts, weights: Floats) -> Response | None:
         >>> rng = np.random.default_rng(0)
         >>> counts = (rng.random((300, 8)) < 0.5).astype(float)
         >>> scores, change = counts @ np.arange(8) + rng.normal(size=300), 1e-2 * counts[:, 0] * counts[:, 1]
-        >>> before, after = (fit(counts, part, Joint(device="cpu")) for part in (scores, scores + change))
+        >>> before, after = (fit(counts, part, Joint()) for part in (scores, scores + change))
         >>> actual = change - (after.model(counts) - before.model(counts))
         >>> expected = response(before, counts, np.ones(300)).left(change)
         >>> bool(np.abs(actual - expected).max() < 0.1 * np.abs(expected).max())
@@ -188,7 +188,7 @@ def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Respo
     roots = np.sqrt(weights / noise)
     a = roots[:, None] * lead * np.concatenate(linear, axis=1)
     b = roots[:, None, None] * np.concatenate([lead[..., None] * np.concatenate(shape, axis=2), *link], axis=2)
-    lower, failed = NumpyBackend().inverse_cholesky(a.T @ a + np.eye(a.shape[1]))
+    lower, failed = inverse_cholesky(a.T @ a + np.eye(a.shape[1]))
     if failed:
         return None
     through, tall = lower @ a.T, b.reshape(-1, b.shape[2])

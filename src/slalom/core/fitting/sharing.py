@@ -19,7 +19,6 @@ from scipy.linalg import helmert
 from scipy.special import ndtri
 
 from slalom.core.checks import Floats, exponent, times_power
-from slalom.core.fitting._arrays.backend import NumpyBackend
 from slalom.core.fitting._evidence.ridge import ridge
 
 _NOTABLE = 1.5  # mean of squared correlations with e, in units of their noise: below, evidence is not asked
@@ -70,7 +69,7 @@ def _different(keep: NDArray[np.bool_], types: NDArray[np.int64], residual: Floa
     apart[shared] = single = _outstanding(square, types, least)
     if not square.mean() > _NOTABLE and not single.any():  # mostly so
         return apart
-    found = ridge(contrasts, e, w, NumpyBackend(), intercept=False)
+    found = ridge(contrasts, e, w, intercept=False)
     without = -0.5 * e.size * (np.log(alone) + 1.0) + 0.5 * e.shape[1] * float(np.log(w).sum())
     if not found.evidence > without + _MARGIN:
         return apart

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend
+import numpy as np
 
 SHARE = (1e-4, 1.0 - 1e-4)  # the background's share stays in here; its ends are the two limits
 
 
 class Design(NamedTuple):
-    """The rows of a fit on their device: counts (m, n), counts - mean, mean (n,), scores (m, K), weights (m,), roots (m,)."""
+    """The rows of a fit: counts (m, n), counts - mean, mean (n,), scores (m, K), weights (m,), roots (m,)."""
 
     counts: Any
     offsets: Any
@@ -51,7 +51,7 @@ class Step(NamedTuple):
         return Step(self.linear + factor * other.linear, self.shape + factor * other.shape)
 
     def inner(self, other: "Step") -> Any:
-        """Return the inner product, on the device."""
+        """Return the inner product."""
         return (self.linear * other.linear).sum() + (self.shape * other.shape).sum()
 
 
@@ -60,7 +60,7 @@ class Centred:
     """A point of the parameter space, and the data to fit.
 
     level (K,), psi (n, K), t (n,), and the scalars: the share a where there is a background, then the link's (m, log k) where
-    there is one, F = m + tanh(k (S - m)) / k. All are arrays of the device, so that a step needs no host synchronisation.
+    there is one, F = m + tanh(k (S - m)) / k.
     """
 
     level: Any
@@ -70,7 +70,6 @@ class Centred:
     background: bool
     linked: bool
     design: Design
-    backend: Backend
 
     @property
     def extras(self) -> int:
@@ -95,7 +94,7 @@ class Centred:
     @cached_property
     def p(self) -> Any:
         """exp(t) (n,), divided by its sum at the mean input."""
-        e = self.backend.xp.exp(self.t - self.t.max())
+        e = np.exp(self.t - self.t.max())
         return e / (self.design.mean @ e)
 
     @cached_property
@@ -122,9 +121,9 @@ class Centred:
     @property
     def outside(self) -> tuple[Any, Any]:
         """With a background: its value (K,) and its importance."""
-        xp, highest = self.backend.xp, self.t.max()
-        total = highest + xp.log(self.design.mean @ xp.exp(self.t - highest))
-        return self.level - self.z / self.share, xp.log(self.share / self.rest) + total
+        highest = self.t.max()
+        total = highest + np.log(self.design.mean @ np.exp(self.t - highest))
+        return self.level - self.z / self.share, np.log(self.share / self.rest) + total
 
     @property
     def x(self) -> Any:
@@ -145,9 +144,9 @@ class Centred:
     @cached_property
     def link_terms(self) -> tuple[Any, Any, Any, Any]:
         """With a link: F (m, 1) and its derivatives by S, by the link's m and by log k (m,)."""
-        middle, k = self.scalars[-2], self.backend.xp.exp(self.scalars[-1])
+        middle, k = self.scalars[-2], np.exp(self.scalars[-1])
         offset = self.unlinked - middle
-        curve = self.backend.xp.tanh(k * offset)
+        curve = np.tanh(k * offset)
         slope = 1.0 - curve[:, 0] ** 2
         return middle + curve / k, slope, 1.0 - slope, offset[:, 0] * slope - curve[:, 0] / k
 
@@ -157,7 +156,7 @@ class Centred:
         f = self.link_terms[0] if self.linked else self.unlinked
         if not self.background:
             return self.design.scores - f
-        return self.backend.xp.concatenate((self.design.scores - f, -self.rho[None, :]), 0)
+        return np.concatenate((self.design.scores - f, -self.rho[None, :]), 0)
 
     @property
     def rho(self) -> Any:
@@ -167,23 +166,23 @@ class Centred:
     @cached_property
     def reach(self) -> tuple[Any, Any]:
         """The lowest and the highest share after one step."""
-        clip = self.backend.xp.clip
+        clip = np.clip
         return clip(0.3 * self.share, SHARE[0], None), clip(1.0 - 0.3 * self.rest, None, SHARE[1])
 
     def moved(self, step: Step) -> "Centred":
         """Return the point after a step; the moves of share and link are bounded."""
-        n, clip, scalars = len(self.t), self.backend.xp.clip, []
+        n, clip, scalars = len(self.t), np.clip, []
         if self.background:
             scalars.append(clip(self.scalars[:1] + step.shape[n : n + 1], *self.reach))
         if self.linked:
             scalars += [self.scalars[-2:-1] + step.shape[-2:-1], self.scalars[-1:] + clip(step.shape[-1:], -2.0, 2.0)]
-        new = self.backend.xp.concatenate(scalars) if scalars else self.scalars
+        new = np.concatenate(scalars) if scalars else self.scalars
         level, psi = self.level + step.linear[0], self.psi + step.linear[1:]
         return replace(self, level=level, psi=psi, t=self.t + step.shape[:n], scalars=new)
 
     def since(self, start: "Centred") -> Step:
         """Return the step that led here from a start."""
-        join = self.backend.xp.concatenate
+        join = np.concatenate
         linear = join(((self.level - start.level)[None], self.psi - start.psi), 0)
         return Step(linear, join((self.t - start.t, self.scalars - start.scalars)))
 
@@ -191,9 +190,9 @@ class Centred:
 
     def push(self, step: Step) -> Any:
         """Return J step (r, K), the changes of predictions and rho, without forming J."""
-        xp, n, (p, q, d) = self.backend.xp, len(self.t), self.attention
+        n, (p, q, d) = len(self.t), self.attention
         by_t = (p * step.shape[:n])[:, None]
-        along = self.x @ xp.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
+        along = self.x @ np.concatenate((p[:, None] * step.linear[1:] + by_t * self.psi, by_t), 1)
         fall = self.rest * along[:, -1]
         if self.background:
             fall = fall + self.weight @ step.shape[:n] - q * step.shape[n]
@@ -205,11 +204,11 @@ class Centred:
             return moved
         rho = (self.weight[:, None] * (step.linear[1:] + step.shape[:n, None] * (self.psi - self.z))).sum(0)
         rho = self.odds * rho - step.shape[n] / self.share**2 * self.z
-        return xp.concatenate((moved, rho[None]), 0)
+        return np.concatenate((moved, rho[None]), 0)
 
     def pull(self, force: Any) -> Step:
         """Return J' force, force (r, K), without forming J: a hundredth of the work of the normal equations."""
-        xp, a, m = self.backend.xp, self.share, len(self.x)
+        a, m = self.share, len(self.x)
         p, q, d = self.attention
         data, scalars = force[:m], []
         if self.linked:
@@ -218,7 +217,7 @@ class Centred:
             data = data * slope[:, None]
         scaled = data / d[:, None]
         drawn = (scaled * self.effect).sum(1)
-        along = self.x.T @ xp.concatenate((scaled, drawn[:, None]), 1)
+        along = self.x.T @ np.concatenate((scaled, drawn[:, None]), 1)
         linear = p[:, None] * along[:, :-1]
         shape = (linear * self.psi).sum(1) - self.rest * p * along[:, -1]
         if self.background:
@@ -226,32 +225,31 @@ class Centred:
             linear = linear + self.weight[:, None] * pulled
             shape = shape + self.weight * (((self.psi - self.z) * pulled).sum(1) - drawn.sum())
             scalars = [(q @ drawn - (self.z * force[m]).sum() / a**2)[None], *scalars]
-        return Step(xp.concatenate((data.sum(0)[None], linear), 0), xp.concatenate((shape, *scalars)))
+        return Step(np.concatenate((data.sum(0)[None], linear), 0), np.concatenate((shape, *scalars)))
 
     def jacobian(self, linear_only: bool = False) -> Step:
         """Return J of the data, rows times the roots of their weights, split in linear side (F, psi) and shape side.
 
         linear (m, 1 + n) is shared by the K outputs; shape (K, m, n + extras) is not.
         """
-        xp = self.backend.xp
         x, psi, effect, root = self.x, self.psi, self.effect, self.design.roots
         p, q, d = self.attention
         m, n = x.shape
         lead = root * self.link_terms[1] if self.linked else root
         scale = lead / d
-        linear = self.backend.empty(m, 1 + n)
+        linear = np.empty((m, 1 + n))
         linear[:, 0] = lead
         units = linear[:, 1:]
-        xp.multiply(x, p, out=units)
+        np.multiply(x, p, out=units)
         units *= scale[:, None]
         if linear_only:
             return Step(linear, None)
-        shape = self.backend.empty(psi.shape[1], m, n + self.extras)
+        shape = np.empty((psi.shape[1], m, n + self.extras))
         for k, block in enumerate(shape):
             drawn = effect[:, k]
-            xp.multiply(units, psi[:, k] - self.rest * drawn[:, None], out=block[:, :n])
+            np.multiply(units, psi[:, k] - self.rest * drawn[:, None], out=block[:, :n])
             if self.background:
-                block[:, :n] -= xp.outer(drawn * scale, self.weight)
+                block[:, :n] -= np.outer(drawn * scale, self.weight)
                 block[:, n] = drawn * q * scale
             if self.linked:
                 block[:, -2], block[:, -1] = (root * by for by in self.link_terms[2:])
@@ -259,7 +257,7 @@ class Centred:
 
     def rho_rows(self) -> Step:
         """Return the derivatives of rho = (1 - a) z / a: by the linear side (1 + n,), and by the shape side (K, n + extras)."""
-        xp, a = self.backend.xp, self.share
+        a = self.share
         z, row = self.z, self.odds * self.weight
         shape = [(row[:, None] * (self.psi - z)).T, -z[:, None] / a**2, *[0.0 * z[:, None]] * (self.extras - 1)]
-        return Step(xp.concatenate((0.0 * row[:1], row)), xp.concatenate(shape, 1))
+        return Step(np.concatenate((0.0 * row[:1], row)), np.concatenate(shape, 1))

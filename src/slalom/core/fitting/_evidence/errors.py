@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.solver import Candidate
 from slalom.core.fitting._evidence.steps import Factors
@@ -39,29 +38,24 @@ class Errors(NamedTuple):
     background: tuple[float | Floats, float] | None
 
 
-def standard_errors(
-    candidate: Candidate, basis: Floats | None, arrays: ProblemArrays, about: Collection[str] = PRECISIONS
-) -> Errors:
-    """Return the errors of a candidate, computed on its device.
+def standard_errors(candidate: Candidate, basis: Floats | None, about: Collection[str] = PRECISIONS) -> Errors:
+    """Return the errors of a candidate.
 
     basis (C, K) maps outputs to classes; None: a single log odds. about: the precisions whose uncertainty counts.
     """
-    backend, single = arrays.backend, basis is None
+    single, units = basis is None, len(candidate.point.t)
     mix, numbers = np.ones((1, 1)) if basis is None else basis, (*candidate.hyper[:2], *candidate.determined)
-    mean = arrays.to_device(np.full(arrays.units, 1.0 / arrays.units), "units")
-    computed = backend.compiled(gaussian)(
-        candidate.point, candidate.factors, backend.scalars(*numbers), backend.asarray(mix), mean, tuple(about)
-    )
-    values, importances = arrays.to_host(computed[0], "units classes"), arrays.to_host(computed[1], "units")
+    mean = np.full(units, 1.0 / units)
+    values, importances, *outside = gaussian(candidate.point, candidate.factors, numbers, mix, mean, tuple(about))
     values, background = values[:, 0] if single else values, None
     if candidate.point.background:
-        value, importance = (backend.numpy(part) for part in computed[2:])
+        value, importance = (np.asarray(part) for part in outside)
         background = float(value[0]) if single else value, float(importance[0])
     return Errors(values, importances, background)
 
 
 def widened(errors: Errors, point: Centred, strength: float, tightness: float, basis: Floats | None) -> Errors:
-    """Return errors of values and importances that allow for the shrinkage by the priors; the point is on the host."""
+    """Return errors of values and importances that allow for the shrinkage by the priors."""
     deviations, spread = (point.psi[:, 0], 1.0) if basis is None else (point.psi @ basis.T, (basis**2).sum(axis=1))
     return Errors(
         with_shrinkage(errors.values, deviations / point.rest, strength * point.rest**2 / spread),
@@ -78,7 +72,7 @@ def gaussian(
     numbers: strength, tightness, and how many of the psi and of the t the data determine. mix (C, K) maps outputs to classes.
     mean (n,): the weights of the mean over the units, which importances are relative to.
     """
-    xp, n, share, rest = point.backend.xp, len(point.t), point.share, point.rest
+    n, share, rest = len(point.t), point.share, point.rest
     spread = _Spread(point, factors, numbers, mix, about)
     psi, weight, shape = point.psi, point.weight, factors.shape
     by_share = 0.0 * factors.half[:, 1:]
@@ -93,12 +87,12 @@ def gaussian(
     if share is None:
         return values, importances, None, None
     z, unity, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
-    to_value = xp.concatenate((unity, -weight / share))[None] @ whitened
+    to_value = np.concatenate((unity, -weight / share))[None] @ whitened
     by_all = [
-        xp.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
+        np.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
     ]
-    to_importance = xp.concatenate((weight - mean, unity / (share * rest), tail))
-    return values, importances, spread(to_value, xp.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
+    to_importance = np.concatenate((weight - mean, unity / (share * rest), tail))
+    return values, importances, spread(to_value, np.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
 
 
 class _Spread:
@@ -108,10 +102,10 @@ class _Spread:
     """
 
     def __init__(self, point: Centred, factors: Factors, numbers: Any, mix: Any, about: tuple[str, ...]) -> None:
-        self.xp, self.mix, self.half, self.shape = point.backend.xp, mix, factors.half, factors.shape
+        self.mix, self.half, self.shape = mix, factors.half, factors.shape
         strength, tightness, fixed_psi, fixed_t = numbers
         self.uncertain = [  # the whitened derivative by the log of a precision, (1 + n, K) and (q,), and that log's variance
-            (*factors.whitened(right), 2.0 / self.xp.clip(count, 1.0, None))
+            (*factors.whitened(right), 2.0 / np.clip(count, 1.0, None))
             for name, right, count in zip(
                 PRECISIONS, pulls(point, strength, tightness), (fixed_psi, fixed_t + 1.0), strict=True
             )
@@ -120,29 +114,29 @@ class _Spread:
 
     def __call__(self, whitened: Any, by_shape: Any, along: Any = None) -> Any:
         """Return errors (j, C): whitened (j, 1 + n) is L_M^-1 l, by_shape (K, j, q) is h, along (j, q) the log weights."""
-        xp, mix = self.xp, self.mix
-        through = xp.stack([(h - whitened @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], -1)
-        variance = xp.outer((whitened**2).sum(1), (mix**2).sum(1)) + ((through @ mix.T) ** 2).sum(1)
+        mix = self.mix
+        through = np.stack([(h - whitened @ half) @ self.shape.T for h, half in zip(by_shape, self.half, strict=True)], -1)
+        variance = np.outer((whitened**2).sum(1), (mix**2).sum(1)) + ((through @ mix.T) ** 2).sum(1)
         for inner, outer, log_variance in self.uncertain:
-            variance = variance + log_variance * ((whitened @ inner + xp.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
+            variance = variance + log_variance * ((whitened @ inner + np.einsum("jqk,q->jk", through, outer)) @ mix.T) ** 2
         if along is not None:
-            square = xp.clip((along**2).sum(1), 1e-300, None)
-            slope = (xp.einsum("jqk,jq->jk", through, along) / square[:, None]) @ mix.T
-            u = xp.clip(square, None, _MAX_CURVED)
-            variance = variance + slope**2 * (xp.exp(2.0 * u) - 2.0 * xp.exp(u / 2.0) + 1.0 - u)[:, None]
-        return xp.sqrt(variance)
+            square = np.clip((along**2).sum(1), 1e-300, None)
+            slope = (np.einsum("jqk,jq->jk", through, along) / square[:, None]) @ mix.T
+            u = np.clip(square, None, _MAX_CURVED)
+            variance = variance + slope**2 * (np.exp(2.0 * u) - 2.0 * np.exp(u / 2.0) + 1.0 - u)[:, None]
+        return np.sqrt(variance)
 
     def of_shape(self, through: Any) -> Any:
         """Return errors (j,) of quantities that depend on the shape alone: through (j, q) is L_S^-1 h."""
         variance = (through**2).sum(1)
         for _, outer, log_variance in self.uncertain:
             variance = variance + log_variance * (through @ outer) ** 2
-        return self.xp.sqrt(variance)
+        return np.sqrt(variance)
 
 
 def pulls(point: Centred, strength: Any, tightness: Any) -> tuple[Step, Step]:
     """Return half the derivatives of the cost's gradient by the logs of strength and tightness."""
-    join = point.backend.xp.concatenate
+    join = np.concatenate
     strong = Step(join((0.0 * point.psi[:1], strength * point.psi)), join((0.0 * point.t, 0.0 * point.scalars)))
     if point.background:
         across, along = point.rho_rows()

@@ -17,15 +17,16 @@ and the same for the row r; w_j = m_j p_j.
 
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend, diagonal
+import numpy as np
+
 from slalom.core.fitting._evidence.coordinates import Centred, Step
 from slalom.core.fitting._evidence.objective import StepScalars
+from slalom.core.fitting._evidence.triangular import diagonal
 
 
 class LinearInverse(NamedTuple):
     """M^-1 by lower = L^-1, M = L L'."""
 
-    backend: Backend
     lower: Any
 
     def solve(self, right: Step) -> Step:
@@ -44,7 +45,7 @@ class LinearInverse(NamedTuple):
     @property
     def half_log_det(self) -> Any:
         """Half the log determinant of M."""
-        return -self.backend.xp.log(diagonal(self.lower)).sum()
+        return -np.log(diagonal(self.lower)).sum()
 
     def leverages(self, rows: Any) -> Any:
         """Return the diagonal (m,) of U M^-1 U' without the level's part, for rows U (m, 1 + n)."""
@@ -58,10 +59,10 @@ def log_det_gradient(point: Centred, known: StepScalars, inverse: LinearInverse)
 
     The slopes of a link are treated as constant.
     """
-    xp, share, strength = point.backend.xp, point.share, known.strength
+    share, strength = point.share, known.strength
     p, q, d = point.attention
     leverage = inverse.leverages(known.precision**0.5 * point.jacobian(linear_only=True).linear) / d
-    held = xp.sign(point.design.mean) * (1.0 - strength * inverse.variances)  # 0 for a unit that is in no row
+    held = np.sign(point.design.mean) * (1.0 - strength * inverse.variances)  # 0 for a unit that is in no row
     scalars: list[Any] = []
     if share is not None:
         row = point.odds * point.weight
@@ -75,4 +76,4 @@ def log_det_gradient(point: Centred, known: StepScalars, inverse: LinearInverse)
     if share is not None:
         force = force + back * row - (back @ row) * point.weight
     scalars += [0.0 * q[:1]] * (point.extras - len(scalars))
-    return point.psi.shape[1] * xp.concatenate((force, *scalars))
+    return point.psi.shape[1] * np.concatenate((force, *scalars))

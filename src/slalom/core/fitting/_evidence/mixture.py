@@ -26,13 +26,13 @@ from itertools import product
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.backend import diagonal
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
 from slalom.core.fitting._evidence.draws import MAX_WIDTH
 from slalom.core.fitting._evidence.errors import Errors, pulls, standard_errors
 from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, StepScalars
 from slalom.core.fitting._evidence.solver import T_PRIOR, Candidate, Solver
+from slalom.core.fitting._evidence.triangular import diagonal
 
 _NODES = ((-(3.0**0.5), 1.0 / 6.0), (0.0, 2.0 / 3.0), (3.0**0.5, 1.0 / 6.0))  # exact to the fifth power under N(0, 1)
 _STEP_LENGTHS = 4  # tried
@@ -57,13 +57,13 @@ def mixture(solver: Solver, best: Candidate) -> list[tuple[Candidate, float]]:
 def mixed_errors(solver: Solver, best: Candidate, basis: Floats | None, nodes: list[tuple[Candidate, float]]) -> Errors:
     """Return the errors of a candidate from its `mixture`."""
     if not nodes:
-        return standard_errors(best, basis, solver.arrays)
+        return standard_errors(best, basis)
 
     def variance_of(candidate: Candidate) -> Floats:
-        return _in_a_row(standard_errors(candidate, basis, solver.arrays, about=())) ** 2
+        return _in_a_row(standard_errors(candidate, basis, about=())) ** 2
 
     centre = _in_a_row(_estimates(best.point, basis))
-    first = standard_errors(best, basis, solver.arrays, about=("strength",))
+    first = standard_errors(best, basis, about=("strength",))
     variance = _in_a_row(first) ** 2 - variance_of(best)
     for node, weight in nodes:
         variance += weight * (variance_of(node) + (_in_a_row(_estimates(node.point, basis)) - centre) ** 2)
@@ -102,7 +102,7 @@ def _refitted(solver: Solver, best: Candidate, point: Centred, hyper: Hyper) -> 
         system = steps.equations(point, StepScalars(*hyper), solver.priors(point))
         system.cross[:, :, n:], system.shape[n:], system.shape[:, n:] = 0.0, 0.0, 0.0
         diagonal(system.shape)[n:] = 1.0
-        factors, failed = system.factorise(point.backend, MIN_JITTER)
+        factors, failed = system.factorise(MIN_JITTER)
         if failed:
             raise ArithmeticError("the normal equations are not positive definite")
         if last:

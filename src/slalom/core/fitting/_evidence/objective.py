@@ -8,6 +8,8 @@ Evidence is maximised over the three precisions, `Hyper`; the cost is minimised 
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
 
 MIN_JITTER = 1e-13  # relative, on H's diagonal: keeps a Cholesky factor where data and prior leave a direction open
@@ -22,7 +24,7 @@ class Hyper(NamedTuple):
 
 
 class StepScalars(NamedTuple):
-    """The precisions of psi, of t and of the noise, and two multiples of H's diagonal, each 0-d on the device.
+    """The precisions of psi, of t and of the noise, and two multiples of H's diagonal.
 
     jitter is added so that H has Cholesky factors, damping to make a step shorter.
     """
@@ -52,7 +54,7 @@ class Tilt(NamedTuple):
 class Terms(NamedTuple):
     """The terms of the cost: weighted squared residuals, |psi|^2 + |rho|^2, |t|^2, the scalars' penalty and the tilt.
 
-    Also two numbers that the host needs at a point: the log of the normalisation of psi's prior with the observation rho = 0,
+    Also two numbers that are needed at a point: the log of the normalisation of psi's prior with the observation rho = 0,
     and the background's share; both 0 without a background.
     """
 
@@ -71,18 +73,18 @@ class Terms(NamedTuple):
 
 def terms(point: Centred, priors: Priors, tilt: Tilt | None) -> Any:
     """Return the numbers of `Terms` as one array."""
-    xp, m = point.backend.xp, len(point.design.scores)
+    m = len(point.design.scores)
     square = point.residual**2
     psi, zero = (point.psi**2).sum(), 0.0 * point.t[0]
     background = share = tilted = zero
     if point.background:
         psi, share = psi + square[m:].sum(), point.share
-        background = 0.5 * xp.log1p(point.odds**2 * (point.weight**2).sum())
+        background = 0.5 * np.log1p(point.odds**2 * (point.weight**2).sum())
     scalars = (priors.precision * (point.scalars - priors.mean) ** 2).sum()
     if tilt is not None:
         n = len(point.t)
         tilted = 2.0 * (tilt.force[:n] @ (point.t - tilt.t) + tilt.force[n:] @ (point.scalars - tilt.scalars))
-    return xp.stack(
+    return np.stack(
         ((point.design.weights[:, None] * square[:m]).sum(), psi, (point.t**2).sum(), scalars, tilted, background, share)
     )
 
@@ -90,7 +92,7 @@ def terms(point: Centred, priors: Priors, tilt: Tilt | None) -> Any:
 def row_precisions(point: Centred, scalars: StepScalars) -> Any:
     """Return the precisions of the residuals (r, 1): those of the rows, and with a background that of rho."""
     data = scalars.precision * point.design.weights[:, None]
-    return point.backend.xp.concatenate((data, 0.0 * data[:1] + scalars.strength), 0) if point.background else data
+    return np.concatenate((data, 0.0 * data[:1] + scalars.strength), 0) if point.background else data
 
 
 def descent(point: Centred, scalars: StepScalars, priors: Priors, tilt: Tilt | None) -> tuple[Step, Any]:
@@ -103,7 +105,7 @@ def descent(point: Centred, scalars: StepScalars, priors: Priors, tilt: Tilt | N
         shape -= tilt.force
     if not point.background:
         return Step(linear, shape), 1.0
-    outward = point.backend.as_number(point.share >= SHARE[1]) - point.backend.as_number(point.share <= SHARE[0])
-    free = 1.0 - point.backend.as_number(shape[n] * outward > 0)
+    outward = float(point.share >= SHARE[1]) - float(point.share <= SHARE[0])
+    free = 1.0 - float(shape[n] * outward > 0)
     shape[n] *= free
     return Step(linear, shape), free

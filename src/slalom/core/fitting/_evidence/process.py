@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.lapack import cholesky, inverse_lower, solve_lower
+from slalom.core.fitting._evidence.triangular import cholesky, inverse_lower, solve_lower
 
 _STEPS = 12
 _LONGEST = 2.0  # of a step, in the log of a ratio

@@ -7,12 +7,11 @@ all strengths. The slopes are averaged over the strengths, each weighted by how 
 strength of generalised cross-validation that does not collapse where there are about as many rows as units.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.backend import Backend
 
 _STRENGTHS = np.geomspace(1e-10, 1e3, 79)
 
@@ -43,19 +42,19 @@ class Ridge(NamedTuple):
         return self.level + (counts - self.centre) @ self.slopes
 
 
-def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend, intercept: bool = True) -> Ridge:
-    """Fit scores (m, K) on counts (m, n); the counts are on the device.
+def ridge(counts: Floats, scores: Floats, weights: Floats, intercept: bool = True) -> Ridge:
+    """Fit scores (m, K) on counts (m, n).
 
     The K outputs share strength and noise; a row has the noise variance noise / weight, weight > 0.
     """
     m, outputs = scores.shape
     total = float(weights.sum())
-    centre, level = backend.asarray(weights / total) @ counts, weights @ scores / total
+    centre, level = (weights / total) @ counts, weights @ scores / total
     if not intercept:
         centre, level = 0.0 * centre, 0.0 * level
     root = np.sqrt(weights)[:, None]
     y = (scores - level) * root
-    values, along, basis = _spectrum(backend, (counts - centre) * backend.asarray(root), backend.asarray(y))
+    values, along, basis = _spectrum((counts - centre) * root, y)
     strengths = _STRENGTHS * max(float(values.mean()) if len(values) else 0.0, 1e-300)
     square = (along**2).sum(
         axis=1
@@ -70,7 +69,7 @@ def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend, interc
     chance = np.exp(profile - profile[best])
     chance /= chance.sum()
     shrinkage = chance @ (1.0 / (values + strengths[:, None]))
-    slopes = backend.numpy(basis @ backend.asarray(along * shrinkage[:, None]))
+    slopes = basis @ (along * shrinkage[:, None])
     noise = float(misfit[best]) / free
     evidence = (
         -0.5 * (m * outputs * np.log(noise) + misfit[best] / noise)
@@ -78,18 +77,18 @@ def ridge(counts: Any, scores: Floats, weights: Floats, backend: Backend, interc
         + 0.5 * outputs * np.log(weights).sum()
     )
     prior = float(chance @ (misfit / free / strengths))
-    explained = backend.numpy(basis**2 @ backend.asarray(chance @ (values / (values + strengths[:, None]))))
-    return Ridge(backend.numpy(centre), level, slopes, noise, float(evidence), prior, explained)
+    explained = basis**2 @ (chance @ (values / (values + strengths[:, None])))
+    return Ridge(centre, level, slopes, noise, float(evidence), prior, explained)
 
 
-def _spectrum(backend: Backend, x: Any, y: Any) -> tuple[Floats, Floats, Any]:
-    """Return eigenvalues of X'X, V'X'y and V (on the device), from whichever Gram matrix is smaller."""
+def _spectrum(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return eigenvalues of X'X, V'X'y and V, from whichever Gram matrix is smaller."""
     m, n = x.shape
     if n <= m:
-        values, basis = backend.xp.linalg.eigh(x.T @ x)
-        return np.maximum(backend.numpy(values), 0.0), backend.numpy(basis.T @ (x.T @ y)), basis
-    values, left = backend.xp.linalg.eigh(x @ x.T)  # X'U = V sqrt(values)
+        values, basis = np.linalg.eigh(x.T @ x)
+        return np.maximum(values, 0.0), basis.T @ (x.T @ y), basis
+    values, left = np.linalg.eigh(x @ x.T)  # X'U = V sqrt(values)
     keep = values > values[-1] * 1e-13
     values, left = values[keep], left[:, keep]
-    root = backend.xp.sqrt(values)
-    return backend.numpy(values), backend.numpy(root[:, None] * (left.T @ y)), (x.T @ left) / root
+    root = np.sqrt(values)
+    return values, root[:, None] * (left.T @ y), (x.T @ left) / root

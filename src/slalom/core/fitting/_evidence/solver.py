@@ -3,7 +3,7 @@
     evidence = (log of the priors' and the noise's densities at the point) - log det(H) / 2,    H = Gauss-Newton Hessian
 
 The precisions follow MacKay's fixed point: strength = (number of psi that the data determine) / |psi|^2, and likewise for the
-others. `steps` has the device-side part; this file has the decisions of the host.
+others. `steps` has the arithmetic of a step; this file has the decisions.
 """
 
 from contextlib import suppress
@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slalom.core.checks import Floats
-from slalom.core.fitting._arrays.backend import Backend
-from slalom.core.fitting._arrays.shapes import ProblemArrays
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.coordinates import Centred, Design, Step
-from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, Terms, Tilt
+from slalom.core.fitting._evidence.objective import MIN_JITTER, Hyper, Priors, StepScalars, Terms, Tilt
 from slalom.core.fitting._evidence.steps import Factors, System
 from slalom.interrupt import check
 
@@ -85,14 +83,13 @@ def _next_jitter(jitter: float) -> float:
 class Solver:
     """The data of a fit, and the steps that bring a candidate to its highest evidence.
 
-    design is on the device, moved there by arrays; scores (m, K) and weights (m,) are on the host. variance: of the scores.
+    scores (m, K), weights (m,). variance: of the scores.
     tolerance: a candidate has converged when an iteration adds less than this to the evidence, per row. The last
     linearisation is kept: the score test for a link and the errors are at the same point. jitter: the multiple of H's diagonal
     that was added there. iterations: of all candidates.
     """
 
     design: Design
-    arrays: ProblemArrays
     scores: Floats
     weights: Floats
     variance: float
@@ -102,17 +99,12 @@ class Solver:
     last: Linearised | None = None
     jitter: float = MIN_JITTER
     iterations: int = 0
-    device_priors: dict[tuple[bool, bool], Priors] = field(default_factory=dict)
-
-    @property
-    def backend(self) -> Backend:
-        """The backend of the device."""
-        return self.arrays.backend
+    priors_by_kind: dict[tuple[bool, bool], Priors] = field(default_factory=dict)
 
     @property
     def units(self) -> int:
         """The number of units of the problem."""
-        return self.arrays.units
+        return len(self.design.mean)
 
     def maximise_evidence(
         self,
@@ -185,8 +177,8 @@ class Solver:
         for _ in range(_POLISH_STEPS):
             at = self.tilted(self.linearised(point, hyper))
             factors = at.factors
-            decrease = self.backend.compiled(steps.predicted_decrease)(factors, at.system.gradient)
-            if self.backend.floats(decrease)[0] < self.negligible:
+            decrease = steps.predicted_decrease(factors, at.system.gradient)
+            if decrease < self.negligible:
                 break
             moved, _, damping = self.step(at, damping)
             if moved is None:
@@ -196,7 +188,7 @@ class Solver:
 
     def marginal_force(self, point: Centred, hyper: Hyper, factors: Factors) -> Any:
         """Return the slope by the shape that integrating out the linear side adds."""
-        return self.backend.compiled(steps.marginal_force)(point, factors, self.step_scalars(hyper))
+        return steps.marginal_force(point, factors, self.step_scalars(hyper))
 
     def tilted(self, at: Linearised) -> Linearised:
         """Add that slope to the cost, as a linear term around this point."""
@@ -222,11 +214,11 @@ class Solver:
     # -- the cost -----------------------------------------------------------------------------------------------------
 
     def priors(self, point: Centred) -> Priors:
-        """Return the priors of a point's scalars, on the device."""
+        """Return the priors of a point's scalars."""
         key = point.background, point.linked
-        if key not in self.device_priors:
-            self.device_priors[key] = Priors(*map(self.backend.asarray, self.scalar_priors(*key)))
-        return self.device_priors[key]
+        if key not in self.priors_by_kind:
+            self.priors_by_kind[key] = Priors(*self.scalar_priors(*key))
+        return self.priors_by_kind[key]
 
     def scalar_priors(self, background: bool, linked: bool) -> Floats:
         """Return precisions and means (2, extras) of the share and of the link's two numbers, where they exist."""
@@ -241,18 +233,18 @@ class Solver:
         low, high = float(self.scores.min()), float(self.scores.max())
         return (high + low) / 2, 1.05 * (high - low) / 2
 
-    def step_scalars(self, hyper: Hyper, jitter: float = MIN_JITTER, damping: float = 0.0) -> Any:
-        """Copy the numbers of `StepScalars` to the device."""
-        return self.backend.scalars(*hyper, jitter, damping)
+    def step_scalars(self, hyper: Hyper, jitter: float = MIN_JITTER, damping: float = 0.0) -> StepScalars:
+        """Return the numbers of a step."""
+        return StepScalars(*hyper, jitter, damping)
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
     def solve_linear_block(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper, float]:
         """Return the best point of this shape, its precisions, and the evidence for the shape up to a constant."""
-        (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, self.backend.compiled(steps.solve_linear_block)
+        (n, outputs), jitter, solve = point.psi.shape, MIN_JITTER, steps.solve_linear_block
         while True:
             best, array = solve(point, self.step_scalars(hyper, jitter), self.priors(point))
-            psi_trace, log_det, failed, *rest = numbers = self.backend.floats(array)
+            psi_trace, log_det, failed, *rest = numbers = array.tolist()
             if not failed and np.isfinite(numbers).all():
                 break
             jitter = _next_jitter(jitter)
@@ -266,7 +258,7 @@ class Solver:
     def linearised(self, point: Centred, hyper: Hyper, traces: bool = False, damping: float | None = None) -> Linearised:
         """Return the linearisation at a point; the jitter grows until H has factors.
 
-        With a damping, a step is tried in the same call of the device.
+        With a damping, a step is tried in the same call.
         """
         last = self.last
         if last is not None and last.point is point and last.hyper == hyper:
@@ -275,12 +267,12 @@ class Solver:
         self.tilt, jitter, tried, priors, n_terms = None, MIN_JITTER, None, self.priors(point), len(Terms._fields)
         while True:
             if damping is None:
-                linearise = self.backend.compiled(steps.linearise)
+                linearise = steps.linearise
                 rows, system, factors, array = linearise(point, self.step_scalars(hyper, jitter), priors, traces)
             else:
-                both, scalars = self.backend.compiled(steps.linearise_and_step), self.step_scalars(hyper, jitter, damping)
+                both, scalars = steps.linearise_and_step, self.step_scalars(hyper, jitter, damping)
                 rows, system, factors, moved, array = both(point, scalars, priors, damping >= 1.0)
-            numbers = self.backend.floats(array)
+            numbers = array.tolist()
             terms, (failed, *traced) = Terms(*numbers[:n_terms]), numbers[n_terms:]
             if damping is not None:
                 traced, tried = traced[:3], (damping, moved, traced[3:])
@@ -307,10 +299,10 @@ class Solver:
         """Return the point after a damped step, and the numbers of `steps.damped_step`."""
         if at.tried is not None and at.tried[0] == damping:
             return at.tried[1:]
-        attempt, scalars = self.backend.compiled(steps.damped_step), self.step_scalars(at.hyper, damping=damping)
+        attempt, scalars = steps.damped_step, self.step_scalars(at.hyper, damping=damping)
         equations, priors = (at.rows, at.system, at.factors), self.priors(at.point)
         moved, numbers = attempt(at.point, *equations, scalars, priors, self.tilt, damping >= 1.0)
-        return moved, self.backend.floats(numbers)
+        return moved, numbers.tolist()
 
     @cached_property
     def negligible(self) -> float:
@@ -322,10 +314,10 @@ class Solver:
 
         Returns the point, and whether this is worth repeating: not where already the first step misses its prediction.
         """
-        lbfgs_step = self.backend.compiled(steps.lbfgs_step)
+        lbfgs_step = steps.lbfgs_step
         fixed = factors, self.step_scalars(hyper), self.priors(point), self.tilt
         descent, pairs, step, ahead, move, numbers = lbfgs_step(point, None, (), *fixed)
-        *terms, predicted = self.backend.floats(numbers)
+        *terms, predicted = numbers.tolist()
         cost, start = Terms(*terms).cost(hyper), point
         for _ in range(_MAX_LBFGS_STEPS):
             if not predicted > self.negligible:
@@ -335,7 +327,7 @@ class Solver:
                     ahead = point.moved(step.times(part))
                     move = ahead.since(point)
                 after = lbfgs_step(ahead, (move, descent), pairs, *fixed)
-                *terms, next_predicted = self.backend.floats(after[-1])
+                *terms, next_predicted = after[-1].tolist()
                 lower = Terms(*terms).cost(hyper)
                 if lower < cost - 0.1 * part * predicted:
                     break
@@ -371,15 +363,15 @@ class Solver:
         n, outputs = at.point.psi.shape
         traces = at.traces
         if not traces:
-            traces = self.backend.floats(self.backend.compiled(steps.determined)(self.backend, at.factors, n))
+            traces = at.factors.determined(n).tolist()
         psi_trace, t_trace, log_det = traces
         psi, t = n * outputs - at.hyper.strength * psi_trace, n - at.hyper.tightness * t_trace
         return (max(psi, 1e-3), max(t, 0.0)), log_det
 
     def link_score_test(self, at: Linearised) -> float:
         """Return the nats that a quadratic and a cubic in S would gain on the residuals: the score test for a link."""
-        test = self.backend.compiled(steps.link_score_test)
-        numbers = self.backend.numpy(test(at.point, at.rows, at.system, at.factors))
+        test = steps.link_score_test
+        numbers = test(at.point, at.rows, at.system, at.factors)
         gram, slope = numbers[:4].reshape(2, 2), numbers[4:]
         gram = gram + np.diag(1e-9 * np.diag(gram) + 1e-300)
         try:

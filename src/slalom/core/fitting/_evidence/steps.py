@@ -1,13 +1,10 @@
-"""The device-side part of a step; no host synchronisation.
+"""One step of a fit.
 
 A step solves (H + damping diag H) step = -gradient, H the Gauss-Newton Hessian of the cost (`objective`), and adds the geodesic
 acceleration of Transtrum and Sethna, half the second derivative along the step, which about halves the number of steps.
 
 H has the form [[I x M, B], [B', R]]: M is the same for all K outputs, so each solve costs Cholesky factors of sizes 1 + n
 (M) and n + extras (the Schur complement R - sum_k B_k' M^-1 B_k), whatever K is.
-
-The functions that take `step_scalars` are run through `Backend.compiled`: numbers that change from call to call come in that
-one array, the numbers that the host decides by are returned in one array, and a choice on the way is a factor of 0 or 1.
 
 Between two linearisations, quasi-Newton steps use the last factors of H, corrected by what the gradients have shown since
 (L-BFGS with the Gauss-Newton Hessian as its first guess). Such a step needs a gradient, two products with the design, where a
@@ -20,7 +17,8 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
-from slalom.core.fitting._arrays.backend import Backend, diagonal
+import numpy as np
+
 from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Step
 from slalom.core.fitting._evidence.marginal import LinearInverse, log_det_gradient
 from slalom.core.fitting._evidence.objective import (
@@ -32,6 +30,7 @@ from slalom.core.fitting._evidence.objective import (
     row_precisions,
     terms,
 )
+from slalom.core.fitting._evidence.triangular import diagonal, inverse_cholesky
 from slalom.core.fitting._lbfgs import two_loop
 
 _PROBE = 0.1  # the fraction of a step at which its second derivative is taken
@@ -62,14 +61,14 @@ class Factors(NamedTuple):
         shape = self.shape.T @ self.shape[:, i]
         return Step(-_times(self.linear.T, (self.half @ shape).T), shape)
 
-    def determined(self, backend: Backend, n: int) -> Any:
+    def determined(self, n: int) -> Any:
         """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
-        (linear, halves, shape, _), outputs, log = self, len(self.half), backend.xp.log
+        (linear, halves, shape, _), outputs = self, len(self.half)
         psi_trace = outputs * (linear[:, 1:] ** 2).sum()
         for half in halves:
             psi_trace = psi_trace + ((shape @ (half.T @ linear))[:, 1:] ** 2).sum()
-        log_det = -outputs * log(diagonal(self.linear)).sum() - log(diagonal(self.shape)).sum()
-        return backend.xp.stack((psi_trace, (shape[:, :n] ** 2).sum(), log_det))
+        log_det = -outputs * np.log(diagonal(self.linear)).sum() - np.log(diagonal(self.shape)).sum()
+        return np.stack((psi_trace, (shape[:, :n] ** 2).sum(), log_det))
 
 
 class System(NamedTuple):
@@ -84,20 +83,20 @@ class System(NamedTuple):
         """Return the sum of squares of a step, times the diagonal of H."""
         return (diagonal(self.linear)[:, None] * step.linear**2).sum() + diagonal(self.shape) @ step.shape**2
 
-    def factorise(self, backend: Backend, jitter: Any) -> tuple[Factors, Any]:
+    def factorise(self, jitter: Any) -> tuple[Factors, Any]:
         """Return the factors of H with jitter on its diagonal, and a number other than 0 where they do not exist."""
-        lower, first = backend.inverse_cholesky(raised(self.linear, jitter))
+        lower, first = inverse_cholesky(raised(self.linear, jitter))
         half = lower @ self.cross
         schur = self.shape - total(block.T @ block for block in half)
-        shape, second = backend.inverse_cholesky(raised(schur, jitter, self.shape))
+        shape, second = inverse_cholesky(raised(schur, jitter, self.shape))
         return Factors(lower, half, shape, schur), first + second
 
-    def damped(self, backend: Backend, factors: Any, damping: Any, whole: bool) -> tuple[Factors, Any]:
+    def damped(self, factors: Any, damping: Any, whole: bool) -> tuple[Factors, Any]:
         """Return the factors of H with damping on its diagonal, of the shape side alone unless whole."""
         if whole:
             linear, shape = raised(self.linear, damping), raised(self.shape, damping)
-            return self._replace(linear=linear, shape=shape).factorise(backend, MIN_JITTER)
-        shape, failed = backend.inverse_cholesky(raised(factors.schur, damping + MIN_JITTER, self.shape))
+            return self._replace(linear=linear, shape=shape).factorise(MIN_JITTER)
+        shape, failed = inverse_cholesky(raised(factors.schur, damping + MIN_JITTER, self.shape))
         return factors._replace(shape=shape), failed
 
 
@@ -117,16 +116,11 @@ def linearise(point: Centred, step_scalars: Any, priors: Priors, traces: bool) -
     """
     scalars = StepScalars(*step_scalars)
     system = equations(point, scalars, priors)
-    factors, failed = system.factorise(point.backend, scalars.jitter)
-    numbers = [terms(point, priors, None), failed[None]]
+    factors, failed = system.factorise(scalars.jitter)
+    numbers = [terms(point, priors, None), [failed]]
     if traces:
-        numbers.append(determined(point.backend, factors, len(point.t)))
-    return row_precisions(point, scalars), system, factors, point.backend.xp.concatenate(numbers)
-
-
-def determined(backend: Backend, factors: Factors, n: int) -> Any:
-    """Return the traces of the covariances of psi and of t, and half the log determinant of H."""
-    return factors.determined(backend, n)
+        numbers.append(factors.determined(len(point.t)))
+    return row_precisions(point, scalars), system, factors, np.concatenate(numbers)
 
 
 def equations(point: Centred, scalars: StepScalars, priors: Priors) -> System:
@@ -160,7 +154,7 @@ def linearise_and_step(
     """Return a linearisation with traces and the point after a first `damped_step` from it; the numbers are those of both."""
     rows, system, factors, known = linearise(point, step_scalars, priors, traces=True)
     moved, numbers = damped_step(point, rows, system, factors, step_scalars, priors, None, whole)
-    return rows, system, factors, moved, point.backend.xp.concatenate((known, numbers))
+    return rows, system, factors, moved, np.concatenate((known, numbers))
 
 
 def damped_step(
@@ -179,12 +173,11 @@ def damped_step(
     positive definite; other than 0 where the acceleration is too large for the step; the predicted decrease of the cost; the
     terms.
     """
-    backend, damping = point.backend, StepScalars(*step_scalars).damping
-    used, failed = system.damped(backend, factors, damping, whole)
+    used, failed = system.damped(factors, StepScalars(*step_scalars).damping, whole)
     step = within_reach(point, used, used.solve(system.gradient))
     moved, too_long = _accelerated(point, rows, system, used, step)
-    numbers = backend.xp.stack((failed, too_long, step.inner(system.gradient)))
-    return moved, backend.xp.concatenate((numbers, terms(moved, priors, tilt)))
+    numbers = np.stack((failed, too_long, step.inner(system.gradient)))
+    return moved, np.concatenate((numbers, terms(moved, priors, tilt)))
 
 
 def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
@@ -193,7 +186,7 @@ def within_reach(point: Centred, factors: Factors, step: Step) -> Step:
         return step
     n, (low, high) = len(point.t), point.reach
     column, wish = factors.column(n), step.shape[n]
-    part = (wish - point.backend.xp.clip(wish, low - point.share, high - point.share)) / column.shape[n]
+    part = (wish - np.clip(wish, low - point.share, high - point.share)) / column.shape[n]
     return step.plus(column, -part)
 
 
@@ -204,9 +197,9 @@ def _accelerated(point: Centred, rows: Any, system: System, factors: Factors, st
     acceleration = factors.solve(point.pull(rows * second))
     if point.background:  # a probe at the bound says nothing about the second derivative
         free = (probe.share > SHARE[0]) & (probe.share < SHARE[1])
-        acceleration = Step(*(point.backend.xp.where(free, part, 0.0) for part in acceleration))
+        acceleration = Step(*(np.where(free, part, 0.0) for part in acceleration))
     straight, curved = system.weigh(step), system.weigh(acceleration)
-    fits = point.backend.as_number(4.0 * curved <= _MAX_ACCELERATION**2 * straight)
+    fits = float(4.0 * curved <= _MAX_ACCELERATION**2 * straight)
     return point.moved(step.plus(acceleration)), 1.0 - fits
 
 
@@ -235,14 +228,14 @@ def lbfgs_step(
     last: the move that led here and minus half the gradient before it. The next move differs from the step where bounds shorten
     it. The numbers: the terms, and the predicted decrease of the cost.
     """
-    xp, (downhill, _) = point.backend.xp, descent(point, StepScalars(*step_scalars), priors, tilt)
+    (downhill, _) = descent(point, StepScalars(*step_scalars), priors, tilt)
     if last is not None:
         move, change = last[0], last[1].plus(downhill, -1.0)
         curvature = move.inner(change)
-        pairs = (*pairs, Pair(move, change, xp.where(curvature > 0, 1.0 / curvature, 0.0)))
+        pairs = (*pairs, Pair(move, change, np.where(curvature > 0, 1.0 / curvature, 0.0)))
     step = within_reach(point, factors, two_loop(pairs, downhill, factors.solve, _scaled_inner, Step.plus))
     moved = point.moved(step)
-    numbers = xp.concatenate((terms(point, priors, tilt), step.inner(downhill)[None]))
+    numbers = np.concatenate((terms(point, priors, tilt), step.inner(downhill)[None]))
     return downhill, pairs, step, moved, moved.since(point), numbers
 
 
@@ -261,7 +254,7 @@ def predicted_decrease(factors: Factors, gradient: Step) -> Any:
 def marginal_force(point: Centred, factors: Factors, step_scalars: Any) -> Any:
     """Return the slope of the cost by the shape that integrating out the linear side adds (`marginal`)."""
     scalars = StepScalars(*step_scalars)
-    return log_det_gradient(point, scalars, LinearInverse(point.backend, factors.linear))
+    return log_det_gradient(point, scalars, LinearInverse(factors.linear))
 
 
 def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors) -> tuple[Centred, Any]:
@@ -269,13 +262,13 @@ def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors) -> tup
 
     The numbers: the trace of psi's covariance, half log det M, failure, the terms.
     """
-    xp, scalars = point.backend.xp, StepScalars(*step_scalars)
-    lower, failed = point.backend.inverse_cholesky(raised(_linear_gram(point, scalars), scalars.jitter))
-    inverse = LinearInverse(point.backend, lower)
+    scalars = StepScalars(*step_scalars)
+    lower, failed = inverse_cholesky(raised(_linear_gram(point, scalars), scalars.jitter))
+    inverse = LinearInverse(lower)
     step = inverse.solve(Step(descent(point, scalars, priors, None)[0].linear, 0.0 * point.t[:0])).linear
-    best = point.moved(Step(step, 0.0 * xp.concatenate((point.t, point.scalars))))
-    numbers = xp.stack((inverse.variances.sum(), inverse.half_log_det, failed))
-    return best, xp.concatenate((numbers, terms(best, priors, None)))
+    best = point.moved(Step(step, 0.0 * np.concatenate((point.t, point.scalars))))
+    numbers = np.stack((inverse.variances.sum(), inverse.half_log_det, failed))
+    return best, np.concatenate((numbers, terms(best, priors, None)))
 
 
 def _linear_gram(point: Centred, scalars: StepScalars) -> Any:
@@ -295,14 +288,14 @@ def link_score_test(point: Centred, rows: Any, system: System, factors: Factors)
     The residuals are those after one more Newton step, so that incomplete convergence does not count. Rows without a weight do
     not count either.
     """
-    xp, weights = point.backend.xp, point.design.weights
+    weights = point.design.weights
     residual = point.residual - point.push(factors.solve(system.gradient))
-    weighted = xp.sign(weights)
+    weighted = np.sign(weights)
     s = point.unlinked[:, 0]
     s = s - (s @ weighted) / weighted.sum()
     s = s / (((s**2) @ weighted) / weighted.sum() + 1e-300) ** 0.5
     for_rho = 0.0 * rows[len(weights) :, 0]
-    curves = [xp.concatenate((s**power, for_rho))[:, None] for power in (2, 3)]
+    curves = [np.concatenate((s**power, for_rho))[:, None] for power in (2, 3)]
     pulls = [point.pull(rows * curve) for curve in curves]
     solved = [factors.solve(pull) for pull in pulls]
     gram = [
@@ -310,7 +303,7 @@ def link_score_test(point: Centred, rows: Any, system: System, factors: Factors)
         for left, pull in zip(curves, pulls, strict=True)
         for right, back in zip(curves, solved, strict=True)
     ]
-    return xp.stack((*gram, *((curve * rows * residual).sum() for curve in curves)))
+    return np.stack((*gram, *((curve * rows * residual).sum() for curve in curves)))
 
 
 def total(parts: Iterable[Any]) -> Any:
