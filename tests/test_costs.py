@@ -4,14 +4,13 @@ import json
 import math
 
 import pytest
-from typer.testing import CliRunner
 
 from slalom import Explainer
-from slalom.cli.app import app
 from slalom.errors import InputError
 from slalom.models import Api, Estimate, Prices, prices_of
 from slalom.models.costs import Spending, money
 from tests.cases import cases
+from tests.commands import invoke
 from tests.servers import Served
 
 TEXT = "a bad film that had a good start and a sad end for all of us"
@@ -167,28 +166,28 @@ def test_progress_says_what_is_spent_and_left():
 
 
 def test_dry_run_prints_the_estimate_and_asks_nothing():
-    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--prices", "0.15,0.60"])
+    result = invoke(["explain", "a good film", "--dry-run", "--prices", "0.15,0.60"])
     estimate = Explainer(prices=PRICES, progress=False).estimate("a good film")
     assert result.output == f"{estimate}; nothing was asked\n"
-    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--json"])
+    result = invoke(["explain", "a good film", "--dry-run", "--json"])
     assert Estimate(**json.loads(result.output)) == estimate._replace(cost=None)
 
 
 def test_a_dry_run_of_several_texts_leaves_out_what_the_run_leaves_out(tmp_path):
-    rows, run = tmp_path / "rows.jsonl", CliRunner().invoke
+    rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a good film", " ", "a bad film")))
     estimate = Explainer(prices=PRICES, progress=False).estimate(["a good film", "a bad film"])
     command = ["explain", "--file", str(rows), "--prices", "0.15,0.60"]
-    assert run(app, [*command, "--dry-run"]).output == f"{estimate}; nothing was asked\n"
-    limited = run(app, [*command, "--max-cost", str(2 * estimate.cost), "--json"])
+    assert invoke([*command, "--dry-run"]).output == f"{estimate}; nothing was asked\n"
+    limited = invoke([*command, "--max-cost", str(2 * estimate.cost), "--json"])
     assert limited.exit_code == 1
     assert "text 2 of 3 failed: a text must have at least one token" in limited.stderr
     assert [json.loads(line)["text"] for line in limited.stdout.splitlines()] == ["a good film", "a bad film"]
 
 
 def test_a_dry_run_knows_the_classes():
-    result = CliRunner().invoke(app, ["explain", "a good film", "--dry-run", "--target", "nope"])
-    assert isinstance(result.exception, InputError)
+    result = invoke(["explain", "a good film", "--dry-run", "--target", "nope"])
+    assert "target 'nope' is not a class" in result.stderr
     with pytest.raises(InputError, match="target 'nope' is not a class"):
         Explainer(progress=False).estimate("a good film", target="nope")
 
@@ -335,7 +334,7 @@ def test_an_explanation_is_shown_where_a_flip_costs_more_than_is_left(form):
         paid, n = explainer.engine.spending.spent, len(asked)
         command = ["explain", text, "--api", "m", "--base-url", server.url, "--template", "{text} ->", "--labels"]
         limits = ["bad,good", "--queries", "40", "--prices", "0.15,0.60", "--max-cost", str(paid * 1.0001), "--flip"]
-        result = CliRunner().invoke(app, command + limits + form)
+        result = invoke(command + limits + form)
         assert result.exit_code == 0
         assert len(asked) == 2 * n, "those of the explanation, and no more"
     assert "no flip was looked for: the next request would cost" in result.stderr

@@ -194,7 +194,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--device", "cuda:77"], 1, "could not be put on device 'cuda:77'.*try device 'cpu'"),
         (["explain", "good", "--queries", "1"], 1, "queries must be a whole number of at least 2"),
         (["explain", "good", "--queries", "many"], 2, "must be a whole number of at least 2, or auto; got 'many'"),
-        (["explain", "good", "--unit", "module.function"], 2, "is not one of 'token', 'type', 'word', 'sentence'"),
+        (["explain", "good", "--unit", "module.function"], 2, 'Choose from: "token", "type", "word", "sentence"'),
         (["explain", "good", "--tolerance", "-1"], 1, "tolerance must be a number above 0, in units of the score.*got -1.0"),
         (
             ["explain", "good", "--queries", "90", "--tolerance", "1"],
@@ -207,7 +207,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             r"needs \d+ queries.*and --max-queries is 20; raise it",
         ),
         (["explain", "good", "--method", "magic"], 1, "method must be one of 'joint', 'local'.*got 'magic'"),
-        (["explain", "good", "--colour"], 2, "No such option: --colour"),
+        (["explain", "good", "--colour"], 2, "Unknown option: --colour. Did you mean --column"),
         (["explain", "good", "--html", "no/folder/r.html"], 1, "name a file in a folder that exists"),
         (["explain", "good", "--png", "p.doc"], 1, r"must be a \.png, \.svg or \.pdf file"),
         (["explain", "good", "--out", "e.json"], 1, r"--out must be a \.jsonl file"),
@@ -228,7 +228,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
         (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
         (["explain", "good", "--model", "d.csv"], 1, "'d.csv' is a file, not the folder of a Hugging Face classifier"),
-        (["wander"], 2, "No such command 'wander'"),
+        (["wander"], 2, 'Unknown command "wander"'),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said):
@@ -249,9 +249,9 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
 def test_a_mistyped_name_is_answered_with_the_likeliest_one(run, tmp_path):
     (tmp_path / "t.csv").write_text("id,title,review\n1,a,good\n")
     for arguments, meant in (
-        (["explian", "good"], "Did you mean 'explain'? see"),
-        (["explain", "good", "--cach", "a.sqlite"], "(Possible options: --cache, --chat)"),
-        (["explain", "good", "--unit", "wrod"], "'sentence'; did you mean 'word'? see"),
+        (["explian", "good"], 'Did you mean "explain"?'),
+        (["explain", "good", "--cach", "a.sqlite"], "Did you mean --cache? see"),
+        (["explain", "good", "--unit", "wrod"], 'Did you mean "word"? see'),
         (["explain", "good", "--method", "kernelshap"], "got 'kernelshap'; did you mean 'kernel-shap'?\n"),
         (["explain", "good", "--target", "Postive"], "1 (positive); did you mean 'positive'?\n"),
         (["explain", "--file", "t.csv", "--column", "reviw"], "name the one with the texts: --column review\n"),
@@ -483,7 +483,7 @@ def test_help_and_completion_are_there(run):
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Usage:" in out
-    assert "--show-completion" in run("--help")[1]
+    assert "--install-completion" in run("--help")[1]
     assert run()[0] in (0, 2)
     assert "explain" in run()[1] + run()[2]
 
@@ -656,7 +656,7 @@ def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
         (["--file", "t.txt", "--column", "words"], 1, "--column is for rows .*; t.txt has one text per line"),
         (["--file", "t.txt", "--corpus", "w3.csv"], 1, "--corpus must have two labels"),
         (["--file", "t.txt", "--html", "t.txt"], 1, "is the file with the texts"),
-        ([], 2, "Missing option '--file'"),
+        ([], 2, "the texts are missing; add --file FILE"),
     ],
 )
 def test_what_is_wrong_with_a_comparison(run, tmp_path, arguments, code, said):
@@ -771,19 +771,18 @@ def test_messages_name_the_options_of_the_command(run, options, said):
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
-        ("--seed", "many", "integer"),
-        ("--tolerance", "wide", "number|float"),
-        ("--concurrency", "0", "1"),
-        ("--unit", "page", "word"),
+        ("--seed", "many", 'for --seed: unable to convert "many" into int'),
+        ("--tolerance", "wide", 'for --tolerance: unable to convert "wide" into float'),
+        ("--concurrency", "0", '"0" for --concurrency. Must be >= 1'),
+        ("--unit", "page", '"page" for --unit. Choose from: "token"'),
     ],
 )
 def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
     code, _, err = run("explain", "a good film", option, value)
     assert code == 2
     assert err.count("\n") == 1
-    assert err.startswith(f"error: Invalid value for '{option}': ")
+    assert err.startswith("error: Invalid value ")
     assert re.search(expected, err)
-    assert value in err.partition(f"'{option}'")[2]
     assert err.endswith("; see slalom explain --help\n")
     assert not re.search("Input should|Value error|unable to parse", err)
 

@@ -105,7 +105,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
     assert (state.running, state.complete) == (False, False)
     assert 4 <= state.done < 4000
     assert state.rate > 0
-    assert not (tmp_path / "out" / "current.json").exists()
+    assert list((tmp_path / "out" / "under-way").iterdir()) == []
 
 
 def test_a_run_that_explains_nothing_is_an_error(run, tmp_path):

@@ -4,9 +4,8 @@ import csv
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from slalom.cli.app import app
+from tests.commands import invoke
 from tests.corpus.tables import row, write
 
 EFFECTS = {"good": 1.0, "bad": -1.0, "xyzzy": 3.0}
@@ -33,7 +32,7 @@ def folders(tmp_path_factory):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["corpus", *arguments], env={"COLUMNS": "80"})
+    result = invoke(["corpus", *arguments], 80)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -85,6 +84,6 @@ def test_what_changed_and_what_flipped(folders):
 
 
 def test_errors_are_one_line(folders, tmp_path):
-    result = CliRunner().invoke(app, ["corpus", "summary", str(tmp_path)])
+    result = invoke(["corpus", "summary", str(tmp_path)])
     assert result.exit_code == 1
-    assert "must be a folder that slalom corpus run has written" in str(result.exception)
+    assert "must be a folder that slalom corpus run has written" in result.stderr

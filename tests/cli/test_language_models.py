@@ -9,7 +9,7 @@ import pytest
 
 import slalom
 from slalom import Explainer
-from slalom.cli.language_models import classifier
+from slalom.cli.language_models import LanguageModel
 from slalom.models import Prompted
 from slalom.models.api.probe import TEXT as PROBE
 from tests.cli.test_commands import _slalom, run  # noqa: F401
@@ -41,7 +41,7 @@ def test_a_text_is_explained_by_a_model_behind_an_api_and_resumed_from_the_cache
 
 def test_spellings_reach_a_model_behind_an_api():
     options = {"api": "m", "base_url": "http://127.0.0.1:1/v1", "template": "{text} ->", "labels": "bad,good", "mode": "auto"}
-    plain, spelled = (classifier(None, **options, spellings=s, concurrency=1) for s in (False, True))
+    plain, spelled = (LanguageModel(**options, spellings=s).load() for s in (False, True))
     assert plain.labels.continuations == ((" bad",), (" good",))
     assert set(spelled.labels.continuations[1]) == {" good", "good", " Good", "Good"}
 

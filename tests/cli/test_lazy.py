@@ -1,94 +1,59 @@
-"""Commands are imported when they are needed; help and completion do not tell the difference."""
+"""Commands are imported when they are needed; help, options and completion do not tell the difference."""
 
-import os
-import subprocess
-import sys
-
-import pytest
-import typer
-from typer.testing import CliRunner
+import re
 
 from slalom.cli.app import COMMANDS, app
-from slalom.cli.lazy import lazy_group
+from tests.commands import invoke
+
+SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare")]
 
 
-def loaded(name, *arguments):
-    """The command as the group resolves it."""
-    group = typer.main.get_command(app)
-    with group.make_context("slalom", [name, *arguments]) as context:
-        return group.resolve_command(context, [name, *arguments])
+def help_of(command, columns=80):
+    result = invoke([*command.split(), "--help"], columns)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_summary_is_the_first_paragraph_of_the_help(name):
-    _, command, _ = loaded(name)
-    assert COMMANDS[name] == " ".join(command.help.split("\n\n")[0].split())
+def test_the_summary_is_the_first_paragraph_of_the_help():
+    for name, summary in COMMANDS.items():
+        assert f"\n{summary.replace('`', '')}" in help_of(name, 300)
 
 
 def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
-    seen = {}
-    for name in COMMANDS:
-        _, command, _ = loaded(name)
-        for sub in (command, *getattr(command, "commands", {}).values()):
-            for option in sub.params:
-                if option.param_type_name == "option":
-                    assert option.rich_help_panel, (
-                        f"{option.opts[0]} of {sub.name} is in no group: see GROUPS in cli/options.py"
-                    )
-                    assert seen.setdefault(option.opts[0], option.rich_help_panel) == option.rich_help_panel
-                if "--column" in option.opts:
-                    assert (option.help, option.name) == ("Column of the rows that holds the texts.", "column"), name
-                if "--file" in option.opts:
-                    assert option.help.startswith(("File with one text per line, or rows", "Text file with the context")), name
-                    assert "- is stdin" in option.help
+    groups = {}
+    for command in [*COMMANDS, *SUBCOMMANDS]:
+        shown = help_of(command, 300)
+        assert "\nOptions\n" not in shown.replace("COMMAND [OPTIONS]", ""), command  # an option without a group
+        for block in shown.split("\n\n"):
+            title, *lines = block.strip().splitlines() or [""]
+            for option in re.findall(r"^  (--[a-z-]+)", "\n".join(lines), flags=re.M):
+                if title != "Commands":
+                    assert groups.setdefault(option, title) == title, (command, option)
+        if "--column" in shown:
+            assert "Column of the rows that holds the texts (default: text)." in shown
+    assert {"--model", "--queries", "--json"} <= set(groups)
 
 
-def completed(words):
-    """What a shell offers in place of the last of these words."""
-    asked = {"_SLALOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    code = "import sys; sys.argv = ['slalom']; from slalom.cli import main; main()"
-    run = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True, timeout=60, check=False
-    )
-    return run.stdout.split()
+def test_the_help_of_explain_fits_on_a_page():
+    assert len(help_of("explain").splitlines()) <= 60
 
 
 def test_a_shell_completes_commands_their_options_and_choices():
-    assert completed("slalom com") == ["compare"]
-    assert completed("slalom explain --to") == ["--tolerance", "--top"]
-    assert completed("slalom explain --unit w") == ["word"]
+    script = app.generate_completion(shell="bash")
+    assert all(word in script for word in ("compare", "--tolerance", "sentence"))
 
 
-def test_options_of_a_command_are_those_of_its_function():
-    name, command, rest = loaded("methods", "--json")
-    assert (name, rest) == ("methods", ["--json"])
-    assert [option for parameter in command.params for option in parameter.opts] == ["--json"]
-    assert command.help.startswith(COMMANDS["methods"])
+def test_a_misspelt_command_or_option_is_refused_with_the_likeliest():
+    for words, said in (
+        (["explian"], 'Unknown command "explian". Did you mean "explain"?'),
+        (["explain", "good", "--colum", "x"], "Unknown option: --colum. Did you mean --column?"),
+        (["explain", "good", "--unit", "wrd"], 'Invalid value "wrd" for --unit. Choose from: "token", "type", "word"'),
+    ):
+        result = invoke(words)
+        assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+        assert said in result.stderr
 
 
-def test_a_misspelt_command_is_refused(capsys, monkeypatch):
-    from slalom.cli import main  # noqa: PLC0415
-
-    monkeypatch.setattr(sys, "argv", ["slalom", "explian"])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 2
-    assert "error: No such command 'explian'" in capsys.readouterr().err
-
-
-def test_a_module_may_hold_commands_of_its_own(tmp_path, monkeypatch):
-    package = tmp_path / "commands_of_a_test"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "fruit.py").write_text(
-        "import typer\nfruit = typer.Typer(help='All fruit.')\n"
-        "@fruit.command()\ndef eat(n: int): print(n + 1)\n@fruit.command()\ndef buy(): pass\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    outer = typer.Typer(cls=lazy_group("commands_of_a_test", {"fruit": "All fruit."}))
-    outer.callback()(lambda: None)
-    run = CliRunner().invoke
-    assert "All fruit." in run(outer, ["--help"]).output
-    assert "commands_of_a_test.fruit" not in sys.modules
-    assert {"eat", "buy"} <= set(run(outer, ["fruit", "--help"]).output.split())
-    assert run(outer, ["fruit", "eat", "2"]).output == "3\n"
+def test_values_may_begin_with_a_hyphen_and_texts_after_two():
+    assert invoke(["explain", "--queries", "20", "--", "-good-"]).exit_code == 0
+    assert "must contain {text} once" in invoke(["explain", "a", "--api", "m", "--template", "- x", "--labels", "a,b"]).stderr

@@ -12,6 +12,7 @@ from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, SourceRow, encoded, explained_row, failed_row, part_facts, schema, table
 from slalom.errors import InputError
+from slalom.result import listed
 from tests.corpus import tables
 
 TEXTS = ("a good film", "bad", "good good day, is it not")
@@ -56,8 +57,8 @@ def test_rows_hold_what_the_explanations_say(written, explainer):
         assert row["score"] == e.score
         assert row["probability"] == np.float32(e.prediction[1])
         for name, array in (
-            ("removal", e.removal), ("removal_se", e.errors.get("removal")),
-            ("values", e.values), ("importances", e.importances),
+            *((scored.score.name, scored.numbers) for scored in listed(e)),
+            *((f"{scored.score.name}_se", scored.errors) for scored in listed(e)),
             ("probabilities", e.probabilities), ("starts", e.spans[:, 0]), ("ends", e.spans[:, 1]), ("sizes", e.sizes),
         ):  # fmt: skip
             if array is None:

@@ -5,14 +5,14 @@ import functools
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 pytest.importorskip("openai", reason="openai is not installed")
 
 import slalom
-from slalom.cli.app import app
 from slalom.errors import InputError, ModelError
 from slalom.models import AnswerServer, Prices
+from tests.cases import cases
+from tests.commands import invoke
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Llama, Served
 from tests.smollm2 import loaded
@@ -90,15 +90,15 @@ def test_a_server_costs_no_more_than_is_said_and_a_dry_run_asks_nothing(tmp_path
             "1,2",
         ]
         command += ["--question", "good?", "--template", TEMPLATE.replace("\n", "\\n")]
-        shown = CliRunner().invoke(app, [*command, "--dry-run"]).output
+        shown = invoke([*command, "--dry-run"]).output
         assert shown.startswith("4 queries, about ")
         assert shown.endswith("; nothing was asked\n")
         explainer = slalom.ContextExplainer(AnswerServer("tiny", served.url), **options, prices=prices, max_cost=1e-5)
         estimate = explainer.estimate("good?", "a good plot.")
         with pytest.raises(InputError, match=r"this call \(4 queries, about .* would cost"):
             explainer("good?", "a good plot.")
-        limited = CliRunner().invoke(app, [*command, "--max-cost", "0.00001"])
-        assert "this call (4 queries" in str(limited.exception)
+        limited = invoke([*command, "--max-cost", "0.00001"])
+        assert "this call (4 queries" in limited.stderr
         assert not served.asked
         explainer = slalom.ContextExplainer(AnswerServer("tiny", served.url), **options, prices=prices, max_cost=1.0)
         explainer("good?", "a good plot.")
@@ -136,7 +136,7 @@ def hostile_usage(handler, path, body):
 NO_LOGS = "gives no log probabilities of given words"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "message"),
     [
         (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),

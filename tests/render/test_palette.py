@@ -4,13 +4,13 @@ import re
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 import slalom
 from slalom.methods import OURS
 from slalom.render.figures.theme import theme_of
 from slalom.render.page.parts import asset, style
 from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, strengths
+from tests.cases import cases
 from tests.factories import explanation
 from tests.render.figures.artists import artist
 
@@ -26,7 +26,7 @@ def variables(declarations):
     return found
 
 
-@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+@cases("theme", THEMES.values(), ids=list(THEMES))
 def test_pages_and_figures_have_the_same_colours(theme):
     css = variables(theme.css())
     assert theme.css() in style()
@@ -54,7 +54,7 @@ def test_style_sheets_have_no_colours_of_their_own():
         assert set(re.findall(r"var\(--([a-z-]+)\)", sheet)) <= known
 
 
-@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+@cases("theme", THEMES.values(), ids=list(THEMES))
 def test_coloured_text_can_be_read(theme):
     hues = [theme.positive, theme.negative, theme.neutral, *map(theme.method, slalom.list_methods())]
     for hue in hues:

@@ -16,6 +16,7 @@ import pytest
 
 from slalom import cli
 from slalom.models.huggingface.adapters import EMBEDDED
+from tests.cases import cases
 from tests.waiting import DEADLINE, until
 
 TEXT = "A slow, beautiful and utterly convincing film."
@@ -146,10 +147,10 @@ def test_a_model_behind_an_api_is_said_to_be_elsewhere_and_needs_the_token():
         ended(process)
 
 
-@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
+@cases(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
 def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypatch, host, shown):
     folder = tmp_path / "secret-project" / "classifier"
-    shutil.copytree(EMBEDDED, folder)
+    shutil.copytree(EMBEDDED, folder, dirs_exist_ok=True)
     served = ready(monkeypatch, "--model", str(folder), "--host", host)
     assert served.code == f"explainer = slalom.Explainer({str(folder) if shown else 'classifier'!r})"
     assert (served.id, served.explainer.model.name) == ("classifier", "classifier")
@@ -206,7 +207,7 @@ def failing(monkeypatch, capsys):
     return call
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "code", "reason"),
     [
         (["--token", "short"], 1, "at least 8"),

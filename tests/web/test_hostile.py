@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from tests.cases import cases
 from tests.factories import MARKUP, ODD_WORDS
 from tests.waiting import DEADLINE
 from tests.web.serving import TEXT, serving
@@ -91,7 +92,7 @@ def test_bytes_that_are_no_requests(client):
     assert client.get("/api/info").status == 200
 
 
-@pytest.mark.parametrize("unit", ["word", "token", "sentence", "type"])
+@cases("unit", ["word", "token", "sentence", "type"])
 def test_odd_texts_are_explained_or_refused(client, unit):
     texts = [
         *ODD_WORDS,

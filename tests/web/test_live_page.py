@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,6 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import slalom
 from slalom.render.page import VIEWER
+from tests.cases import cases
 from tests.factories import MARKUP
 from tests.waiting import DEADLINE, until
 from tests.web.opened import Opened
@@ -24,7 +26,6 @@ from tests.web.opened import Opened
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from slalom.web import assets
 from slalom.web.guard import Access
 from slalom.web.limits import Limits
 from slalom.web.served import Served
@@ -194,10 +195,11 @@ def explained(models):
 
 
 def test_the_page_has_every_script_of_the_viewer_in_order():
-    page = assets.load("index.html").content.decode()
+    folders = [Path(slalom.__file__).parent / package / "assets" for package in ("web", "render/page")]
+    page = (folders[0] / "index.html").read_text(encoding="utf-8")
     named = [part.split('"')[0].rsplit("/", 1)[1] for part in page.split('<script defer src="')[1:]]
     assert named[: len(VIEWER)] == list(VIEWER)
-    assert all(assets.load(name) is not None for name in named)
+    assert all(any((folder / name).is_file() for folder in folders) for name in named)
     assert "style=" not in page
     assert "http" not in page  # nothing from elsewhere
 
@@ -287,7 +289,7 @@ def test_no_text_can_run(live):
     assert live.js("return window.hacked") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "direction"), [("שלום! עולם טוב, באמת", "rtl"), ("好きです! 本当に! 映画は良い", "ltr"), ("བོད་སྐད་! ཡག་པོ", "ltr")]
 )
 def test_other_scripts_are_at_home(live, text, direction):
@@ -427,7 +429,7 @@ def test_a_phrase_is_removed_together(live, explained):
     live.answered()
 
 
-@pytest.mark.parametrize("width", [390, 760, 1280])
+@cases("width", [390, 760, 1280])
 def test_nothing_moves_when_the_model_answers(live, width):
     """A click on "Restore all" would miss it: the verdict has its room before it comes, and the words on its mark are there."""
     live.media(width=width)
@@ -715,7 +717,7 @@ def test_a_link_holds_everything(live):
     assert "The link is copied" in live.text("#toast")
 
 
-@pytest.mark.parametrize("remote", [False, True])
+@cases("remote", [False, True])
 def test_the_page_says_whether_texts_leave_the_server(browser, slow, remote):
     with running({"slow": explainers(slow)["slow"]}, Limits(), remote=remote) as server:
         about = Live(browser, server.address).open().js("return document.getElementById('about').textContent")
@@ -807,7 +809,7 @@ def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, slow):
 # --- for everyone
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@cases("scheme", ["light", "dark"])
 def test_axe_finds_nothing_wrong(live, axe, scheme):
     live.media(scheme)
     rules = ["color-contrast"] if scheme == "dark" else []  # the others do not depend on it
@@ -827,7 +829,7 @@ def test_axe_finds_nothing_wrong(live, axe, scheme):
     assert axe(live.driver, *rules) == []
 
 
-@pytest.mark.parametrize("width", [320, 390, 820])
+@cases("width", [320, 390, 820])
 def test_nothing_sticks_out_on_small_screens(live, width):
     live.media(width=width)
     for make in (live.open, lambda: live.explain(SENTENCE), lambda: live.explain("good ball and bad team!", "topics")):

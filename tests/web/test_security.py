@@ -9,6 +9,7 @@ from http.client import HTTPException
 import pytest
 
 from slalom.web.guard import POLICY, Access, host_name, is_loopback
+from tests.cases import cases
 from tests.factories import MARKUP
 from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, serving
@@ -52,7 +53,7 @@ def test_every_answer_has_the_headers(client):
     assert {answer.headers["cache-control"] for answer in found[1:]} == {"no-store"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "127.0.0.2", "a:b:c", "[::1"],
 )
@@ -80,7 +81,7 @@ def test_no_or_two_hosts_are_refused(client):
             assert raw.recv(65536).split(b" ", 2)[1] in (b"403", b"400")
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
     [
         {"Origin": "http://evil.example"},
@@ -105,7 +106,7 @@ def test_requests_of_the_own_page_and_of_programs_are_accepted(client):
         assert client.post("/api/ask", {"texts": ["x"]}, headers).status == 200
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
+@cases("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
 def test_bodies_that_need_no_preflight_are_refused(client, kind):
     headers = {} if kind is None else {"Content-Type": kind}
     assert client.request("POST", "/api/ask", b'{"texts": ["x"]}', headers).status == 400
@@ -176,7 +177,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read():
         assert own.post("/api/ask", {"texts": ["x"]}).status == 200
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /api/info HT", b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/inf"])
+@cases("sent", [b"", b"GET /api/info HT", b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/inf"])
 def test_connections_that_ask_for_nothing_are_closed(sent):
     """Such connections in numbers would shut everybody else out; what arrives bit by bit gets no more time."""
     with serving(head_seconds=0.5, connections=8) as client:
@@ -323,7 +324,7 @@ def test_markup_comes_back_as_json_in_ascii(client):
     assert "<img" not in page
 
 
-@pytest.mark.parametrize("field", ["model", "method", "unit", "target"])
+@cases("field", ["model", "method", "unit", "target"])
 def test_errors_repeat_markup_as_json_only(client, field):
     answer = client.post("/api/explain", {"text": TEXT, field: MARKUP})
     assert answer.status == 400

@@ -15,6 +15,7 @@ import pytest
 from slalom.core import Joint
 from slalom.interrupt import Interrupted
 from slalom.web.work import Job, Queue
+from tests.cases import cases
 from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, rounds, serving
 
@@ -197,7 +198,7 @@ def test_a_long_text_does_not_hold_up_a_short_one():
     assert sum(i < last for i in of_the_long) < 0.7 * len(of_the_long)
 
 
-@pytest.mark.parametrize("kind", ["texts", "keep"])
+@cases("kind", ["texts", "keep"])
 def test_a_long_question_does_not_hold_up_a_short_one(kind):
     """Its rows are asked in lots, and other questions in between; hanging up ends it."""
     model = Paced(0.01)
@@ -220,7 +221,7 @@ def test_a_long_question_does_not_hold_up_a_short_one(kind):
         assert model.asked < asked + 300
 
 
-@pytest.mark.parametrize("method", ["local", "lime", "kernel-shap"])
+@cases("method", ["local", "lime", "kernel-shap"])
 def test_a_long_method_does_not_hold_up_a_short_question_and_ends_with_its_visitor(method):
     """The packages ask for all their rows at once; the model answers them in turns, and nothing more after a hang-up."""
     for package in {"lime": ["lime"], "local": []}.get(method, ["shap"]):
@@ -344,7 +345,7 @@ def raising(error):
     return model
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
     [RuntimeError("CUDA:\n assert"), ValueError("x" * 5000), KeyError("a"), MemoryError(), SystemExit(3), StopIteration()],
     ids=lambda e: type(e).__name__,
@@ -375,7 +376,7 @@ def test_an_error_of_a_model_has_no_key(monkeypatch):
         assert b"sk-very-secret-1234" not in failed.body
 
 
-@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), 1e200, "text", None])
+@cases("nonsense", [float("nan"), float("inf"), 1e200, "text", None])
 def test_nonsense_answers_are_an_error_of_the_model(nonsense):
     with serving(lambda texts: [nonsense if "odd" in text else 1.0 for text in texts]) as client:
         failed = client.post("/api/explain", {"text": "something odd here", "queries": 50})

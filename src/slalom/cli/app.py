@@ -7,25 +7,20 @@ import atexit
 import gc
 import io
 import os
-import re
 import sys
 import warnings
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
+from cyclopts import App, CycloptsError, Group, Parameter
 
 import slalom
-from slalom.cli.lazy import lazy_group
-from slalom.cli.printing import complain
-from slalom.errors import SlalomError, did_you_mean, one_line, validation_message
+from slalom.cli.inputs import STANDARD_INPUT
+from slalom.cli.printing import UsageError, complain
+from slalom.errors import SlalomError, one_line
 from slalom.progress import lines_if_redirected
 
-_UsageError: Any = typer.BadParameter.__base__  # of click, which typer brings along
-
-_PURPOSE = "Why did this transformer decide that? Explanations of text classifiers that predict what the model does."
-
-# What `slalom --help` says of every command: the first paragraph of its docstring (tests/cli/test_lazy.py compares them).
-COMMANDS = {
+COMMANDS = {  # what `slalom --help` says of them: their modules are imported when they run
     "explain": "Explain why a classifier decided as it did.",
     "compare": "Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.",
     "context": "Explain which source made a language model say something.",
@@ -35,30 +30,43 @@ COMMANDS = {
     "info": "Show versions, devices, the bundled model, and what kinds of models can be explained.",
 }
 
-app = typer.Typer(
+
+class _HelpFormatter:
+    """Prints groups of options in two columns, names and what they do, without boxes."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        names = [" ".join(entry.display_labels_with_metavar) for entry in panel.entries]
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=min(max(map(len, names), default=0), 24) + 2)
+        table.add_column()
+        for name, entry in zip(names, panel.entries, strict=True):
+            table.add_row(Text(f"  {name}", "cyan"), entry.description)
+        if names:
+            console.print(Text(f"\n{panel.title}", "bold"), table)
+
+    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
+        """Print how the command is called."""
+        console.print(f"Usage: {usage}", markup=False, highlight=False)
+
+
+app = App(
     name="slalom",
-    cls=lazy_group("slalom.cli", COMMANDS),
-    help=_PURPOSE,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Why did this transformer decide that? Explanations of text classifiers that predict what the model does.",
+    version=f"slalom {slalom.__version__}",
+    version_format="plaintext",
+    default_parameter=Parameter(
+        negative=(), show_default=False, show_choices=False, allow_repeating=True, allow_leading_hyphen=True
+    ),
+    group_parameters=Group("Options", sort_key=9),
+    help_formatter=_HelpFormatter(),
+    result_action="return_value",
 )
-
-
-def _version(requested: bool) -> None:
-    if requested:
-        typer.echo(f"slalom {slalom.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Why did this transformer decide that? Explanations of text classifiers that predict what the model does."""
+for _name, _summary in COMMANDS.items():
+    app.command(f"slalom.cli.{_name}:{_name}", name=_name, help=_summary)
+app.register_install_completion_command(help="Install completion of commands and options in your shell.")
 
 
 def main() -> None:
@@ -72,23 +80,17 @@ def main() -> None:
     with warnings.catch_warnings(), lines_if_redirected():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
-        sys.exit(_exit_code())
+        sys.exit(_run([STANDARD_INPUT if word == "-" else word for word in sys.argv[1:]]))
 
 
-def _exit_code() -> int:
+def _run(words: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     try:
-        return int(app(prog_name="slalom", standalone_mode=False) or 0)
-    except _UsageError as error:
-        if not error.format_message():  # no command: typer has printed the help
-            return 2
-        where = error.ctx.command_path if error.ctx else "slalom"
-        if problems := getattr(error.__cause__, "errors", None):  # of pydantic, which does not say what came
-            error.message = validation_message(problems()[0])
-        if choice := re.fullmatch(r"'(.*)' is not one of (.*?)\.?", error.message):
-            error.message = error.message.removesuffix(".") + did_you_mean(choice[1], re.findall(r"'(.*?)'", choice[2]))
-        message = _message(error.format_message())
-        complain(f"error: {message}{'' if message.endswith('?') else ';'} see {where} --help")
+        return int(app(words or ["--help"], exit_on_error=False, print_error=False) or (0 if words else 2))
+    except (UsageError, CycloptsError) as error:
+        command = " ".join(["slalom", *app.parse_commands(words)[0]])
+        message = _message(error)
+        complain(f"error: {message}{'' if message.endswith('?') else ';'} see {command} --help")
         return 2
     except (SlalomError, OSError) as error:
         complain(f"error: {_message(error)}")

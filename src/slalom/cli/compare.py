@@ -1,131 +1,118 @@
 """`slalom compare`: compare methods on your own model and texts."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from slalom.cli.inputs import texts_of_file
-from slalom.cli.language_models import (
-    ApiName,
-    BaseUrl,
-    Chat,
-    Concurrency,
-    Labels,
-    LanguageModel,
-    Mode,
-    Spellings,
-    TemplateOption,
-)
-from slalom.cli.options import FILE_HELP, Cache, Column, Device, DryRun, Json, MaxCost, PriceTable, Target, UnitName
-from slalom.cli.printing import check_outputs, complain, console, print_estimate
-from slalom.cli.user_code import AnyModel, OutputOption, TrustPickle, TrustRemoteCode, model_and_options
+from slalom.cli.language_models import LanguageModel
+from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, AtLeastOne, Cost, Json, Rows, Unit, class_of
+from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
+from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows, write_text
 
 
+@Parameter(name="*", group=EXPLANATION)
+@dataclass(frozen=True)
+class Methods:
+    """What is compared."""
+
+    methods: str | None = None
+    """Methods, with commas (default: ten of `slalom methods`)."""
+    metrics: str | None = None
+    """Measures, with commas (default: all that apply)."""
+    texts: AtLeastOne = 50
+    """Number of texts, drawn at random (default: 50)."""
+    corpus: Annotated[str | None, Parameter(group=INPUT)] = None
+    """Rows with text and label of two classes, for Naive Bayes."""
+    unit: Unit = "token"
+    """Unit of the explanations (default: token)."""
+    target: str | None = None
+    """Class, or `all` (default: 1 of two, else the predicted one)."""
+    seed: int = 0
+    """Seed of the choice of texts, the queries and the fits."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class Output:
+    """What is shown and written."""
+
+    as_json: Json = False
+    csv: Path | None = None
+    """Write the table of means and standard errors as CSV."""
+    html: Path | None = None
+    """Write an HTML page with tables and charts."""
+    out: Path | None = None
+    """Write every record as JSON lines; an incomplete file is continued."""
+
+
 def compare(
-    file: Annotated[
-        Path, typer.Option(help=f"{FILE_HELP} Rows with `words` and `maps` add the words that people have marked.")
-    ],
-    column: Column = None,
-    model: AnyModel = None,
-    lm: LanguageModel = None,
-    api: ApiName = None,
-    base_url: BaseUrl = None,
-    template: TemplateOption = None,
-    labels: Labels = None,
-    spellings: Spellings = False,
-    chat: Chat = False,
-    mode: Mode = "auto",
-    concurrency: Concurrency = 8,
-    output: OutputOption = None,
-    trust_remote_code: TrustRemoteCode = False,
-    trust_pickle: TrustPickle = False,
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Methods, separated by commas; `slalom methods` lists them.", show_default="a selection of ten"),
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Measures, separated by commas.", show_default="all that apply"),
-    ] = None,
-    texts: Annotated[int, typer.Option(min=1, help="Number of texts, drawn at random.")] = 50,
-    queries: Annotated[
-        str, typer.Option(help="Budgets of model queries per text, separated by commas; `auto` as in `slalom explain`.")
-    ] = "500",
-    corpus: Annotated[
-        str | None, typer.Option(help="Labelled texts of two classes, for Naive Bayes: rows with text and label.")
-    ] = None,
-    unit: Annotated[UnitName, typer.Option(help="Unit of the explanations.")] = "token",
-    target: Target = None,
-    device: Device = None,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of texts, the queries and the fits.")] = 0,
-    cache: Cache = None,
-    out: Annotated[Path | None, typer.Option(help="Write every record as JSON lines; an incomplete file is continued.")] = None,
-    as_json: Json = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the table of means and standard errors as CSV.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write an HTML page with tables and charts.")] = None,
-    dry_run: DryRun = False,
-    prices: PriceTable = None,
-    max_cost: MaxCost = None,
-) -> None:
+    *,
+    rows: Rows = Rows(),
+    model: AnyClassifier = AnyClassifier(),
+    language_model: LanguageModel = LanguageModel(),
+    of: Methods = Methods(),
+    queries: Annotated[str, Parameter(group=BUDGET)] = "500",
+    cost: Cost = Cost(),
+    output: Output = Output(),
+) -> int:
     """Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.
 
-    With --out results are written as they come; after Ctrl-C, run the same command to continue. A model that costs money is
-    asked once only with --cache: methods ask some of the same queries.
+    Rows with `words` and `maps` add the words that people have marked. With --out results are written as they come; after
+    Ctrl-C, run the same command to continue. A model that costs money is asked once only with --cache: methods ask some of the
+    same queries.
+
+    Args:
+        queries: Budgets of model queries, separated by commas, or `auto` (default: 500).
     """
     from slalom.core.checks import whole_number  # noqa: PLC0415
     from slalom.evaluate import DEFAULT_METHODS, comparison_estimate  # noqa: PLC0415
     from slalom.evaluate import compare as run  # noqa: PLC0415
     from slalom.evaluate.labelled import read_labelled  # noqa: PLC0415
 
-    method_names, measures, budgets = _names("--methods", methods), _names("--metrics", metrics), _budgets(queries)
-    chosen, human = _texts(file, column, texts, whole_number("--seed", seed, 0))
-    check_outputs(file, out, csv, html)
-    labelled = None if corpus is None else read_labelled(corpus)
+    if rows.file is None:
+        raise UsageError("the texts are missing; add --file FILE")
+    names, measures, budgets = _names("--methods", of.methods), _names("--metrics", of.metrics), _budgets(queries)
+    chosen, human = _texts(rows.file, rows.column, of.texts, whole_number("--seed", of.seed, 0))
+    check_outputs(rows.file, output.out, output.csv, output.html)
+    labelled = None if of.corpus is None else read_labelled(of.corpus)
     if labelled is not None and len(labelled.names) != 2:
-        raise InputError(f"--corpus must have two labels; {corpus} has {len(labelled.names)}")
-    asked, about_model = model_and_options(
-        model, device, output, labels, trust_remote_code, trust_pickle, lm=lm, spellings=spellings, chat=chat,
-        api=api, base_url=base_url, template=template, mode=mode, concurrency=concurrency,
-    )  # fmt: skip
+        raise InputError(f"--corpus must have two labels; {of.corpus} has {len(labelled.names)}")
+    asked, about_model = model.load(language_model)
     options: dict[str, Any] = {
-        "methods": DEFAULT_METHODS if method_names is None else method_names, "queries": budgets, "measures": measures,
-        "target": int(target) if target is not None and target.isdecimal() else target, "unit": unit, "seed": seed,
-        "cache": cache, "prices": prices, **about_model,
+        "methods": DEFAULT_METHODS if names is None else names, "queries": budgets, "measures": measures,
+        "target": class_of(of.target), "unit": of.unit, "seed": of.seed, "cache": cost.cache, "prices": cost.prices,
+        **about_model,
     }  # fmt: skip
-    if dry_run:
-        print_estimate(comparison_estimate(asked, chosen, **options), as_json)
-        return
+    if cost.dry_run:
+        print_estimate(comparison_estimate(asked, chosen, **options), output.as_json)
+        return 0
+    corpus = None if labelled is None else (labelled.texts, labelled.labels.tolist())
     try:
-        compared = run(
-            asked,
-            chosen,
-            corpus=None if labelled is None else (labelled.texts, labelled.labels.tolist()),
-            human=human,
-            out=out,
-            max_cost=max_cost,
-            **options,
-        )
-    except KeyboardInterrupt as stop:
-        complain(f"interrupted; {'run the same command to continue' if out else 'use --out FILE to keep results'}")
-        raise typer.Exit(130) from stop
-    if csv:
-        write_text(csv, compared.to_csv())
-    if html:
-        compared.to_html(html)
-    if as_json:
-        typer.echo(compared.to_json())
-        return
+        compared = run(asked, chosen, corpus=corpus, human=human, out=output.out, max_cost=cost.max_cost, **options)
+    except KeyboardInterrupt:
+        complain(f"interrupted; {'run the same command to continue' if output.out else 'use --out FILE to keep results'}")
+        return 130
+    if output.csv:
+        write_text(output.csv, compared.to_csv())
+    if output.html:
+        compared.to_html(output.html)
+    if output.as_json:
+        print(compared.to_json())
+        return 0
     show(compared, console())
-    for path in (csv, html, out):
+    for path in (output.csv, output.html, output.out):
         if path:
             console().print(f"written: {path}", markup=False, soft_wrap=True)
+    return 0
 
 
 def show(compared: Any, screen: Console) -> None:

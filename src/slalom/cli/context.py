@@ -1,110 +1,121 @@
 """`slalom context`: which source made a language model say this."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import typer
+from cyclopts import Parameter
 
-from slalom.cli.language_models import BaseUrl, template_of
-from slalom.cli.options import Cache, Device, DryRun, Json, MaxCost, Method, PriceTable, Seed, budget
-from slalom.cli.printing import check_outputs, console, print_estimate
-from slalom.cli.user_code import TrustRemoteCode
+from slalom.cli.inputs import STANDARD_INPUT, read_standard_input
+from slalom.cli.language_models import template_of
+from slalom.cli.options import (
+    BUDGET,
+    EXPLANATION,
+    INPUT,
+    LANGUAGE_MODEL,
+    MODEL,
+    OUTPUT,
+    AtLeastOne,
+    Cost,
+    Json,
+    Queries,
+)
+from slalom.cli.printing import UsageError, check_outputs, console, print_estimate
 from slalom.errors import InputError
 from slalom.files import read_text
 
 
+@Parameter(name="*", group=LANGUAGE_MODEL)
+@dataclass(frozen=True)
+class Writer:
+    """The language model that writes answers."""
+
+    lm: str | None = None
+    """Language model: a folder, a GGUF file or a name on the hub."""
+    api: str | None = None
+    """Model behind a server of vLLM or llama.cpp, in place of --lm."""
+    base_url: str | None = None
+    """Address of its server, with /v1 (default: OPENAI_BASE_URL, else OpenAI)."""
+    template: str | None = None
+    """Prompt with {context} and {question}; or chat messages as JSON; or @FILE."""
+    max_answer_tokens: AtLeastOne = 64
+    """Most tokens of an answer that the model writes (default: 64)."""
+    device: Annotated[str | None, Parameter(group=MODEL)] = None
+    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+    trust_remote_code: Annotated[bool, Parameter(group=MODEL)] = False
+    """Run Python modules that the model's folder brings; read them first."""
+
+
+@Parameter(name="*", group=EXPLANATION)
+@dataclass(frozen=True)
+class Explaining:
+    """What is explained, and how."""
+
+    part: AtLeastOne | None = None
+    """Number of the sentence of the answer to explain (default: all of it)."""
+    span: str | None = None
+    """START:STOP, characters of the answer to explain, from 0; STOP is not in it."""
+    unit: Literal["sentence", "paragraph", "document"] | None = None
+    """What a source is (default: a sentence of one file, each of several files)."""
+    method: str = "joint"
+    """Explanation method (default: joint); `slalom methods` lists them."""
+    seed: int = 0
+    """Seed of the queries and the fit."""
+
+
 def context(
-    sources: Annotated[
-        list[Path],
-        typer.Option(
-            "--file", "--context", metavar="FILE", help="Text file with the context, - is stdin; several are documents."
-        ),
-    ],
-    question: Annotated[str, typer.Option(help="The question.")],
-    lm: Annotated[
-        str | None, typer.Option("--lm", help="Language model: a folder, a GGUF file or a name on the hub.", metavar="MODEL")
-    ] = None,
-    api: Annotated[
-        str | None, typer.Option(help="Model behind a server of vLLM or llama.cpp, in place of `--lm`.", metavar="MODEL")
-    ] = None,
-    base_url: BaseUrl = None,
-    trust_remote_code: TrustRemoteCode = False,
-    answer: Annotated[
-        str | None, typer.Option(help="The answer to explain.", show_default="the most probable one, by the model")
-    ] = None,
-    part: Annotated[
-        int | None, typer.Option(min=1, help="Number of the sentence of the answer to explain.", show_default="all of it")
-    ] = None,
-    span: Annotated[
-        str | None,
-        typer.Option(
-            metavar="START:STOP",
-            help="Characters of the answer to explain: the first one, and the one after the last, beginning with 0.",
-        ),
-    ] = None,
-    unit: Annotated[
-        Literal["sentence", "paragraph", "document"] | None,
-        typer.Option(help="What a source is.", show_default="a sentence of one file, each of several files"),
-    ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            help="The prompt, with {context} and {question} (\\n is a new line); chat messages as JSON; or @FILE.",
-            show_default="by the chat template of the model",
-        ),
-    ] = None,
-    method: Method = "joint",
-    queries: Annotated[
-        Any,
-        typer.Option(
-            parser=budget,
-            metavar="<int|auto>",
-            help="Budget of queries, and 20 to 100 more to test; `auto`: rounds until the error on held-out queries"
-            " no longer falls.",
-            show_default="eight per source, between 64 and 1000",
-        ),
-    ] = None,
-    max_answer_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer that the model writes.")] = 64,
-    device: Device = None,
-    seed: Seed = 0,
-    cache: Cache = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of sources in the table.")] = 10,
+    *,
+    file: Annotated[list[Path], Parameter(name=["--file", "--context"], group=INPUT, metavar="FILE")],
+    question: Annotated[str, Parameter(group=INPUT)],
+    answer: Annotated[str | None, Parameter(group=INPUT)] = None,
+    writer: Writer = Writer(),
+    explaining: Explaining = Explaining(),
+    queries: Annotated[Queries, Parameter(group=BUDGET)] = None,
+    cost: Cost = Cost(),
+    top: Annotated[AtLeastOne, Parameter(group=OUTPUT)] = 10,
     as_json: Json = False,
-    html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
-    dry_run: DryRun = False,
-    prices: PriceTable = None,
-    max_cost: MaxCost = None,
+    html: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
 ) -> None:
     """Explain which source made a language model say something.
 
     The score is the log probability of the answer. Every source gets the change of it that its removal makes.
+
+    Args:
+        file: Text file with the context, - is stdin; several are documents.
+        question: The question.
+        answer: The answer to explain (default: the most probable one, by the model).
+        queries: Queries (default: 8 per source, 64 to 1000); auto: until done.
+        top: Number of sources in the table (default: 10).
+        html: Write an HTML page.
     """
     from slalom import ContextExplainer, Explanations  # noqa: PLC0415
     from slalom.models import AnswerServer  # noqa: PLC0415
     from slalom.render.terminal import show  # noqa: PLC0415
 
     check_outputs(None, html)
-    texts = [_text(path) for path in sources]
+    texts = [_text(path) for path in file]
+    lm, api, template = writer.lm, writer.api, writer.template
     if (lm is None) == (api is None):
-        raise typer.BadParameter(f"give --lm MODEL or --api MODEL; got {'both' if lm else 'neither'}")
-    if api is None and base_url is not None:
-        raise typer.BadParameter("--base-url is for a model behind a server; name one with --api MODEL")
-    if part is not None and span is not None:
-        raise typer.BadParameter("give --part or --span, not both")
-    characters = None if span is None else _characters(span)
+        raise UsageError(f"give --lm MODEL or --api MODEL; got {'both' if lm else 'neither'}")
+    if api is None and writer.base_url is not None:
+        raise UsageError("--base-url is for a model behind a server; name one with --api MODEL")
+    if explaining.part is not None and explaining.span is not None:
+        raise UsageError("give --part or --span, not both")
+    characters = None if explaining.span is None else _characters(explaining.span)
     explainer = ContextExplainer(
-        lm if api is None else AnswerServer(api, base_url),
-        context=texts[0] if len(texts) == 1 and unit != "document" else texts,
-        unit=unit, template=None if template is None else template_of(template), method=method, queries=queries,
-        max_answer_tokens=max_answer_tokens, device=device, trust_remote_code=trust_remote_code, seed=seed, cache=cache,
-        prices=prices, max_cost=max_cost,
+        lm if api is None else AnswerServer(api, writer.base_url),
+        context=texts[0] if len(texts) == 1 and explaining.unit != "document" else texts,
+        unit=explaining.unit, template=None if template is None else template_of(template), method=explaining.method,
+        queries=queries, max_answer_tokens=writer.max_answer_tokens, device=writer.device,
+        trust_remote_code=writer.trust_remote_code, seed=explaining.seed, cache=cost.cache, prices=cost.prices,
+        max_cost=cost.max_cost,
     )  # fmt: skip
-    if dry_run:
+    if cost.dry_run:
         print_estimate(explainer.estimate(question, answer), as_json)
         return
     screen = console()
-    e = explainer(question, answer, part=part, span=characters)
+    e = explainer(question, answer, part=explaining.part, span=characters)
     if as_json:
         sys.stdout.write(e.to_json() + "\n")
     else:
@@ -119,19 +130,14 @@ def _characters(span: str) -> tuple[int, int]:
     """Return the two numbers of a span."""
     numbers = span.split(":")
     if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
-        raise typer.BadParameter(f"--span must be two whole numbers such as 12:19; got {span!r}")
+        raise UsageError(f"--span must be two whole numbers such as 12:19; got {span!r}")
     return int(numbers[0]), int(numbers[1])
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file, or of standard input for -."""
-    if str(path) != "-":
-        text = read_text(path)
-    else:
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"standard input must be text in UTF-8; {error}") from error
+    """Return the text of a file, or of standard input."""
+    from_file = path != Path(STANDARD_INPUT)
+    text = read_text(path) if from_file else read_standard_input()
     if not text.strip():
-        raise InputError(f"{'standard input' if str(path) == '-' else repr(str(path))} is empty; a context needs text")
+        raise InputError(f"{repr(str(path)) if from_file else 'standard input'} is empty; a context needs text")
     return text

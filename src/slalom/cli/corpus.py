@@ -1,238 +1,218 @@
 """`slalom corpus`: many texts, explained by a run that survives anything."""
 
 import json
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import App, Parameter, validators
 
+from slalom.cli import corpus_summary
 from slalom.cli.corpus_model import confirmed_options
-from slalom.cli.corpus_summary import COMMANDS
 from slalom.cli.inputs import DEFAULT_COLUMN
-from slalom.cli.language_models import (
-    NAMES,
-    ApiName,
-    BaseUrl,
-    Chat,
-    Concurrency,
-    Labels,
-    LanguageModel,
-    Mode,
-    Spellings,
-    TemplateOption,
-    check_options,
-    classifier,
-    say_what_is_loaded,
-)
+from slalom.cli.language_models import LanguageModel, language_model_of
 from slalom.cli.options import (
-    Cache,
-    Column,
-    Device,
+    BUDGET,
+    INPUT,
+    LANGUAGE_MODEL,
+    MODEL,
+    OUTPUT,
+    RUN,
+    AtLeastOne,
+    Budget,
+    Classifier,
+    Explaining,
     Json,
-    Long,
-    MaxQueries,
-    Method,
-    Model,
-    Queries,
-    Seed,
-    Tolerance,
-    Unit,
+    NotNegative,
+    class_of,
+    fields_of,
 )
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, ModelError
 
-corpus = typer.Typer(
-    no_args_is_help=True, help="Explain whole corpora: run, resume, summarise what the model does, compare two."
-)
-
-Out = Annotated[str, typer.Argument(metavar="OUT", help="Folder of the table, or an address such as s3://bucket/corpus.")]
-Workers = Annotated[
-    int,
-    typer.Option(
-        min=0, help="Processes, each with the model; with --ray the largest number of actors.", show_default="this process"
-    ),
-]
-RayAddress = Annotated[
-    str | None, typer.Option("--ray", metavar="ADDRESS", help="Compute on a Ray cluster: auto, local, or host:port.")
-]
-Cores = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Cores of each process or actor.", show_default="processes share those of this machine, actors have one"
-    ),
-]
-Gpus = Annotated[
-    float | None,
-    typer.Option(min=0, help="GPUs of each actor of --ray.", show_default="1 where the cluster has any"),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="End a worker that has had no answer of the model and finished no text for so long; the text at fault is marked.",
-        show_default="never",
-    ),
-]
-MaxFailures = Annotated[
-    int,
-    typer.Option(
-        min=0, help="End the run where the model fails alike on so many texts in sequence, as a server that is down; 0: never."
-    ),
-]
+corpus = App(name="corpus", help="Explain whole corpora: run, resume, summarise what the model does, compare two.")
+corpus.command(corpus_summary.summary)
+corpus.command(corpus_summary.compare)
 
 
-@corpus.command()
+@Parameter(name="*", group=RUN)
+@dataclass(frozen=True)
+class Workers:
+    """Where the texts are explained, and when the run gives up."""
+
+    workers: NotNegative = 0
+    """Processes, each with the model (default: this one); with --ray at most so many actors."""
+    ray: Annotated[str | None, Parameter(metavar="ADDRESS")] = None
+    """Compute on a Ray cluster: auto, local, or host:port."""
+    cores_per_worker: AtLeastOne | None = None
+    """Cores of each process (default: an equal share) or actor (default: one)."""
+    gpus_per_worker: Annotated[float, Parameter(validator=validators.Number(gte=0))] | None = None
+    """GPUs of each actor of --ray (default: 1 where the cluster has any)."""
+    timeout: float | None = None
+    """Seconds without any answer or text after which a worker is ended (default: never)."""
+    max_failures: NotNegative = 20
+    """Stop after so many texts in sequence that fail alike (default: 20; 0: never)."""
+
+
+@Parameter(name="*", group=INPUT)
+@dataclass(frozen=True)
+class Reading:
+    """Which rows are read, and what is kept of them."""
+
+    column: str | None = None
+    """Column of the rows that holds the texts (default: text)."""
+    id_column: str | None = None
+    """Column of the ids (default: the row's number)."""
+    keep: tuple[str, ...] = ()
+    """Column to copy to the table, such as the gold label; may be repeated."""
+    split: str | None = None
+    """Split of a dataset of Hugging Face."""
+    limit: AtLeastOne | None = None
+    """Explain the first texts only (default: all)."""
+    part_size: Annotated[AtLeastOne, Parameter(group=RUN)] = 500
+    """Texts per part: what a kill loses at most, per worker (default: 500)."""
+    full: Annotated[bool, Parameter(group=OUTPUT)] = False
+    """Keep whole explanations too."""
+    no_text: Annotated[bool, Parameter(group=OUTPUT)] = False
+    """Do not copy the texts to the table."""
+
+
+@corpus.command
 def run(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="File (.jsonl, .csv, .tsv, .parquet, .txt; also .gz, .zst), a folder of them, or hf:NAME, a dataset of"
-            " Hugging Face.",
-        ),
-    ],
-    out: Out,
-    column: Column = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of the ids.", show_default="the row's number")] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Column to copy to the table, such as the gold label; may be repeated.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a dataset of Hugging Face.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Keep whole explanations too.")] = False,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Do not copy the texts to the table.")] = False,
-    part_size: Annotated[int, typer.Option(min=1, help="Texts per part: what a kill loses at most, per worker.")] = 500,
-    limit: Annotated[int | None, typer.Option(min=1, help="Explain the first texts only.", show_default="all")] = None,
-    workers: Workers = 0,
-    ray: RayAddress = None,
-    cores_per_worker: Cores = None,
-    gpus_per_worker: Gpus = None,
-    timeout: Timeout = None,
-    max_failures: MaxFailures = 20,
-    model: Model = None,
-    lm: LanguageModel = None,
-    api: ApiName = None,
-    base_url: BaseUrl = None,
-    template: TemplateOption = None,
-    labels: Labels = None,
-    spellings: Spellings = False,
-    chat: Chat = False,
-    mode: Mode = "auto",
-    concurrency: Concurrency = 8,
-    method: Method = "joint",
-    queries: Queries = None,
-    tolerance: Tolerance = None,
-    max_queries: MaxQueries = None,
-    unit: Unit = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Class to explain, by label or index.", show_default="class 1 of two, else the predicted one"),
-    ] = None,
-    long: Long = "cut",
-    device: Device = None,
-    seed: Seed = 0,
-    cache: Cache = None,
-) -> None:
+    source: str,
+    out: str,
+    /,
+    *,
+    reading: Reading = Reading(),
+    workers: Workers = Workers(),
+    model: Classifier = Classifier(),
+    language_model: LanguageModel = LanguageModel(),
+    explaining: Explaining = Explaining(),
+    budget: Budget = Budget(),
+    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None,
+) -> int:
     """Explain all texts of SOURCE, and write a table of the explanations to OUT.
 
     The same command continues a run that was interrupted or killed; only the parts under way are lost. A text that fails is a
     row with its error.
+
+    Args:
+        source: File (.jsonl, .csv, .tsv, .parquet, .txt; .gz, .zst), a folder of them, or hf:NAME of Hugging Face.
+        out: Folder of the table, or an address such as s3://bucket/corpus.
+        cache: SQLite file that keeps the model's answers.
     """
     import slalom.corpus  # noqa: PLC0415
     from slalom.methods import method as find_method  # noqa: PLC0415
     from slalom.pipeline.options import Options  # noqa: PLC0415
 
-    options = {
-        "model": _absolute(model), "lm": _absolute(lm), "api": api, "base_url": base_url, "template": template,
-        "labels": labels, "spellings": spellings, "chat": chat, "mode": mode, "concurrency": concurrency,
-        "method": method, "queries": queries, "tolerance": tolerance, "max_queries": max_queries, "unit": unit,
-        "target": target, "long": long, "device": device, "seed": seed,
-        "cache": None if cache is None else str(cache.absolute()),
-    }  # fmt: skip
-    check_options(model, lm, spellings, chat, api, base_url, template, labels, mode)
+    options = fields_of(model, language_model, explaining, budget)
+    options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm), "cache": _address(cache)}
+    language_model.check(model.model)
     Options(
-        find_method(method), unit, queries, None, None, seed, long, tolerance=tolerance, max_queries=max_queries
-    )  # what is refused leaves nothing behind
+        find_method(explaining.method), explaining.unit, budget.queries, None, None, explaining.seed, explaining.long,
+        tolerance=budget.tolerance, max_queries=budget.max_queries,
+    )  # what is refused leaves nothing behind  # fmt: skip
     _say_model(options)
+    kept = fields_of(reading)
+    column, no_text = kept.pop("column") or DEFAULT_COLUMN, kept.pop("no_text")
     try:
         made = slalom.corpus.run(
-            source, out, partial(explainer_of, options), text_column=column or DEFAULT_COLUMN, id_column=id_column,
-            keep=keep or (), split=split, full=full, text=not no_text, part_size=part_size, limit=limit, workers=workers,
-            ray=ray, cores_per_worker=cores_per_worker, gpus_per_worker=gpus_per_worker, timeout=timeout,
-            max_failures=max_failures, command=options,
+            source, out, partial(explainer_of, options), text_column=column, text=not no_text, command=options, **kept,
+            **fields_of(workers),
         )  # fmt: skip
-    except KeyboardInterrupt as stop:
+    except KeyboardInterrupt:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
-        raise typer.Exit(130) from stop
+        return 130
     state = slalom.corpus.status(out)
     console().print(str(state), markup=False, soft_wrap=True)
     if not state.explained:  # a server that is down, a column of numbers: it is not the texts
         first = next(error for batch in made.batches(["error"]) for error in batch.column("error").to_pylist())
         raise ModelError(f"no text could be explained; the first one: {first}")
+    return 0
 
 
-@corpus.command()
-def status(out: Out, as_json: Json = False) -> None:
-    """Say how far a run is: texts done, failed and killed, rate, time left."""
+@corpus.command
+def status(out: str, /, *, as_json: Json = False) -> None:
+    """Say how far a run is: texts done, failed and killed, rate, time left.
+
+    Args:
+        out: Folder of the table, or an address such as s3://bucket/corpus.
+    """
     import slalom.corpus  # noqa: PLC0415
 
     found = slalom.corpus.status(out)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        print(json.dumps(asdict(found)))
     else:
         console().print(str(found), markup=False, soft_wrap=True)
 
 
-@corpus.command()
+@Parameter(name="*", group=LANGUAGE_MODEL)
+@dataclass(frozen=True)
+class Confirmed:
+    """What a manifest names and the command line confirms."""
+
+    model: Annotated[str | None, Parameter(group=MODEL)] = None
+    """Folder or hub name of a Hugging Face classifier."""
+    lm: str | None = None
+    """Language model: folder, GGUF file or name on the hub."""
+    api: str | None = None
+    """Model behind an OpenAI-like API; key in OPENAI_API_KEY."""
+    base_url: str | None = None
+    """Address of its server, with /v1."""
+    template: str | None = None
+    """Prompt with {text}; chat messages as JSON; or @FILE."""
+
+
+@corpus.command
 def retry_failed(
-    out: Out,
-    workers: Workers = 0,
-    ray: RayAddress = None,
-    cores_per_worker: Cores = None,
-    gpus_per_worker: Gpus = None,
-    timeout: Timeout = None,
-    max_failures: MaxFailures = 20,
-    model: Model = None,
-    lm: LanguageModel = None,
-    api: ApiName = None,
-    base_url: BaseUrl = None,
-    template: TemplateOption = None,
-    cache: Cache = None,
-    source: Annotated[
-        str | None, typer.Option(help="Where the texts are.", show_default="the file on this machine that the run has read")
-    ] = None,
-) -> None:
+    out: str,
+    /,
+    *,
+    source: Annotated[str | None, Parameter(group=INPUT)] = None,
+    workers: Workers = Workers(),
+    confirmed: Confirmed = Confirmed(),
+    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None,
+) -> int:
     """Try the texts of a run again that have failed or ended their process.
 
     The model and its options are those of the run. As OUT may come from someone else, a server must be named again, and so must
     a model's folder inside of OUT.
+
+    Args:
+        out: Folder of the table, or an address such as s3://bucket/corpus.
+        source: Where the texts are (default: the file on this machine that the run has read).
+        cache: SQLite file that keeps the model's answers.
     """
     import slalom.corpus  # noqa: PLC0415
 
-    options = confirmed_options(out, _absolute(model), _absolute(lm), api, base_url, template)
+    named = replace(confirmed, model=_absolute(confirmed.model), lm=_absolute(confirmed.lm))
+    options = confirmed_options(out, **asdict(named))
     if options is None:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
-    options["cache"] = None if cache is None else str(cache.absolute())
+    options["cache"] = _address(cache)
     _say_model(options)
     try:
-        tried = slalom.corpus.retry_failed(
-            out, partial(explainer_of, options), source=source, workers=workers, ray=ray, cores_per_worker=cores_per_worker,
-            gpus_per_worker=gpus_per_worker, timeout=timeout, max_failures=max_failures,
-        )  # fmt: skip
-    except KeyboardInterrupt as stop:
+        tried = slalom.corpus.retry_failed(out, partial(explainer_of, options), source=source, **fields_of(workers))
+    except KeyboardInterrupt:
         complain("interrupted; run the same command to continue")
-        raise typer.Exit(130) from stop
+        return 130
     again = ", ".join(f"{number:,} {name}" for name, number in tried.items()) or "no text had failed"
     console().print(f"tried again: {again}", markup=False, soft_wrap=True)
+    return 0
 
 
 def _say_model(options: dict[str, Any]) -> None:
     """Say which model is loaded and where texts are sent; of the bundled classifier there is nothing to say."""
-    model, lm, api, base_url = (options[name] for name in ("model", "lm", "api", "base_url"))
-    if model or lm or api:
-        say_what_is_loaded([model], lm, api, base_url)
+    language_model = language_model_of(options)
+    if options["model"] or language_model.is_named:
+        language_model.say_what_is_loaded([options["model"]])
+
+
+def _address(path: Path | None) -> str | None:
+    """Return an address of a file that other processes understand."""
+    return None if path is None else str(path.absolute())
 
 
 def _absolute(model: str | None) -> str | None:
@@ -244,17 +224,9 @@ def explainer_of(options: dict[str, Any]) -> Any:
     """Return the Explainer of the options of `slalom corpus run`; every worker calls it."""
     from slalom import Explainer  # noqa: PLC0415
 
-    asked = classifier(options["model"], device=options["device"], **{name: options[name] for name in NAMES})
+    asked = language_model_of(options).load(options["model"], options["device"])
     passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
     device = None if options["lm"] else options["device"]
     made = Explainer(asked, device=device, **{name: options[name] for name in passed})
-    target = options["target"]
-    if target is None:
-        return made
-    index = int(target) if target.isdecimal() and target not in made.model.head.labels else target
-    made.options = replace(made.options, target=index)
+    made.options = replace(made.options, target=class_of(options["target"], made.model.head.labels))
     return made
-
-
-for _name, _command in COMMANDS:
-    corpus.command(_name)(_command)

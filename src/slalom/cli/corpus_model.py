@@ -9,9 +9,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from slalom.cli.language_models import NAMES
+from slalom.cli.printing import UsageError
 from slalom.errors import InputError
 
 _TEXTS = ("model", "lm", "api", "base_url", "template", "labels", "mode", "method", "unit", "target", "long", "device")
@@ -33,7 +32,7 @@ def confirmed_options(
     named = {"model": model, "lm": lm, "api": api}
     kind = next((kind for kind, name in named.items() if name is not None), None)
     if kind is None and base_url is not None:
-        raise typer.BadParameter("--base-url is for a model behind an API; name one with --api MODEL")
+        raise UsageError("--base-url is for a model behind an API; name one with --api MODEL")
     if kind is not None and manifest[kind] is None:
         before = next((f"--{name}" for name in named if manifest[name] is not None), "the bundled classifier")
         raise InputError(f"{out!r} was begun with {before}, not with --{kind}; name the same model")

@@ -1,15 +1,16 @@
 """`slalom corpus summary` and `slalom corpus compare`: what a model does in general, and what changed between two."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slalom.cli.options import Json
+from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, AtLeastOne, Json, fields_of
 from slalom.cli.printing import check_outputs, complain, console
 from slalom.errors import plural
 from slalom.files import write_text
@@ -19,101 +20,99 @@ _PARTS = 4  # slices or classes side by side
 _FLIPS = 10
 _ORDERS = {"effect": "the end of the interval on zero's side", "total": "mean times texts", "texts": "texts"}
 
-Folder = Annotated[str, typer.Argument(metavar="OUT", help="Folder that `slalom corpus run` has written.")]
-By = Annotated[Literal["word", "phrase", "piece", "all"], typer.Option(help="What is listed; pieces are tokens within words.")]
-Gold = Annotated[str | None, typer.Option(help="Kept column with the true labels: labels of the model, or their indices.")]
-SliceColumn = Annotated[
-    str | None, typer.Option("--slice", help="Kept column with a part of the corpus per text, such as its origin.")
-]
-OneTarget = Annotated[str | None, typer.Option(help="Class whose score is summarised.", show_default="that of most texts")]
-Top = Annotated[int, typer.Option(min=1, help="Rows of each table; pages and files have at least 100.")]
-MinTexts = Annotated[int | None, typer.Option(min=2, help="Fewest texts of a word.", show_default="5, or one in 10,000 texts")]
-Case = Annotated[bool, typer.Option("--case", help="Tell upper from lower case.")]
-Csv = Annotated[Path | None, typer.Option(help="Write all rows as CSV.")]
-Html = Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")]
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class Selection:
+    """What is summarised, and which rows are listed."""
+
+    gold: Annotated[str | None, Parameter(group=INPUT)] = None
+    """Kept column with the true labels: labels of the model, or their indices."""
+    target: Annotated[str | None, Parameter(group=EXPLANATION)] = None
+    """Class whose score is summarised (default: that of most texts)."""
+    min_texts: Annotated[int, Parameter(validator=validators.Number(gte=2))] | None = None
+    """Fewest texts of a word (default: 5, or one in 10,000 texts)."""
+    case: bool = False
+    """Tell upper from lower case."""
 
 
-def summary(
-    out: Folder,
-    gold: Gold = None,
-    slices: SliceColumn = None,
-    target: OneTarget = None,
-    by: By = "word",
-    sort: Annotated[
-        Literal["effect", "total", "texts"],
-        typer.Option(help="Order: the end of the listed interval on zero's side, mean times texts, or texts."),
-    ] = "effect",
-    top: Top = 20,
-    min_texts: MinTexts = None,
-    phrases: Annotated[int, typer.Option(min=1, max=5, help="Words of the longest phrase; 1: no phrases.")] = 3,
-    strongest: Annotated[int, typer.Option(min=1, help="How many words of a text count as its strongest.")] = 5,
-    case: Case = False,
-    include_poor: Annotated[
-        bool,
-        typer.Option("--include-poor", help="Include texts whose explanation predicts worse than a constant near the text."),
-    ] = False,
-    as_json: Json = False,
-    csv: Csv = None,
-    html: Html = None,
-) -> None:
-    """Summarise what the model does in general: by word and phrase, and shortcuts that it should not take."""
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class Output:
+    """What is shown and written."""
+
+    by: Literal["word", "phrase", "piece", "all"] = "word"
+    """List each word (default), phrase, piece (a token within a word), or all."""
+    top: AtLeastOne = 20
+    """Rows of each table (default: 20); pages and files have at least 100."""
+    as_json: Json = False
+    csv: Path | None = None
+    """Write all rows as CSV."""
+    html: Path | None = None
+    """Write a self-contained HTML page."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class Words:
+    """Which words count, and in which order they are."""
+
+    slices: Annotated[str | None, Parameter(name="--slice", group=INPUT)] = None
+    """Kept column with a part of the corpus per text, such as its origin."""
+    sort: Literal["effect", "total", "texts"] = "effect"
+    """Order: effect (end of the interval on zero's side), total (mean times texts) or texts."""
+    phrases: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=5))] = 3
+    """Words of the longest phrase (default: 3); 1: no phrases."""
+    strongest: AtLeastOne = 5
+    """How many words of a text count as its strongest (default: 5)."""
+    include_poor: bool = False
+    """Include texts whose explanation predicts worse than a constant near the text."""
+
+
+def summary(out: str, /, *, selection: Selection = Selection(), words: Words = Words(), output: Output = Output()) -> None:
+    """Summarise what the model does in general: by word and phrase, and shortcuts that it should not take.
+
+    Args:
+        out: Folder that `slalom corpus run` has written.
+    """
     from slalom import corpus  # noqa: PLC0415
 
-    check_outputs(None, csv, html)
-    found = corpus.summary(
-        out,
-        gold=gold,
-        slices=slices,
-        target=target,
-        min_texts=min_texts,
-        phrases=phrases,
-        strongest=strongest,
-        sort=sort,
-        top=max(100, top),
-        case=case,
-        include_poor=include_poor,
-    )
-    if not _written(found, csv, html, as_json):
-        show_summary(found, console(), by, top)
-        _say_written(csv, html)
+    check_outputs(None, output.csv, output.html)
+    found = corpus.summary(out, top=max(100, output.top), **fields_of(selection, words))
+    if not _written(found, output):
+        show_summary(found, console(), output.by, output.top)
+        _say_written(output)
 
 
-def compare(
-    before: Annotated[str, typer.Argument(metavar="OUT1", help="Folder of the first model's explanations.")],
-    after: Annotated[str, typer.Argument(metavar="OUT2", help="Folder of the second model's, of the same texts.")],
-    gold: Gold = None,
-    target: OneTarget = None,
-    by: By = "word",
-    top: Top = 20,
-    min_texts: MinTexts = None,
-    case: Case = False,
-    as_json: Json = False,
-    csv: Csv = None,
-    html: Html = None,
-) -> None:
-    """Compare two models on the same texts: which words changed, which predictions flipped and why."""
+def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), output: Output = Output()) -> None:
+    """Compare two models on the same texts: which words changed, which predictions flipped and why.
+
+    Args:
+        out1: Folder of the first model's explanations.
+        out2: Folder of the second model's, of the same texts.
+    """
     from slalom import corpus  # noqa: PLC0415
 
-    check_outputs(None, csv, html)
-    found = corpus.compare(before, after, gold=gold, target=target, min_texts=min_texts, top=max(100, top), case=case)
-    if not _written(found, csv, html, as_json):
-        show_comparison(found, console(), by, top)
-        _say_written(csv, html)
+    check_outputs(None, output.csv, output.html)
+    found = corpus.compare(out1, out2, top=max(100, output.top), **fields_of(selection))
+    if not _written(found, output):
+        show_comparison(found, console(), output.by, output.top)
+        _say_written(output)
 
 
-def _written(found: Any, csv: Path | None, html: Path | None, as_json: bool) -> bool:
+def _written(found: Any, output: Output) -> bool:
     """Write the files; return whether everything was printed as JSON."""
-    if csv:
-        write_text(csv, found.to_csv())
-    if html:
-        found.to_html(html)
-    if as_json:
-        typer.echo(found.to_json())
-    return as_json
+    if output.csv:
+        write_text(output.csv, found.to_csv())
+    if output.html:
+        found.to_html(output.html)
+    if output.as_json:
+        print(found.to_json())
+    return output.as_json
 
 
-def _say_written(*paths: Path | None) -> None:
-    for path in paths:
+def _say_written(output: Output) -> None:
+    for path in (output.csv, output.html):
         if path:
             complain(f"written: {path}")
 
@@ -270,6 +269,3 @@ def _signed(number: float | None) -> str:
 
 def _interval(effect: Any) -> str:
     return "" if effect.low is None else f"{effect.low:+.2f} to {effect.high:+.2f}"
-
-
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("summary", summary), ("compare", compare))

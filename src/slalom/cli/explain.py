@@ -4,43 +4,17 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from slalom.cli.inputs import texts_of_file
-from slalom.cli.language_models import (
-    ApiName,
-    BaseUrl,
-    Chat,
-    Concurrency,
-    Labels,
-    LanguageModel,
-    Mode,
-    Spellings,
-    TemplateOption,
-)
-from slalom.cli.options import (
-    FILE_HELP,
-    Cache,
-    Column,
-    Device,
-    DryRun,
-    Long,
-    MaxCost,
-    MaxQueries,
-    Method,
-    PriceTable,
-    Queries,
-    Seed,
-    Target,
-    Tolerance,
-    Unit,
-)
-from slalom.cli.printing import check_outputs, complain, console, print_estimate
-from slalom.cli.user_code import AnyModel, OutputOption, TrustPickle, TrustRemoteCode, model_and_options
+from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
+from slalom.cli.language_models import LanguageModel
+from slalom.cli.options import OUTPUT, AtLeastOne, Budget, Cost, Explaining, Json, Rows, TextArgument, class_of, fields_of
+from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
+from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count, plural, require
 from slalom.files import drop_partial_line, read_complete_lines, write_text
 from slalom.progress import progress_bar
@@ -48,120 +22,99 @@ from slalom.progress import progress_bar
 _BATCH = 16  # texts that share batches of the model
 
 
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class Output:
+    """What is shown and written."""
+
+    top: AtLeastOne = 10
+    """Number of units in the table (default: 10)."""
+    flip: Annotated[bool | None, Parameter(negative="--no-flip")] = None
+    """Find units without which the decision changes."""
+    as_json: Json = False
+    html: Path | None = None
+    """Write an HTML page."""
+    png: Path | None = None
+    """Plot value against importance, or bars (.png, .svg, .pdf)."""
+    out: Path | None = None
+    """Write JSON lines; an incomplete file is continued."""
+
+
 def explain(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Text to explain; - reads texts from standard input.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option(help=FILE_HELP)] = None,
-    column: Column = None,
-    model: AnyModel = None,
-    lm: LanguageModel = None,
-    api: ApiName = None,
-    base_url: BaseUrl = None,
-    template: TemplateOption = None,
-    labels: Labels = None,
-    spellings: Spellings = False,
-    chat: Chat = False,
-    mode: Mode = "auto",
-    concurrency: Concurrency = 8,
-    output: OutputOption = None,
-    trust_remote_code: TrustRemoteCode = False,
-    trust_pickle: TrustPickle = False,
-    method: Method = "joint",
-    queries: Queries = None,
-    tolerance: Tolerance = None,
-    max_queries: MaxQueries = None,
-    unit: Unit = None,
-    target: Target = None,
-    long: Long = "cut",
-    device: Device = None,
-    seed: Seed = 0,
-    cache: Cache = None,
-    flip: Annotated[
-        bool | None,
-        typer.Option(
-            "--flip/--no-flip",
-            help="Find units without which the model decides otherwise, with at most 50 more queries; --json has them"
-            " as `flip`.",
-            show_default="where no single unit decides",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of units in the table.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only, one line per text.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
-    png: Annotated[
-        Path | None,
-        typer.Option(
-            help="Plot value against importance, or bars where effects are additive (.png, .svg, .pdf); several texts are"
-            " numbered."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the explanations as JSON lines; an incomplete file is continued.")
-    ] = None,
-    dry_run: DryRun = False,
-    prices: PriceTable = None,
-    max_cost: MaxCost = None,
-) -> None:
+    text: TextArgument = None,
+    /,
+    *,
+    rows: Rows = Rows(),
+    model: AnyClassifier = AnyClassifier(),
+    language_model: LanguageModel = LanguageModel(),
+    explaining: Explaining = Explaining(),
+    budget: Budget = Budget(),
+    cost: Cost = Cost(),
+    output: Output = Output(),
+) -> int:
     """Explain why a classifier decided as it did.
 
     Every unit of the text gets a value (what it says) and an importance (how loudly). The last line says how well they
     predict the model's answers when parts of the text are removed.
+
+    Args:
+        text: Text to explain; - reads texts from standard input.
     """
     from slalom import Explainer, Explanation, Explanations  # noqa: PLC0415
     from slalom.render.terminal import show  # noqa: PLC0415
     from slalom.result import Failure  # noqa: PLC0415
 
-    texts = _texts(text, file, column)
-    _check_outputs(file, html, png, out)
+    texts, out = _texts(text, rows), output.out
+    _check_outputs(rows.file, output)
     done = _resumed(out, texts) if out else []
-    asked, about_model = model_and_options(
-        model, device, output, labels, trust_remote_code, trust_pickle, lm=lm, spellings=spellings, chat=chat,
-        api=api, base_url=base_url, template=template, mode=mode, concurrency=concurrency,
-    )  # fmt: skip
+    asked, about_model = model.load(language_model)
     explainer = Explainer(
-        asked, method=method, unit=unit, queries=queries, tolerance=tolerance, max_queries=max_queries, seed=seed, long=long,
-        cache=cache, prices=prices, max_cost=max_cost, **about_model,
+        asked, method=explaining.method, unit=explaining.unit, seed=explaining.seed, long=explaining.long, cache=cost.cache,
+        prices=cost.prices, max_cost=cost.max_cost, **fields_of(budget), **about_model,
     )  # fmt: skip
-    names = explainer.model.head.labels
-    if flip and not explainer.options.method.signed:
-        raise InputError(f"--flip needs scores with a sign, which {method} does not give; use a method such as joint")
-    chosen = int(target) if target is not None and target.isdecimal() and target not in names else target
-    if _is_dry(explainer, texts, len(done), chosen, dry_run, as_json, max_cost):
-        return
+    if output.flip and not explainer.options.method.signed:
+        raise InputError(
+            f"--flip needs scores with a sign, which {explaining.method} does not give; use a method such as joint"
+        )
+    target = class_of(explaining.target, explainer.model.head.labels)
+    if _is_dry(explainer, texts, len(done), target, cost, output.as_json):
+        return 0
     screen = console()
     explanations: list[Explanation] = []
     failures: list[Failure] = []
     drawn: list[Path] = []
     try:
-        for e in _explained(explainer, texts, chosen, done, out):
+        for e in _explained(explainer, texts, target, done, out):
             if isinstance(e, Failure):
                 failures.append(e)
                 complain(f"text {e.number + 1} of {len(texts)} failed: {e.error}")
                 continue
             explanations.append(e)
-            if as_json:
-                sys.stdout.write(_json(explainer, e, flip) + "\n")
+            number = len(explanations) + len(failures) if len(texts) > 1 else 0
+            if output.as_json:
+                sys.stdout.write(_json(explainer, e, output.flip) + "\n")
             else:
-                place = f"{len(explanations) + len(failures)} of {len(texts)}" if len(texts) > 1 else ""
-                show(e, screen, top, place, _flip(explainer, e, flip))
-            if png:
-                drawn.append(_draw(e, png, len(explanations) + len(failures) if len(texts) > 1 else 0))
-    except KeyboardInterrupt as stop:
+                place = f"{number} of {len(texts)}" if number else ""
+                show(e, screen, output.top, place, _flip(explainer, e, output.flip))
+            if output.png:
+                drawn.append(_draw(e, output.png, number))
+    except KeyboardInterrupt:
         place = f"{len(explanations) + len(failures)} of {len(texts)}"
-        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {_kept(out, cache)}")
-        raise typer.Exit(130) from stop
-    if html and explanations:
+        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {_kept(out, cost.cache)}")
+        return 130
+    html = output.html if explanations else None
+    if html:
         Explanations(explanations).to_html(html)
     pictures = f"{drawn[0]} to {drawn[-1].name}" if len(drawn) > 1 else drawn[0] if drawn else None
-    for written in (html if explanations else None, pictures, out):
-        if written and not as_json:
+    for written in (html, pictures, out):
+        if written and not output.as_json:
             screen.print(f"written: {written}", markup=False, soft_wrap=True)
-    if failures:
-        numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
-        others = "; the others were explained" if explanations else ""
-        complain(f"{len(failures)} of {count(len(texts), 'text')} failed: {numbers}{others}")
-        raise typer.Exit(1)
+    if not failures:
+        return 0
+    numbers = ", ".join(str(failure.number + 1) for failure in failures[:20]) + (", ..." if len(failures) > 20 else "")
+    others = "; the others were explained" if explanations else ""
+    complain(f"{len(failures)} of {count(len(texts), 'text')} failed: {numbers}{others}")
+    return 1
 
 
 def _kept(out: Path | None, cache: Path | None) -> str:
@@ -175,27 +128,19 @@ def _kept(out: Path | None, cache: Path | None) -> str:
     return f"{' and '.join(files)} so far; run the same command to continue"
 
 
-def _is_dry(
-    explainer: Any,
-    texts: Sequence[str],
-    done: int,
-    target: str | int | None,
-    dry_run: bool,
-    as_json: bool,
-    max_cost: float | None,
-) -> bool:
+def _is_dry(explainer: Any, texts: Sequence[str], done: int, target: str | int | None, cost: Cost, as_json: bool) -> bool:
     """Print what texts will cost where that is all; where there is a limit, fail before the first batch of texts.
 
     Of several texts, those that cannot be explained cost nothing: the run names them.
     """
-    if not dry_run and max_cost is None:
+    if not cost.dry_run and cost.max_cost is None:
         return False
     estimate = explainer.estimate(texts[done:], target=target, errors="raise" if len(texts) == 1 else "keep")
-    if dry_run:
+    if cost.dry_run:
         print_estimate(estimate, as_json)
     else:
         explainer.engine.spending.check(estimate.cost or 0.0, f"this run ({estimate})")
-    return dry_run
+    return cost.dry_run
 
 
 def _explained(
@@ -277,27 +222,27 @@ def _json(explainer: Any, e: Any, flip: bool | None) -> str:
     return json.dumps(e.to_dict() | {"flip": None if found is None else found.to_dict()}, ensure_ascii=False)
 
 
-def _texts(text: str | None, file: Path | None, column: str | None) -> list[str]:
-    if (text is None) == (file is None):
+def _texts(text: str | None, rows: Rows) -> list[str]:
+    if (text is None) == (rows.file is None):
         got = "both" if text is not None else "neither"
-        raise typer.BadParameter(f"give a TEXT, - for standard input, or --file FILE; got {got}")
-    if text is not None and text != "-":
-        if column is not None:
-            raise typer.BadParameter("--column is for the rows of a file or of standard input; got a TEXT")
+        raise UsageError(f"give a TEXT, - for standard input, or --file FILE; got {got}")
+    if text is not None and text != STANDARD_INPUT:
+        if rows.column is not None:
+            raise UsageError("--column is for the rows of a file or of standard input; got a TEXT")
         return [text]
-    return texts_of_file(file or Path("-"), column)
+    return texts_of_file(rows.file or Path(STANDARD_INPUT), rows.column)
 
 
-def _check_outputs(file: Path | None, html: Path | None, png: Path | None, out: Path | None) -> None:
+def _check_outputs(file: Path | None, output: Output) -> None:
     """Fail before the work, not after it, where an output cannot be written."""
-    check_outputs(file, html, png, out)
-    if png is not None and png.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(png)!r}")
-    if png is not None:
+    check_outputs(file, output.html, output.png, output.out)
+    if output.png is not None and output.png.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(output.png)!r}")
+    if output.png is not None:
         with require("drawing pictures", "plots"):
             import matplotlib  # noqa: F401, PLC0415
-    if out is not None and out.suffix.lower() != ".jsonl":
-        raise InputError(f"--out must be a .jsonl file, one explanation per line; got {str(out)!r}")
+    if output.out is not None and output.out.suffix.lower() != ".jsonl":
+        raise InputError(f"--out must be a .jsonl file, one explanation per line; got {str(output.out)!r}")
 
 
 def _resumed(out: Path, texts: Sequence[str]) -> list[Any]:

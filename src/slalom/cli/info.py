@@ -6,7 +6,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -18,11 +17,11 @@ from slalom.errors import count
 _PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "matplotlib", "pandas", "datasets")
 
 
-def info(as_json: Json = False) -> None:
+def info(*, as_json: Json = False) -> None:
     """Show versions, devices, the bundled model, and what kinds of models can be explained."""
     facts = _facts()
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        print(json.dumps(facts, indent=1))
         return
     table = Table(box=None, show_header=False, padding=(0, 3, 0, 0), pad_edge=False)
     for name, value in facts["versions"].items():

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +17,7 @@ _LEGEND = (
 )
 
 
-def methods(as_json: Json = False) -> None:
+def methods(*, as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
     from slalom.methods import list_methods  # noqa: PLC0415
 
@@ -34,7 +33,7 @@ def methods(as_json: Json = False) -> None:
         for name, method in list_methods().items()
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        print(json.dumps(rows, indent=1))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for title in ("method", "needs", "extra", "sign", "what it does"):

@@ -1,104 +1,131 @@
-"""Options that several commands share."""
+"""Options that several commands share, in groups: a command takes a group as one argument.
 
+The docstring of a field is its line in `--help`. What the groups are called, and their order, is the same in all commands.
+"""
+
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from cyclopts import Group, Parameter, validators
 
-# The groups of options in `--help`, the same in all commands; an option may name its own group instead.
-GROUPS = {
-    "Input": "source sources file column id_column keep split limit corpus gold slices texts question answer part span test"
-    " label",
-    "Model": "device model output trust_pickle trust_remote_code",
-    "Language model": "api base_url chat concurrency labels lm max_answer_tokens mode spellings template",
-    "Explanation": "flip long method methods metrics seed target unit",
-    "Budget": "cache dry_run max_cost max_queries prices queries tolerance",
-    "Run": "cores_per_worker fresh gpus_per_worker max_failures part_size ray timeout workers",
-    "Server": "host no_token open_page port token",
-    "Output": "as_json by case csv full html min_texts no_text out phrases png sort strongest top include_poor",
-}
+from slalom.cli.printing import UsageError
 
-Model = Annotated[
-    str | None,
-    typer.Option(help="Folder or hub name of a Hugging Face classifier.", show_default="the bundled sentiment classifier"),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Device: cpu, cuda, cuda:1, ...",
-        show_default="a GPU if there is one; the bundled classifier: the CPU, without torch",
-    ),
-]
-FILE_HELP = "File with one text per line, or rows (.jsonl, .json, .csv, .tsv; --column names the column), also .gz; - is stdin."
-Column = Annotated[str | None, typer.Option(help="Column of the rows that holds the texts.", show_default="text")]
-Method = Annotated[str, typer.Option(help="Explanation method; `slalom methods` lists them.")]
-Target = Annotated[
-    str | None,
-    typer.Option(help="Class to explain, by label or index, or `all`.", show_default="class 1 of two, else the predicted one"),
-]
-UnitName = Literal["token", "type", "word", "sentence"]
-Unit = Annotated[
-    UnitName | None,
-    typer.Option(metavar="<unit>", help="Unit: token, type, word or sentence.", show_default="that of the method"),
-]
-Long = Annotated[
-    Literal["cut", "window"],
-    typer.Option(help="Texts longer than the model's context: cut them, or explain overlapping windows."),
-]
-Seed = Annotated[int, typer.Option(help="Seed of the queries and the fit.")]
-Cache = Annotated[Path | None, typer.Option(help="SQLite file that keeps the model's answers.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+INPUT, MODEL, LANGUAGE_MODEL, EXPLANATION, BUDGET, RUN, SERVER, OUTPUT = (
+    Group(title, sort_key=number)
+    for number, title in enumerate(
+        ("Input", "Model", "Language model", "Explanation", "Budget", "Run", "Server", "Output"), start=1
+    )
+)
+Unit = Literal["token", "type", "word", "sentence"]
+AtLeastOne = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+NotNegative = Annotated[int, Parameter(validator=validators.Number(gte=0))]
+Json = Annotated[bool, Parameter(name="--json", group=OUTPUT, help="Print JSON only.")]
+TextArgument = Annotated[str | None, Parameter(allow_leading_hyphen=False)]
 
 
-def budget(option: str) -> int | str:
+def queries_option(_: Any, tokens: Any) -> int | str:
     """Return a number of queries, or "auto"."""
-    if option.strip() == "auto":
-        return "auto"
+    option = tokens[0].value.strip()
     try:
-        return int(option)
-    except ValueError as error:
-        raise typer.BadParameter(f"must be a whole number of at least 2, or auto; got {option!r}") from error
+        return "auto" if option == "auto" else int(option)
+    except ValueError:
+        raise ValueError(f"must be a whole number of at least 2, or auto; got {option!r}") from None
 
 
-Queries = Annotated[
-    Any,
-    typer.Option(
-        parser=budget,
-        metavar="<int|auto>",
-        help="Budget of model queries per text, and 20 to 100 more to test, up to 12 on pairs; `auto`: rounds until the error"
-        " on held-out queries no longer falls.",
-        show_default="five per unit, between 200 and 1000",
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="Goal of `--queries auto`, which it implies: the 95% intervals of `removal` of the ten strongest units are within"
-        " ± this number, in log odds."
-    ),
-]
-MaxQueries = Annotated[
-    int | None,
-    typer.Option(help="Largest budget of `--queries auto` (default: 5000); else a limit of all queries about a text."),
-]
-
-
-def _prices(option: str) -> Any:
+def _prices(_: Any, tokens: Any) -> Any:
     """Return prices given as two numbers, or the path of a file."""
-    parts = option.split(",")
+    parts = tokens[0].value.split(",")
     try:
         return dict(zip(("input", "output"), map(float, parts), strict=len(parts) > 1))
     except ValueError:
-        return option
+        return tokens[0].value
 
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print queries, tokens and cost; ask nothing.")]
-PriceTable = Annotated[
-    Any,
-    typer.Option(
-        parser=_prices,
-        metavar="<file|in,out>",
-        help="Dollars per million tokens read and written (0.15,0.60), or a JSON file with a table by model.",
-    ),
-]
-MaxCost = Annotated[float | None, typer.Option(help="Most dollars to spend; needs --prices.")]
+Queries = Annotated[Any, Parameter(converter=queries_option, metavar="N|auto")]
+
+
+@Parameter(name="*", group=INPUT)
+@dataclass(frozen=True)
+class Rows:
+    """Files with texts."""
+
+    file: Path | None = None
+    """Texts by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
+    column: str | None = None
+    """Column of the rows that holds the texts (default: text)."""
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True)
+class Classifier:
+    """A Hugging Face classifier."""
+
+    model: str | None = None
+    """Folder or hub name of a Hugging Face classifier (default: the bundled one)."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+
+
+@Parameter(name="*", group=EXPLANATION)
+@dataclass(frozen=True)
+class Explaining:
+    """How a text is explained."""
+
+    method: str = "joint"
+    """Method (default: joint); `slalom methods` lists them."""
+    unit: Unit | None = None
+    """token, type, word or sentence (default: that of the method)."""
+    target: str | None = None
+    """Class, or `all` (default: 1 of two, else the predicted one)."""
+    long: Literal["cut", "window"] = "cut"
+    """Longer texts than the model reads: cut (default), or window."""
+    seed: int = 0
+    """Seed of the queries and the fit."""
+
+
+@Parameter(name="*", group=BUDGET)
+@dataclass(frozen=True)
+class Budget:
+    """How many queries a text may have."""
+
+    queries: Queries = None
+    """Queries per text (default: 5 per unit, 200 to 1000)."""
+    tolerance: float | None = None
+    """With auto: wanted ± of the ten strongest units."""
+    max_queries: int | None = None
+    """Limit of all queries (default of auto: 5000)."""
+
+
+@Parameter(name="*", group=BUDGET)
+@dataclass(frozen=True)
+class Cost:
+    """What answers may cost, and where they are kept."""
+
+    cache: Path | None = None
+    """SQLite file that keeps the model's answers."""
+    prices: Annotated[Any, Parameter(converter=_prices, metavar="IN,OUT|FILE")] = None
+    """Dollars per million tokens, as 0.15,0.60."""
+    max_cost: float | None = None
+    """Most dollars to spend; needs --prices."""
+    dry_run: bool = False
+    """Print queries, tokens and cost; ask nothing."""
+
+
+def class_of(target: str | None, labels: Any = ()) -> str | int | None:
+    """Return a class by its label, or by its index where no label is that number."""
+    return int(target) if target is not None and target.isdecimal() and target not in labels else target
+
+
+def fields_of(*groups: Any) -> dict[str, Any]:
+    """Return the options of groups by name."""
+    return {name: value for group in groups for name, value in asdict(group).items()}
+
+
+def one_of(**options: object) -> str | None:
+    """Return which of the options is given, as the command line names it; at most one may be."""
+    given = [f"--{name}" for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        *first, last = [f"--{name}" for name in options]
+        raise UsageError(f"give one of {', '.join(first)} and {last}; got {' and '.join(given)}")
+    return given[0] if given else None

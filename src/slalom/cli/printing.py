@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slalom.errors import InputError
+from slalom.errors import InputError, SlalomError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +32,10 @@ _NAME = re.compile(  # a word that is the subject of the message, or what is to 
     rf"|(?<=\braise )({_WORDS})\b|(?<=\blower )({_WORDS})\b|(?<=\bleave )({_WORDS})\b|(?<=\bneeds )({_WORDS})(?=,|;|$)"
 )
 _ENTRY = re.compile(r"""["']([^"']*)["']: (?:["'] ?([^"']*)["']|([\d.]+))""")  # of a mapping in a message
+
+
+class UsageError(SlalomError):
+    """The options do not fit together."""
 
 
 def console() -> "Console":

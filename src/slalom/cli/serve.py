@@ -2,183 +2,163 @@
 
 import secrets
 import webbrowser
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from cyclopts import Parameter, validators
 
 from slalom.cli.corpus_model import confirmed_options
-from slalom.cli.language_models import (
-    NAMES,
-    ApiName,
-    BaseUrl,
-    Chat,
-    Concurrency,
-    Labels,
-    LanguageModel,
-    Mode,
-    Spellings,
-    TemplateOption,
-    check_options,
-    classifier,
-    labels_of,
-    say_what_is_loaded,
-    template_of,
-)
-from slalom.cli.options import Cache, Device, Long
-from slalom.cli.printing import complain, console
+from slalom.cli.language_models import LanguageModel, labels_of, language_model_of, template_of
+from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, RUN, SERVER
+from slalom.cli.printing import UsageError, complain, console
 from slalom.errors import InputError, SlalomError, one_line, require
 
 if TYPE_CHECKING:
     from slalom import Explainer
     from slalom.web.server import Server
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        help="Folder or hub name of a Hugging Face classifier; several are shown side by side.",
-        show_default="the bundled sentiment classifier",
-    ),
-]
+
+@Parameter(name="*", group=SERVER)
+@dataclass(frozen=True)
+class Serving:
+    """Where the page is, who may read it, and how long a request may take."""
+
+    port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8000
+    """Port (default: 8000); 0: any that is free."""
+    host: str = "127.0.0.1"
+    """Address to listen on (default: 127.0.0.1); 0.0.0.0: all of this machine."""
+    token: str | None = None
+    """Secret that visitors need (default: random; none for the bundled model here)."""
+    no_token: bool = False
+    """Ask for no token: whoever reaches the address can use all that is served."""
+    open_page: Annotated[bool, Parameter(name="--open")] = False
+    """Open the page in a browser."""
+    max_queries: Annotated[int, Parameter(validator=validators.Number(gte=2), group=BUDGET)] = 5000
+    """Largest budget of model queries of a request (default: 5000)."""
+    timeout: Annotated[float, Parameter(validator=validators.Number(gte=1), group=RUN)] = 300.0
+    """Longest time of a request, in seconds (default: 300)."""
+
+
+@Parameter(name="*", group=INPUT)
+@dataclass(frozen=True)
+class Table:
+    """A corpus that is shown, too."""
+
+    corpus: str | None = None
+    """Folder of `slalom corpus run`, also while it runs: its summary and its texts; the default model is its own."""
+    gold: str | None = None
+    """Kept column of --corpus with the true labels (default: gold, where it is kept)."""
+    slices: Annotated[str | None, Parameter(name="--slice")] = None
+    """Kept column of --corpus that its summary compares."""
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True)
+class Models:
+    """The classifiers that are served."""
+
+    model: tuple[str, ...] = ()
+    """Folder or hub name of a Hugging Face classifier (default: the bundled one); several are shown side by side."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+    long: Annotated[Literal["cut", "window"], Parameter(group=EXPLANATION)] = "cut"
+    """Longer texts than the model reads: cut (default), or window."""
+    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None
+    """SQLite file that keeps the model's answers."""
 
 
 def serve(
-    model: Models = None,
-    lm: LanguageModel = None,
-    api: ApiName = None,
-    base_url: BaseUrl = None,
-    template: TemplateOption = None,
-    labels: Labels = None,
-    spellings: Spellings = False,
-    chat: Chat = False,
-    mode: Mode = "auto",
-    concurrency: Concurrency = 8,
-    long: Long = "cut",
-    device: Device = None,
-    cache: Cache = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all of this machine.")] = "127.0.0.1",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="Secret that visitors need; the printed address holds it.",
-            show_default="random; none where only the bundled model is served to this machine",
-        ),
-    ] = None,
-    no_token: Annotated[
-        bool,
-        typer.Option(
-            "--no-token",
-            help="Ask for no token: whoever reaches the address, every user of this machine included, can read the corpus and"
-            " query the model.",
-        ),
-    ] = False,
-    max_queries: Annotated[int, typer.Option(min=2, help="Largest budget of model queries of a request.")] = 5000,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of a request, in seconds.")] = 300.0,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OUT",
-            help="Folder of `slalom corpus run`, also while it runs: its summary, and its texts with search. The default model"
-            " is its own.",
-        ),
-    ] = None,
-    gold: Annotated[
-        str | None,
-        typer.Option(help="Kept column of --corpus with the true labels.", show_default="gold, where it is kept"),
-    ] = None,
-    slices: Annotated[str | None, typer.Option("--slice", help="Kept column of --corpus that its summary compares.")] = None,
-) -> None:
+    *,
+    table: Table = Table(),
+    models: Models = Models(),
+    language_model: LanguageModel = LanguageModel(),
+    serving: Serving = Serving(),
+) -> int:
     """Explain texts on a live page, and answer requests of programs.
 
     Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
     only the REST API; /api/docs lists it. Ctrl-C ends the server.
     """
-    if corpus is None and (gold is not None or slices is not None):
-        raise typer.BadParameter("--gold and --slice are about a corpus; name it with --corpus OUT")
-    own_options = (labels, spellings, chat, mode) != (None, False, False, "auto")
-    of_corpus = corpus is not None and not model and lm is None and not own_options
-    if not of_corpus or (api is None and template is None):
-        check_options(model[0] if model else None, lm, spellings, chat, api, base_url, template, labels, mode)
+    if table.corpus is None and (table.gold is not None or table.slices is not None):
+        raise UsageError("--gold and --slice are about a corpus; name it with --corpus OUT")
+    # The model of a corpus is its own unless the options name another; a server or a file of a prompt they confirm.
+    where = replace(LanguageModel(), api=language_model.api, base_url=language_model.base_url, template=language_model.template)
+    of_corpus = table.corpus is not None and not models.model and replace(language_model, concurrency=8) == where
+    if not of_corpus or (language_model.api is None and language_model.template is None):
+        language_model.check(models.model[0] if models.model else None)
     from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
     from slalom.web.limits import Limits  # noqa: PLC0415
     from slalom.web.sockets import listen  # noqa: PLC0415
 
-    local = is_loopback(host)
-    private = bool(model or lm or api or corpus)
-    access = Access(host, _token(token, no_token, private or not local))
-    limits = Limits(queries=max_queries, seconds=timeout)
-    with listen(host, port) as listening:  # fails before anything is loaded
+    local = is_loopback(serving.host)
+    private = bool(models.model or language_model.is_named or table.corpus)
+    access = Access(serving.host, _token(serving.token, serving.no_token, private or not local))
+    limits = Limits(queries=serving.max_queries, seconds=serving.timeout)
+    with listen(serving.host, serving.port) as listening:  # fails before anything is loaded
         with require("slalom serve", "web"):
             import fastapi  # noqa: F401, PLC0415
             import uvicorn  # noqa: F401, PLC0415
-        own = None
-        if corpus is not None and of_corpus:
-            own = _own_model(corpus, device, cache, local, api, base_url, template)
-        named: list[str | None] = [*dict.fromkeys(model)] if model else [None]
-        if own is None:
-            say_what_is_loaded(named, lm, api, base_url)  # the imports take longer than a small model
-        from slalom import Explainer  # noqa: PLC0415
         from slalom.web.served import Served  # noqa: PLC0415
         from slalom.web.server import Server  # noqa: PLC0415
 
+        own = _own_model(table.corpus, models, local, language_model) if table.corpus is not None and of_corpus else None
         served = []
-        if own is not None:
-            explainer, code, remote = own
-            served.append(Served(Path(str(explainer.model.name)).name or "model", explainer, limits, code, remote))
-        for number, name in enumerate(named, start=1) if own is None else ():
-            asked = classifier(
-                name, lm=lm, spellings=spellings, chat=chat, device=device,
-                api=api, base_url=base_url, template=template, labels=labels, mode=mode, concurrency=concurrency,
-            )  # fmt: skip
-            explainer = Explainer(asked, device=None if lm else device, cache=cache, long=long, progress=False)
-            shown = Path(str(explainer.model.name)).name or "model"  # never a path
-            title = shown if len(named) == 1 else f"{number}-{shown}"
-            served.append(
-                Served(
-                    title,
-                    explainer,
-                    limits,
-                    _code(_shown(name, local), _shown(lm, local), api, template, labels),
-                    api is not None,
-                )
-            )
-        shown_corpus = None
-        if corpus is not None:
+        for title, explainer, code, remote in own or _named_models(models, local, language_model):
+            served.append(Served(title, explainer, limits, code, remote))
+        shown = None
+        if table.corpus is not None:
             from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
 
-            shown_corpus = ServedCorpus(corpus, served, limits, gold, slices)
-        _run(Server(served, access, limits, listening, shown_corpus), open_page)
+            shown = ServedCorpus(table.corpus, served, limits, table.gold, table.slices)
+        return _run(Server(served, access, limits, listening, shown), serving.open_page)
+
+
+def _named_models(models: Models, local: bool, language_model: LanguageModel) -> "list[tuple[str, Explainer, str, bool]]":
+    """Return title, explainer and code of each model that the options name, and whether an API answers."""
+    named: list[str | None] = [*dict.fromkeys(models.model)] or [None]
+    language_model.say_what_is_loaded(named)  # the imports take longer than a small model
+    found = []
+    for number, name in enumerate(named, start=1):
+        title, explainer, code, remote = _explained(name, models, local, language_model, models.long)
+        found.append((title if len(named) == 1 else f"{number}-{title}", explainer, code, remote))
+    return found
 
 
 def _own_model(
-    path: str, device: str | None, cache: Path | None, local: bool, api: str | None, base_url: str | None, template: str | None
-) -> "tuple[Explainer, str, bool] | None":
-    """Return the explainer of the model that made a corpus, its code, and whether an API answers; None if it does not load.
+    path: str, models: Models, local: bool, language_model: LanguageModel
+) -> "list[tuple[str, Explainer, str, bool]] | None":
+    """Return the model that made a corpus, as `_named_models` does; None if it does not load.
 
     The options are those of `slalom corpus run` that the manifest keeps; its budget and its method do not bind the page.
     """
-    options = confirmed_options(path, None, None, api, base_url, template)
+    api, template = language_model.api, language_model.template
+    options = confirmed_options(path, None, None, api, language_model.base_url, template)
     if options is None:  # begun in Python, or by another version
         return None
     try:
-        say_what_is_loaded([options["model"]], options["lm"], options["api"], options["base_url"])
-        from slalom import Explainer  # noqa: PLC0415
-
-        asked = classifier(options["model"], device=device, **{name: options[name] for name in NAMES})
-        made = Explainer(asked, device=None if options["lm"] else device, cache=cache, long=options["long"], progress=False)
-    except (SlalomError, OSError, typer.BadParameter) as error:
+        language_model_of(options).say_what_is_loaded([options["model"]])
+        return [_explained(options["model"], models, local, language_model_of(options), options["long"])]
+    except (SlalomError, OSError) as error:
         if api is not None or template is not None:  # the command line names it, so it is wanted
             raise
         complain(f"the model of {path!r} could not be loaded ({one_line(error)}); the bundled one is served")
         return None
-    name, lm = _shown(options["model"], local), _shown(options["lm"], local)
-    return made, _code(name, lm, *(options[option] for option in ("api", "template", "labels"))), options["api"] is not None
 
 
-def _run(server: "Server", open_page: bool) -> None:
+def _explained(
+    name: str | None, models: Models, local: bool, language_model: LanguageModel, long: Literal["cut", "window"]
+) -> "tuple[str, Explainer, str, bool]":
+    from slalom import Explainer  # noqa: PLC0415
+
+    asked, device = language_model.load(name, models.device), None if language_model.lm else models.device
+    explainer = Explainer(asked, device=device, cache=models.cache, long=long, progress=False)
+    title = Path(str(explainer.model.name)).name or "model"  # never a path
+    shown = replace(language_model, lm=_shown(language_model.lm, local))
+    return title, explainer, _code(_shown(name, local), shown), language_model.api is not None
+
+
+def _run(server: "Server", open_page: bool) -> int:
     """Serve until Ctrl-C."""
 
     def ready() -> None:
@@ -188,16 +168,17 @@ def _run(server: "Server", open_page: bool) -> None:
 
     try:
         server.run_until_stopped(ready)
-    except KeyboardInterrupt as stop:
+    except KeyboardInterrupt:
         complain("stopped")
-        raise typer.Exit(130) from stop
+        return 130
+    return 0
 
 
 def _token(given: str | None, none: bool, needed: bool) -> str | None:
     """Return the token that visitors need, if any."""
     if none:
         if given is not None:
-            raise typer.BadParameter("choose one of --token and --no-token")
+            raise UsageError("choose one of --token and --no-token")
         if needed:
             complain("no token: whoever reaches this address, every user of this machine included, can use all that is served")
         return None
@@ -211,11 +192,12 @@ def _shown(model: str | None, local: bool) -> str | None:
     return model if local or model is None or not Path(model).exists() else Path(model).name
 
 
-def _code(model: str | None, lm: str | None, api: str | None, template: str | None, labels: str | None) -> str:
+def _code(model: str | None, language_model: LanguageModel) -> str:
     """Return the Python code that makes the same explainer; keys and addresses stay on the server."""
-    if lm is None and api is None:
+    if not language_model.is_named:
         return f"explainer = slalom.Explainer({'' if model is None else repr(model)})"
-    parts = f"{template_of(template or '')!r}, {labels_of(labels or '')!r}"
+    lm, api = language_model.lm, language_model.api
+    parts = f"{template_of(language_model.template or '')!r}, {labels_of(language_model.labels or '')!r}"
     if api is not None:
         return f"explainer = slalom.Explainer(slalom.models.Api({api!r}, {parts}))  # OPENAI_API_KEY, OPENAI_BASE_URL"
     return (

@@ -4,64 +4,52 @@ Only `explain` and `compare` take them: `serve` and `corpus` answer strangers or
 """
 
 import sys
+from dataclasses import dataclass, replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import typer
+from cyclopts import Parameter
 
-from slalom.cli.language_models import check_options, classifier, labels_of
+from slalom.cli.language_models import LanguageModel, labels_of
+from slalom.cli.options import MODEL
+from slalom.cli.printing import UsageError
 from slalom.errors import InputError, one_line, require
 
-AnyModel = Annotated[
-    str | None,
-    typer.Option(
-        help="Folder or hub name of a Hugging Face classifier; `module:name` of a Python function or scikit-learn classifier;"
-        " or the file of a pickled one, with `--trust-pickle`.",
-        show_default="the bundled sentiment classifier",
-    ),
-]
-TrustRemoteCode = Annotated[
-    bool,
-    typer.Option("--trust-remote-code", help="Run Python modules that the model's folder brings; read them first."),
-]
-TrustPickle = Annotated[
-    bool,
-    typer.Option("--trust-pickle", help="Unpickle the file of `--model`, which runs whatever code is in it."),
-]
-OutputOption = Annotated[
-    Literal["logits", "probabilities", "log_odds", "scores"] | None,
-    typer.Option(
-        "--output",
-        metavar="<kind>",
-        help="What a function returns: logits, probabilities, log_odds or scores; `--labels` names its classes.",
-    ),
-]
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
 
-def model_and_options(
-    model: str | None,
-    device: str | None,
-    output: Any,
-    labels: str | None,
-    trust_remote_code: bool,
-    trust_pickle: bool,
-    **language_model: Any,
-) -> tuple[Any, dict[str, Any]]:
-    """Return the model that the options name, and the options of the Explainer about it."""
-    code = None if model is None else _user_object(model, trust_pickle)
-    if code is None:
-        if output is not None:
-            raise typer.BadParameter("--output says what a Python function returns; name one with --model module:function")
-        lm = language_model["lm"]
-        asked = classifier(model, device=device, labels=labels, trust_remote_code=trust_remote_code, **language_model)
-        return asked, {"device": None if lm else device, "trust_remote_code": trust_remote_code and lm is None}
-    unused = {name: part for name, part in language_model.items() if name != "concurrency"}
-    check_options(model, labels=None, **unused)
-    options = {"output": output, "labels": None if labels is None else labels_of(labels), "device": device}
-    return code, {**options, "trust_remote_code": trust_remote_code}
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True)
+class AnyClassifier:
+    """A classifier, which may run code of the user's own."""
+
+    model: str | None = None
+    """Folder or hub name; `module:function`; pickled scikit-learn model."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+    output: Literal["logits", "probabilities", "log_odds", "scores"] | None = None
+    """Of a function: logits, probabilities, log_odds, scores."""
+    trust_remote_code: bool = False
+    """Run Python modules in the model's folder; read them first."""
+    trust_pickle: bool = False
+    """Unpickle --model, which runs whatever code is in it."""
+
+    def load(self, language_model: LanguageModel) -> tuple[Any, dict[str, Any]]:
+        """Return the model that the options name, and the options of the Explainer about it."""
+        code = None if self.model is None else _user_object(self.model, self.trust_pickle)
+        if code is not None:
+            replace(language_model, labels=None).check(self.model)
+            labels = None if language_model.labels is None else labels_of(language_model.labels)
+            about: dict[str, Any] = {"output": self.output, "labels": labels, "device": self.device}
+            return code, {**about, "trust_remote_code": self.trust_remote_code}
+        if self.output is not None:
+            raise UsageError("--output says what a Python function returns; name one with --model module:function")
+        asked = language_model.load(self.model, self.device, self.trust_remote_code)
+        if language_model.lm is not None:  # it is loaded already
+            return asked, {}
+        return asked, {"device": self.device, "trust_remote_code": self.trust_remote_code}
 
 
 def _user_object(model: str, trust_pickle: bool) -> Any:

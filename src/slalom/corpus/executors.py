@@ -72,17 +72,16 @@ class InProcess(Executor):
 
     Args:
         tick: Called after each text.
-        begin: Called with each job before it is computed.
     """
 
-    def __init__(self, tick: Callable[[], None], begin: Callable[[Job], None]) -> None:
-        self.tick, self.begin = tick, begin
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self.tick = tick
 
     def size(self) -> int:
         return 1
 
     def start(self, setup: Setup) -> Worker:
-        return _Here(setup, self)
+        return _Here(setup, self.tick)
 
     def died(self, error: BaseException) -> bool:
         return isinstance(error, SystemExit)
@@ -90,8 +89,8 @@ class InProcess(Executor):
 
 @final
 class _Here(Worker):
-    def __init__(self, setup: Setup, process: InProcess) -> None:
-        self.bench, self.process = Bench(setup), process
+    def __init__(self, setup: Setup, tick: Callable[[], None]) -> None:
+        self.bench, self.tick = Bench(setup), tick
 
     def load(self) -> "Future[dict[str, Any]]":
         future: Future[dict[str, Any]] = Future()
@@ -100,9 +99,8 @@ class _Here(Worker):
 
     def submit(self, job: Job) -> "Future[Finished]":
         future: Future[Finished] = Future()
-        self.process.begin(job)
         try:
-            future.set_result(self.bench(job, self.process.tick))
+            future.set_result(self.bench(job, self.tick))
         except SystemExit as error:  # of the model
             future.set_exception(error)
         return future

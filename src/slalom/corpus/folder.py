@@ -7,7 +7,7 @@ manifest.json           what the table is: model, options, source
 progress.json           how far the last run came
 parts/NNNNNN.parquet    the table
 digests/NNNNNN.sha256   what the bytes of a part must be (`slalom.corpus.parts`)
-under-way/NNNNNN        how many texts of a part under way are explained
+under-way/NNNNNN        how many texts of a part under way are explained; a killed run leaves it
 .slalom-corpus.lock     held by a run
 """
 
@@ -91,9 +91,6 @@ class LocalFolder(Folder):
     def __init__(self, path: str | Path) -> None:
         self.root, self.address = Path(path).expanduser().absolute(), str(path)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"root": self.root, "address": self.address}
-
     def read(self, name: str) -> bytes | None:
         path = self.root / name
         try:
@@ -166,23 +163,15 @@ class RemoteFolder(Folder):
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._open()
-
-    def _open(self) -> None:
         with require("a corpus", "corpus", "pyarrow"):
             from pyarrow import fs  # noqa: PLC0415
         try:
-            self.files, self.root = fs.FileSystem.from_uri(_uploading_at_once(self.address))
+            self.files, self.root = fs.FileSystem.from_uri(_uploading_at_once(address))
         except (ValueError, OSError, NotImplementedError) as error:
-            self.files, self.root = _of_fsspec(self.address, error)
-        self._kinds = fs.FileType
+            self.files, self.root = _of_fsspec(address, error)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"address": self.address}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.address = state["address"]
-        self._open()
+    def __reduce__(self) -> Any:
+        return RemoteFolder, (self.address,)
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -203,7 +192,7 @@ class RemoteFolder(Folder):
         from pyarrow import fs  # noqa: PLC0415
 
         found = self.files.get_file_info(fs.FileSelector(self._at(name), allow_not_found=True))
-        return [info.base_name for info in found if info.type == self._kinds.File]
+        return [info.base_name for info in found if info.is_file]
 
     def remove(self, name: str) -> None:
         try:

@@ -31,7 +31,6 @@ from slalom.errors import InputError
 from slalom.explainer import Explainer
 
 PART_SIZE, MAX_FAILURES = 500, 20
-_CURRENT = "current.json"  # the part that this process is computing
 _LONGEST = 1e6  # seconds of a timeout
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
 _DESCRIBED = ("model", "options", "slalom")  # by a worker
@@ -237,6 +236,7 @@ class _Run:
         text, full = settings["text"], settings["full"]
         self.setup = Setup(made, folder, self.columns.keep, text, full, where.timeout, where.max_failures)
         self.manifest: dict[str, Any] = {}
+        self.interrupted: set[int] = set()  # parts under which the last run was killed
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -251,9 +251,12 @@ class _Run:
             self._compare(self.settings)
             if isinstance(self.folder, LocalFolder):
                 self.folder.clean()
-            for name in self.folder.names(UNDER_WAY):
-                self.folder.remove(f"{UNDER_WAY}/{name}")
-            yield
+            self.interrupted = {int(name) for name in self.folder.names(UNDER_WAY) if name.isdecimal()}
+            try:
+                yield
+            finally:  # where this process is killed they stay
+                for name in self.folder.names(UNDER_WAY):
+                    self.folder.remove(f"{UNDER_WAY}/{name}")
 
     def explain_all(self) -> None:
         """Compute the parts that are not there, or not as they were written."""
@@ -314,7 +317,7 @@ class _Run:
         if self.folder.read(MANIFEST) is not None:
             self.manifest = _complete_manifest(self.folder)
             return
-        others = [name for name in (PROGRESS, _CURRENT) if self.folder.read(name) is not None]
+        others = [PROGRESS] if self.folder.read(PROGRESS) is not None else []
         others += [name for name in (PARTS, DIGESTS, UNDER_WAY) if self.folder.names(name)]
         if others:
             raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
@@ -392,14 +395,9 @@ class _Run:
     def _compute(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
         """Compute jobs where the user wants it."""
         executor = self.where.executor()
-        if executor is not None:
-            self._dispatch(executor, jobs, assemble)
-            return
-        try:
-            here = InProcess(self.progress.advance, self._note_current)
-            self._dispatch(here, self._isolated(jobs, assemble), assemble)
-        finally:  # where this process is killed it stays
-            self.folder.remove(_CURRENT)
+        if executor is None:
+            executor, jobs = InProcess(self.progress.advance), self._isolated(jobs, assemble)
+        self._dispatch(executor, jobs, assemble)
 
     def _dispatch(self, executor: Executor, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
         try:
@@ -407,28 +405,18 @@ class _Run:
         finally:
             executor.close()
 
-    def _note_current(self, job: Job) -> None:
-        """Write down which part this process computes: where it ends there, the next run is careful."""
-        self.folder.write(_CURRENT, json.dumps({"part": job.part}).encode())
-
     def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
-        """Yield jobs, but compute the one under which the last run was killed in a process of its own.
+        """Yield jobs, but compute those under which the last run was killed in a process of their own.
 
-        One of its texts may be the reason; in that process it is found.
+        One of their texts may be the reason; in that process it is found.
         """
-        try:
-            current = int(json.loads(self.folder.read(_CURRENT) or b"{}").get("part", -1))
-        except (ValueError, TypeError, AttributeError):  # damaged
-            current = -1
         for job in jobs:
-            if job.part == current:
+            if job.part in self.interrupted:
                 try:
                     pickled(self.setup)
                 except InputError as error:
-                    reason = (
-                        f"the last run ended within part {current}; if one of its texts ended it, it will again, as {error}"
-                    )
-                    warnings.warn(reason, UserWarning, stacklevel=2)
+                    reason = f"the last run ended within part {job.part}; if one of its texts ended it, it will again"
+                    warnings.warn(f"{reason}, as {error}", UserWarning, stacklevel=2)
                 else:
                     self._dispatch(Processes(1, self.where.cores), iter([job]), assemble)
                     continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from slalom.core.two_scale import TwoScale
 from slalom.errors import require
-from slalom.result import Explanation
+from slalom.result import SCORES, Explanation, listed
 
 EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
 STATUSES = (EXPLAINED, FAILED, KILLED)
@@ -66,7 +66,8 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("label", pa.string()), ("probability", pa.float32()), ("probabilities", floats),
         ("target", pa.string()), ("score", pa.float64()),
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
-        ("removal", floats), ("removal_se", floats), ("values", floats), ("importances", floats),
+        *((name + part, floats) for name, score in SCORES.items() if score.listed for part in ("", "_se")),
+        ("values", floats), ("importances", floats),
         ("background_value", pa.float64()), ("background_importance", pa.float64()),
         ("surrogate", pa.string()), ("link_middle", pa.float64()), ("link_reach", pa.float64()),
         ("near_offset", pa.float64()), ("near_power", pa.int32()), ("length_effects", floats),
@@ -95,8 +96,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "starts": e.spans[:, 0].astype(np.int32),
         "ends": e.spans[:, 1].astype(np.int32),
         "sizes": e.sizes.astype(np.int32),
-        "removal": _single(e.removal),
-        "removal_se": None if "removal" not in e.errors else _single(e.errors["removal"]),
+        **_score_columns(e),
         "values": _single(e.values),
         "importances": _single(e.importances),
         "background_value": None if background is None else float(np.asarray(background.value)),
@@ -112,6 +112,16 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "remarks": [_unicode(remark) for remark in e.remarks],
         "explanation": e.to_json() if full else None,
     }
+
+
+def _score_columns(e: Explanation) -> dict[str, Any]:
+    """Return the listed scores and their standard errors; those that mean nothing here are null."""
+    columns = (
+        (name, column)
+        for score, *numbers in listed(e)
+        for name, column in zip((score.name, f"{score.name}_se"), numbers, strict=True)
+    )
+    return {name: _single(column) for name, column in columns if column is not None}
 
 
 def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: bool = True) -> dict[str, Any]:

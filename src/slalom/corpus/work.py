@@ -26,7 +26,7 @@ from slalom.models import Engine
 from slalom.result import Explanation, versions
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
-_NOTED = 5.0  # seconds between two notes of how far a part is
+_NOTED = 5.0  # seconds between two notes of how far a job is
 
 
 @final
@@ -130,12 +130,13 @@ class Bench:
         """Explain the rows of a job; a part is written as a whole."""
         setup, engine = self.setup, self.explainer.engine
         note = _Note(job, setup.folder, engine)
+        note.write()
         try:
             with _watched(setup.timeout) as alive:
 
                 def answered() -> None:
                     alive()
-                    note.write()
+                    note.update()
 
                 def explained() -> None:
                     note.texts += 1
@@ -144,16 +145,15 @@ class Bench:
 
                 engine.answered, engine.ended = answered, self._count_failures
                 rows = list(self._rows(job.rows, explained))
+            made = table(rows, setup.keep)
+            if job.whole:
+                write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
         except _Outage as outage:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
-        made = table(rows, setup.keep)
-        if not job.whole:
-            return Finished(counts(made), rows)
-        write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
-        note.remove()
-        return Finished(counts(made))
+            setup.folder.remove(note.name)  # where this process is killed it stays
+        return Finished(counts(made), None if job.whole else rows)
 
     def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full
@@ -202,24 +202,23 @@ class Bench:
 
 @final
 class _Note:
-    """Writes down every few seconds how far a part is, for `status`; of the rows of parts nothing."""
+    """A file that says which part is under way and every few seconds how far it is, for `status` and for the next run."""
 
     def __init__(self, job: Job, folder: Folder, engine: Engine) -> None:
-        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}" if job.whole else ""
-        self.texts, self.asked, self.written, self.time = 0, engine.cost.inputs, False, time.monotonic()
+        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}"
+        self.texts, self.before, self.time = 0, engine.cost.inputs, 0.0
 
     def write(self) -> None:
-        """Write the note, if it is time; where it cannot be written the work goes on."""
-        if self.name and time.monotonic() - self.time > _NOTED:
-            content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.asked})
-            with suppress(InputError):
-                self.folder.write(self.name, content.encode())
-            self.time, self.written = time.monotonic(), True
+        """Write the note; where it cannot be written the work goes on."""
+        self.time = time.monotonic()
+        content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.before})
+        with suppress(InputError):
+            self.folder.write(self.name, content.encode())
 
-    def remove(self) -> None:
-        """Remove the note of a part that is there."""
-        if self.written:
-            self.folder.remove(self.name)
+    def update(self) -> None:
+        """Write the note again, if it is time."""
+        if time.monotonic() - self.time > _NOTED:
+            self.write()
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
     Values ask for room by their `known_part`. Where these limits hold less than half of the units' attention, all values are
     inside. All importances are.
     """
-    values, weights = e.scores("value", column), e.weights
+    values, weights = e.scores("value", label_of(e, column)), e.weights
     low, high = x = _range(known_part(values, half_width(e, "value", column)), 1.0)
     if weights[(low <= values) & (values <= high)].sum() < _MOST * weights.sum():
         x = _range(values, 1.0)
@@ -44,22 +44,22 @@ def scatter_frame(e: Explanation, column: int | None = None) -> ScatterFrame:
 
 def _determined(e: Explanation, column: int | None) -> NDArray[np.bool_]:
     """Return which units (n,) have a value and an importance that the queries determine; all where nothing is known of it."""
-    known = (e.determined(name, _label(e, column)) for name in ("value", "importance"))
+    known = (e.determined(name, label_of(e, column)) for name in ("value", "importance"))
     return np.asarray(np.all([np.ones(len(e), dtype=bool), *(part for part in known if part is not None)], axis=0))
 
 
 def half_width(e: Explanation, name: str, column: int | None = None) -> Floats | None:
     """Return half the 95% intervals of a score (n,); None where they are not known."""
-    errors = e.standard_errors(name, _label(e, column))
+    errors = e.standard_errors(name, label_of(e, column))
     return None if errors is None else np.nan_to_num(NORMAL_95 * errors, nan=np.inf, posinf=np.inf)
 
 
 def full_effect(e: Explanation, name: str, column: int | None = None) -> float:
     """Return the size of a score that has the full colour, `Explanation.full_effect`."""
-    return e.full_effect(name, _label(e, column))
+    return e.full_effect(name, label_of(e, column))
 
 
-def _label(e: Explanation, column: int | None) -> str | None:
+def label_of(e: Explanation, column: int | None) -> str | None:
     """Return the label of a column: an index could be read as a label where labels are numbers."""
     return None if column is None else e.labels[column]
 

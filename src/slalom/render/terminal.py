@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, is_ours, mix, strengths
-from slalom.result import NORMAL_95, Explanation, Flip
+from slalom.result import NORMAL_95, SCORES, Explanation, Flip
 from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
@@ -38,11 +38,6 @@ _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
 _UNKNOWN = "too uncertain to show"
-_MEANING = {
-    "value": "what the score tends to where it gets all attention",
-    "importance": "how much attention it draws, as a logarithm",
-    "weight": "its share of the attention in the whole text",
-}
 _REMOVALS = ("leave-one-out",)  # methods of others whose effects are removals
 _REMOVED = "strike"  # the units of a flip, whatever their colour
 
@@ -244,18 +239,23 @@ def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
     listed = f"the {n} strongest of {len(e)}; " if len(e) > n else ""
     if not e.signed:
         return [f"{listed}{e.method}: how much it counts, neither for nor against {about}"]
-    shapley = f"Shapley: its share of the {named}, over all parts of the text; " if e.saturated else ""
+    shapley = f"Shapley: {_meaning('shapley', named)}; " if e.saturated else ""
     marks = "; ± is a 95% interval" if table.errors else ""
     marks += "; ? is not distinguishable from zero" if table.marked else ""
     marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
-    meaning = f"removal: by how much the {named} falls without it"
+    meaning = f"removal: {_meaning('removal', named)}"
     if _title(e) == "effect":
         meaning = f"effect: what it adds to the {named}, by {e.method}"
     lines = [f"{listed}{shapley}{meaning}{marks}"]
     lines += _included(e, float(np.abs(table.effect).max()))
-    meanings = "; ".join(f"{title}: {_MEANING[title]}" for title in table.shown if title in _MEANING)
+    meanings = "; ".join(f"{name}: {SCORES[name].meaning}" for name in ("value", "importance", "weight") if name in table.shown)
     lines += [meanings] if meanings else []
     return lines
+
+
+def _meaning(name: str, named: str) -> str:
+    """Return what a score says of a unit, where the score of the model has a name."""
+    return SCORES[name].meaning.replace("the score", f"the {named}")
 
 
 def _included(e: Explanation, strongest: float) -> list[str]:

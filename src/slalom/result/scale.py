@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHARE = 0.2  # of the distance: an effect of this size has the full colour
 FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
 UNDECIDED = ("output", "log probability")  # scales of numbers that decide nothing
+DETERMINED = ("value", "importance")  # scores that the queries may not determine
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 
@@ -103,7 +104,7 @@ def determined(e: "Explanation", name: str, target: int | str | None) -> NDArray
     differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
     interval reaches further than all importances lie apart.
     """
-    if name not in ("value", "importance"):
+    if name not in DETERMINED:
         raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
     errors = e.standard_errors(name, target)
     if errors is None:

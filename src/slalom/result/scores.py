@@ -33,6 +33,7 @@ class Score:
             strongest.
         compute: From an Explanation to numbers (n,), or (n, n_classes) where the classes differ.
         listed: Whether pages, files and tables have it; the others are computed on request.
+        percent: Whether it is written as a percentage.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Score:
     kind: Literal["effect", "share", "parameter", "attention"]
     compute: "Callable[[Explanation], Floats]"
     listed: bool = True
+    percent: bool = False
 
     @property
     def signed(self) -> bool:
@@ -94,7 +96,7 @@ SCORES = {
         Score("linear", "Linear", "its value times exp(importance)", "parameter", lambda e: e.surrogate.linear()),
         Score("value", "Value", "what the score tends to where it gets all attention", "parameter", lambda e: e.values),
         Score("importance", "Importance", "how much attention it draws, as a logarithm", "attention", lambda e: e.importances),
-        Score("weight", "Weight", "its share of the attention in the whole text", "attention", weight),
+        Score("weight", "Weight", "its share of the attention in the whole text", "attention", weight, percent=True),
     )
 }
 

@@ -6,20 +6,24 @@ goes away cancels its job.
 
 import asyncio
 import logging
+import mimetypes
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from jinja2 import ChainableUndefined, Environment
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
 import slalom
 from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line, validation_message
-from slalom.web import assets, catalogue, schema
-from slalom.web.documents import documentation
+from slalom.render.page.parts import style
+from slalom.web import catalogue, schema
 from slalom.web.downloads import download
 from slalom.web.failures import NotFound, TooLarge
 from slalom.web.guard import Access, Guard
@@ -66,13 +70,21 @@ def application(models: Sequence[Served], access: Access, limits: Limits, corpus
 
 
 def _add_pages(app: FastAPI) -> None:
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return _asset("index.html")
+    index, docs_page = (
+        (resources.files("slalom.web") / "assets" / name).read_text("utf-8") for name in ("index.html", "docs.html")
+    )
+    documentation = Environment(autoescape=True, undefined=ChainableUndefined).from_string(docs_page)
 
-    @app.get("/assets/{name}", include_in_schema=False)
-    async def asset(name: str) -> Response:
-        return _asset(name)
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(index)
+
+    @app.get("/assets/report.css", include_in_schema=False)
+    async def report_style() -> Response:
+        return Response(style(), media_type="text/css")
+
+    mimetypes.add_type("text/javascript", ".js")  # some systems have none, and browsers run nothing else
+    app.mount("/assets", StaticFiles(packages=[(package, "assets") for package in ("slalom.web", "slalom.render.page")]))
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
@@ -80,7 +92,8 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/api/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(documentation(app.openapi()))
+        about = app.openapi()
+        return HTMLResponse(documentation.render(**about, schemas=about.get("components", {}).get("schemas", {})))
 
 
 def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, corpus: bool) -> None:
@@ -112,11 +125,8 @@ def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, cor
         return info
 
     @app.get("/api/methods", summary="The methods of explanation")
-    async def get_methods() -> list[schema.MethodInfo]:
-        return offered
-
-    @app.post("/api/methods", summary="The methods of explanation", include_in_schema=False)
-    async def post_methods() -> list[schema.MethodInfo]:
+    @app.post("/api/methods", include_in_schema=False)
+    async def list_methods() -> list[schema.MethodInfo]:
         return offered
 
 
@@ -251,13 +261,6 @@ async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[s
 
 def _event(name: str, data: str) -> str:
     return f"event: {name}\ndata: {data}\n\n"
-
-
-def _asset(name: str) -> Response:
-    found = assets.load(name)
-    if found is None:
-        raise NotFound(f"there is no file {name[:100]!r}")
-    return Response(found.content, media_type=found.media_type, headers={"cache-control": "no-cache"})
 
 
 def _status(error: Exception) -> tuple[int, str]:

@@ -2,8 +2,7 @@
 
 import io
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from slalom.errors import require
 from slalom.files import csv_text
@@ -30,22 +29,21 @@ class File(NamedTuple):
 
 def download(e: Explanation, kind: str, code: str, subject: Subject, picture: str | None = None) -> File:
     """Return an explanation as a file."""
-    if kind in ("png", "svg"):
-        name = f"explanation-{picture}" if picture else "explanation"
-        return File(f"{name}.{kind}", _PICTURES[kind], _drawn(e, kind, picture or ("bar" if e.additive else "scatter")))
-    suffix, media_type, write = _KINDS[kind]
-    return File(f"explanation.{suffix}", media_type, write(e, code, subject))
+    match kind:
+        case "html":
+            return File("explanation.html", "text/html; charset=utf-8", e.to_html().encode())
+        case "json":
+            return File("explanation.json", "application/json", (e.to_json() + "\n").encode())
+        case "csv":
+            return File("explanation.csv", "text/csv; charset=utf-8", _csv(e))
+        case "python":
+            return File("explanation.py", "text/x-python; charset=utf-8", _python(code, subject))
+    name = f"explanation-{picture}" if picture else "explanation"
+    content = _drawn(e, kind, picture or ("bar" if e.additive else "scatter"))
+    return File(f"{name}.{kind}", {"png": "image/png", "svg": "image/svg+xml"}[kind], content)
 
 
-def _html(e: Explanation, *_: Any) -> bytes:
-    return e.to_html().encode()
-
-
-def _json(e: Explanation, *_: Any) -> bytes:
-    return (e.to_json() + "\n").encode()
-
-
-def _csv(e: Explanation, *_: Any) -> bytes:
+def _csv(e: Explanation) -> bytes:
     """Return the columns of `to_pandas`, one row per unit; pandas is not needed."""
     table = {name: list(column) for name, column in columns(e).items() if column is not None}
     return csv_text([list(table), *zip(*table.values(), strict=True)]).encode()
@@ -60,19 +58,10 @@ def _drawn(e: Explanation, kind: str, picture: str) -> bytes:
     return content.getvalue()
 
 
-def _python(_: Explanation, code: str, subject: Subject) -> bytes:
+def _python(code: str, subject: Subject) -> bytes:
     """Return the code that makes the explanation again."""
     options = {"method": subject.method, "unit": subject.unit, "queries": subject.queries, "target": subject.target}
     given = {name: value for name, value in options.items() if value is not None and (name, value) != ("method", "joint")}
     given |= {"seed": subject.seed} if subject.seed else {}
     call = "".join(f", {name}={value!r}" for name, value in given.items())
     return f"import slalom\n\n{code}\ntext = {subject.text!a}\ne = explainer(text{call})\nprint(e)\n".encode()
-
-
-_PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
-_KINDS: dict[str, tuple[str, str, Callable[..., bytes]]] = {
-    "html": ("html", "text/html; charset=utf-8", _html),
-    "json": ("json", "application/json", _json),
-    "csv": ("csv", "text/csv; charset=utf-8", _csv),
-    "python": ("py", "text/x-python; charset=utf-8", _python),
-}

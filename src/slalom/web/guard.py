@@ -9,19 +9,18 @@ body        of a bounded size, in a bounded time, and JSON
 import asyncio
 import hmac
 import ipaddress
-import json
+import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import final
 from urllib.parse import parse_qs
 
-from slalom.web.limits import Limits
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+from slalom.web.limits import Limits
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
@@ -97,15 +96,8 @@ def host_name(header: str) -> str | None:
         >>> host_name("[::1]:8000"), host_name("LOCALHOST"), host_name("a:b:c")
         ('::1', 'localhost', None)
     """
-    name, bracket, port = header.lower().partition("]") if header.startswith("[") else (header.lower(), "", "")
-    if bracket:
-        name = name[1:]
-    else:
-        name, _, port = name.partition(":")
-        port = ":" + port if port else ""
-    if not name or (port and not (port.startswith(":") and port[1:].isdecimal() and port.isascii())):
-        return None
-    return name
+    match = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::[0-9]+)?", header.lower())
+    return None if match is None else match[1] or match[2]
 
 
 def _is_address(name: str) -> bool:
@@ -144,10 +136,10 @@ class Guard:
         limits: Bounds of requests.
     """
 
-    def __init__(self, app: App, access: Access, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self.app, self.access, self.limits = app, access, limits
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
@@ -162,10 +154,8 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                known = {name.lower() for name, _ in message.get("headers", ())}
-                added = {**HEADERS, "cache-control": "no-store", **extra}
-                more = [(name.encode(), value.encode("latin-1")) for name, value in added.items() if name.encode() not in known]
-                message = {**message, "headers": [*message.get("headers", ()), *more]}
+                for name, value in {**HEADERS, "cache-control": "no-store", **extra}.items():
+                    MutableHeaders(scope=message).setdefault(name, value)
             await send(message)
 
         try:
@@ -173,19 +163,18 @@ class Guard:
             body = await self._body(scope, receive)
             await self.app(scope, _replayed(body, receive), answer)
         except Refusal as refusal:
-            extra.update(refusal.headers)
-            await _send_error(answer, refusal.status, str(refusal))
+            await JSONResponse({"error": str(refusal)}, refusal.status, refusal.headers)(scope, receive, answer)
         except Exception:
             if started:
                 raise
-            await _send_error(answer, 500, "the server failed; this is a bug in slalom")
+            await JSONResponse({"error": "the server failed; this is a bug in slalom"}, 500)(scope, receive, answer)
 
-    def _check(self, scope: Message) -> dict[str, str]:
+    def _check(self, scope: Scope) -> dict[str, str]:
         """Raise a Refusal, or return headers of the answer."""
         if len(scope["headers"]) > _MOST_HEADERS:  # h11 bounds their size only where they arrive in several pieces
             raise Refusal(431, f"a request must have at most {_MOST_HEADERS} headers", {"connection": "close"})
-        headers = _decoded(scope["headers"])
-        hosts = headers.get("host", [])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.access.names(hosts[0]):
             raise Refusal(403, "the Host header must name this server; open the address that slalom serve has printed")
         if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(_WORK):
@@ -193,23 +182,23 @@ class Guard:
         return self._check_token(scope, headers)
 
     @staticmethod
-    def _check_origin(scope: Message, headers: Mapping[str, list[str]], host: str) -> None:
-        origins = headers.get("origin", [])
+    def _check_origin(scope: Scope, headers: Headers, host: str) -> None:
+        origins = headers.getlist("origin")
         if any(origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}") for origin in origins):
             raise Refusal(403, "requests of other sites are refused; open the page of this server itself")
-        if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
+        if any(site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")):
             raise Refusal(403, "requests of other sites are refused; open the page of this server itself")
         if scope["method"] == "POST":
-            kinds = [kind.partition(";")[0].strip().lower() for kind in headers.get("content-type", [])]
+            kinds = [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")]
             if kinds != ["application/json"]:
                 raise Refusal(400, "the body must be JSON, with the header Content-Type: application/json")
 
-    def _check_token(self, scope: Message, headers: Mapping[str, list[str]]) -> dict[str, str]:
+    def _check_token(self, scope: Scope, headers: Headers) -> dict[str, str]:
         if self.access.token is None:
             return {}
-        parts = [header.partition(" ") for header in headers.get("authorization", [])]
+        parts = [header.partition(" ") for header in headers.getlist("authorization")]
         bearers = [token.strip() for kind, _, token in parts if kind.lower() == "bearer"]
-        if self.access.admits([*bearers, *_cookies(headers.get("cookie", []), _cookie(scope))]):
+        if self.access.admits([*bearers, *_cookies(headers.getlist("cookie"), _cookie(scope))]):
             return {}
         query = parse_qs(scope["query_string"][:4096].decode("latin-1"))
         if scope["path"] == "/" and self.access.admits(query.get("token", [])):
@@ -221,10 +210,10 @@ class Guard:
             {"www-authenticate": "Bearer"},
         )
 
-    async def _body(self, scope: Message, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body; raise a Refusal where it is too large or too slow."""
         limit = self.limits.body
-        lengths = _decoded(scope["headers"]).get("content-length", [])
+        lengths = Headers(scope=scope).getlist("content-length")
         if any(length.isdecimal() and length.isascii() and int(length[:20]) > limit for length in lengths):
             raise Refusal(413, f"the body must be at most {limit:,} bytes", {"connection": "close"})
         parts, size = list[bytes](), 0
@@ -258,14 +247,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in headers:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
-
-
-def _cookie(scope: Message) -> str:
+def _cookie(scope: Scope) -> str:
     """Return the name of the cookie of this server; cookies do not know ports, and another one may run on this machine."""
     return f"slalom_token_{scope['server'][1]}"
 
@@ -274,10 +256,3 @@ def _cookies(headers: Iterable[str], name: str) -> list[str]:
     """Return the values of a cookie; whatever other programs of this machine have set beside it."""
     pairs = (part.strip().partition("=") for header in headers for part in header.split(";"))
     return [value for known, _, value in pairs if known == name]
-
-
-async def _send_error(send: Send, status: int, message: str) -> None:
-    body = json.dumps({"error": message}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from slalom.result import SCORES
+
 
 def _unicode(text: str) -> str:
     """Return a string, unless it has halves of surrogate pairs, which no file can hold."""
@@ -22,16 +24,18 @@ Format = Literal["html", "png", "svg", "json", "csv", "python"]
 Picture = Literal["text", "bar", "scatter"]
 
 
+_SCORES = "; ".join(f"{score.name}, {score.meaning}" for score in SCORES.values() if score.listed)
+
+
 class _Strict(BaseModel):
     """A body without unknown fields, and without conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Subject(_Strict):
-    """What is explained, and how."""
+class _Options(_Strict):
+    """How a text is explained."""
 
-    text: Text = Field(description="The text to explain.", examples=["A slow but beautiful film."])
     model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
     method: Text = Field("joint", description="Name of a method of /api/methods.")
     unit: Text | None = Field(None, description="token, type, word or sentence. Default: that of the method.")
@@ -40,16 +44,16 @@ class Subject(_Strict):
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the queries and the fit.")
 
 
-class Question(_Strict):
+class Subject(_Options):
+    """What is explained, and how."""
+
+    text: Text = Field(description="The text to explain.", examples=["A slow but beautiful film."])
+
+
+class Question(_Options):
     """What the model is asked: parts of a text that is explained (`keep`), or whole texts (`texts`)."""
 
     text: Text | None = Field(None, description="The text that is explained; with keep.")
-    model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
-    method: Text = Field("joint", description="Name of a method of /api/methods.")
-    unit: Text | None = Field(None, description="Unit of the explanation.")
-    queries: int | None = Field(None, ge=2, description="Budget of the explanation.")
-    target: Text | None = Field(None, description="Class of the scores.")
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the explanation.")
     keep: Rows | None = Field(None, description="Presence of the units, one row per question.")
     texts: Texts | None = Field(None, description="Whole texts.")
 
@@ -133,7 +137,9 @@ class Explained(BaseModel):
     """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
 
     content: dict[str, Any]
-    explanation: dict[str, Any]
+    explanation: dict[str, Any] = Field(
+        description=f"Its `scores` are {_SCORES}; `errors` are standard errors, by the same names."
+    )
     final: bool = True
 
 

@@ -73,21 +73,17 @@ class Server(uvicorn.Server):
         warnings.filterwarnings(
             "ignore", ".* tokens do not fit into |a fit of .* takes about ", UserWarning
         )  # the page shows it
-        asyncio.run(self._main(ready))
-
-    async def _main(self, ready: Callable[[], Any]) -> None:
-        announcement = asyncio.ensure_future(self._announce(ready))
+        self._ready = ready
         try:
-            await self.serve(sockets=[self.socket])
+            asyncio.run(self.serve(sockets=[self.socket]))
         finally:
-            announcement.cancel()
             self._cancel()
 
-    async def _announce(self, ready: Callable[[], Any]) -> None:
-        """Call `ready` after the start."""
-        while not self.started:
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(ready)
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that the server is there when it is."""
+        await super().startup(sockets)
+        if self.started:
+            await asyncio.to_thread(self._ready)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Cancel all work before open connections get their last seconds, so that streams say why they end."""

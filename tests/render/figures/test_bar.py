@@ -11,6 +11,7 @@ from slalom.render.figures.canvas import Key, Words
 from slalom.render.palette import THEMES
 from slalom.result import NORMAL_95 as Z
 from slalom.result import SCORES
+from tests.cases import cases
 from tests.factories import explanation, in_order, random_words, three_classes, with_errors, with_pairs, with_se
 from tests.render.figures.artists import artist, artists
 
@@ -29,7 +30,7 @@ def bars(figure):
     return names, np.array([patch.get_width() for patch in patches]), [patch.get_facecolor()[:3] for patch in patches]
 
 
-@pytest.mark.parametrize("score", ["removal", "linear", "gradient", "shapley", "value"])
+@cases("score", ["removal", "linear", "gradient", "shapley", "value"])
 def test_the_strongest_come_first_with_the_colour_of_their_side(score):
     e = random_words(30)
     names, widths, colours = bars(e.plot.bar(k=7, score=score))
@@ -49,8 +50,8 @@ def test_importances_are_sorted_from_the_loudest():
     assert names[0] == e.units[int(e.importances.argmax())]
 
 
-@pytest.mark.parametrize("score", [name for name in SCORES if name not in ("banzhaf", "weight")])
-@pytest.mark.parametrize("make", [random_words, lambda n: three_classes()])
+@cases("score", [name for name in SCORES if name not in ("banzhaf", "weight")])
+@cases("make", [random_words, lambda n: three_classes()])
 def test_whiskers_are_the_95_percent_intervals_of_every_score(make, score):
     e = with_errors(make(12), size=0.1)
     ax = e.plot.bar(score=score).axes[0]
@@ -65,7 +66,7 @@ def test_whiskers_are_the_95_percent_intervals_of_every_score(make, score):
     assert not artists(e.plot.bar(score=score, intervals=False).axes[0], "intervals")
 
 
-@pytest.mark.parametrize("score", [name for name in SCORES if name not in ("banzhaf", "weight")])
+@cases("score", [name for name in SCORES if name not in ("banzhaf", "weight")])
 def test_bars_that_are_not_told_from_zero_are_pale_and_hatched(score):
     e = with_errors(random_words(40))
     figure = e.plot.bar(k=40, score=score)

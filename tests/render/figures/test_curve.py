@@ -8,6 +8,7 @@ import pytest
 from slalom import Explainer
 from slalom.errors import InputError
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import adder, explanation
 from tests.render.figures.artists import artist, artists
 
@@ -32,7 +33,7 @@ def line(figure, gid):
     return artist(figure.axes[0], gid).get_xydata().T
 
 
-@pytest.mark.parametrize(("make", "target"), [(one, None), (classes, None), (classes, "a")])
+@cases(("make", "target"), [(one, None), (classes, None), (classes, "a")])
 def test_queries_that_tested_the_fit_are_shown_as_they_are(make, target):
     _, e = make()
     figure = e.plot.removal_curve(target=target)

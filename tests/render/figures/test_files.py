@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from slalom import Explainer
 from slalom.render.figures import Plots
+from tests.cases import cases
 from tests.factories import ODD_WORDS, in_order, with_pairs, with_se
 from tests.render.figures.artists import artist
 
@@ -30,8 +31,8 @@ def e():
     return odd()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("kind", KINDS)
+@cases("theme", ["light", "dark"])
+@cases("kind", KINDS)
 def test_files_of_every_kind_are_written_without_a_warning(e, kind, theme, tmp_path):
     figure = getattr(e.plot, kind)(theme=theme)
     for ending in ("png", "svg", "pdf") if theme == "light" else ("png",):
@@ -53,7 +54,7 @@ def test_text_in_svg_files_is_text(e, tmp_path):
     assert mpl.rcParams["svg.fonttype"] == "path"  # the user's settings are as they were
 
 
-@pytest.mark.parametrize("kind", ["scatter", "bar", "pairs", "removal_curve"])
+@cases("kind", ["scatter", "bar", "pairs", "removal_curve"])
 def test_pictures_go_into_the_users_axes(e, kind, tmp_path):
     mine = Figure(figsize=(9, 4), layout="constrained")
     left, right = mine.subplots(1, 2)

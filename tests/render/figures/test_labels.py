@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
 from slalom.core import Slalom
 from slalom.render.figures.canvas import Words
+from tests.cases import cases
 from tests.factories import random_explanation
 
 LONG = {
@@ -15,9 +14,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("label", LONG)
-@pytest.mark.parametrize("kind", ["scatter", "text", "bar"])
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("label", LONG)
+@cases("kind", ["scatter", "text", "bar"])
+@cases("classes", [None, 3])
 def test_long_labels_are_cut_and_leave_the_axes_their_room(label, kind, classes):
     e = random_explanation(classes=classes)
     labels = (*e.labels[:-1], LONG[label])

@@ -12,6 +12,7 @@ from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.palette import THEMES
 from slalom.result import NORMAL_95 as Z
+from tests.cases import cases
 from tests.factories import ODD_WORDS, explanation, in_order, random_words, three_classes, with_se
 from tests.render.figures.artists import artist, artists
 
@@ -49,9 +50,7 @@ def touching(one, other):
     return one.x0 < other.x1 and other.x0 < one.x1 and one.y0 < other.y1 and other.y0 < one.y1
 
 
-@pytest.mark.parametrize(
-    ("n", "seed", "label"), [(5, 0, 15), (40, 1, 15), (40, 2, 30), (150, 3, 15), (400, 4, 15), (400, 5, 25)]
-)
+@cases(("n", "seed", "label"), [(5, 0, 15), (40, 1, 15), (40, 2, 30), (150, 3, 15), (400, 4, 15), (400, 5, 25)])
 def test_names_cover_nothing(n, seed, label):
     e = random_words(n, seed, background=(0.3, 0.2))
     figure = e.plot.scatter(label=label)
@@ -129,7 +128,7 @@ def undetermined(value=VALUE_SE, importance=np.full(7, 0.3)):
     return with_se(in_order(WORDS, VALUES, IMPORTANCES), value=value, importance=importance)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@cases("theme", ["light", "dark"])
 def test_values_that_nobody_knows_are_pale_and_do_not_decide_the_limits(theme):
     e = undetermined()
     ax = e.plot.scatter(theme=theme).axes[0]
@@ -258,7 +257,7 @@ def test_occurrences_that_share_everything_have_one_name():
     assert names == {"the ×3", "cat"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "e",
     [
         in_order(["only"], [2.0], [0.0]),
@@ -288,9 +287,7 @@ def test_long_names_are_shortened_and_odd_ones_kept():
     assert any(text.startswith("very very") and text.endswith("…") and len(text) <= 28 for text in texts)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"label": -1}, {"label": 2.0}, {"label": True}, {"intervals": 1}, {"theme": "pink"}, {"ax": 3}]
-)
+@cases("wrong", [{"label": -1}, {"label": 2.0}, {"label": True}, {"intervals": 1}, {"theme": "pink"}, {"ax": 3}])
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
         random_words(5).plot.scatter(**wrong)

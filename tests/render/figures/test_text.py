@@ -9,6 +9,7 @@ from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words
 from slalom.render.palette import THEMES, contrast
+from tests.cases import cases
 from tests.factories import explained, explanation, in_order, random_words, three_classes, with_se
 from tests.render.figures.artists import artists
 
@@ -25,8 +26,8 @@ def words(figure):
     return [text for text in figure.axes[0].findobj(Words) if text.get_fontsize() == 11.5]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("score", ["removal", "linear", "gradient", "shapley", "value"])
+@cases("theme", ["light", "dark"])
+@cases("score", ["removal", "linear", "gradient", "shapley", "value"])
 def test_colours_have_the_side_and_strength_of_the_score(theme, score):
     e = random_words(40)
     boxes, look = patches(e.plot.text(score=score, theme=theme)), THEMES[theme]
@@ -91,7 +92,7 @@ def test_units_that_overlap_have_what_is_left_and_the_others_are_counted():
     assert any(text.get_text().startswith("2 units share all their characters") for text in figure.findobj(Words))
 
 
-@pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
+@cases("theme", THEMES.values(), ids=lambda theme: theme.name)
 def test_everything_can_be_read(theme):
     for t in np.linspace(-1, 1, 201):
         for signed in (True, False):
@@ -103,7 +104,7 @@ def test_everything_can_be_read(theme):
         assert contrast(colour, theme.paper) >= 3.0  # WCAG's limit for graphics
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@cases("theme", ["light", "dark"])
 def test_the_words_drawn_can_be_read_on_their_boxes(theme):
     figure = random_words(60).plot.text(theme=theme)
     boxes = [(p.get_window_extent(), p.get_facecolor()[:3]) for p in artists(figure.axes[0], "unit ")]

@@ -18,9 +18,10 @@ from slalom.core import Additive, Linear, Slalom
 from slalom.methods import SurrogateMethod
 from slalom.render.charts import scatter_frame
 from slalom.render.page import page
-from slalom.result import NORMAL_95, Failure, Spread
+from slalom.result import NORMAL_95, SCORES, Failure, Spread
 from slalom.text import Scales
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import (
     MARKUP,
     fitted,
@@ -149,7 +150,7 @@ KINDS = SURROGATES | {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_the_page_predicts_what_python_predicts(view, kind):
     e = KINDS[kind]()
     rng = np.random.default_rng(0)
@@ -285,6 +286,9 @@ def rows(view):
     return view.js("return [...document.querySelectorAll('#table tbody tr[data-i]')].map(r => Number(r.dataset.i))")
 
 
+LISTED = [name for name, score in SCORES.items() if score.listed]
+
+
 def unknown(e, name, target=None):
     """Which units have a score that is too uncertain to show."""
     return ~e.determined(name, target) if name in ("value", "importance") else np.zeros(len(e), dtype=bool)
@@ -295,10 +299,10 @@ def test_sorting_sorts(view):
     view.open([e])
     signed = {"Removal": e.removal, "Value": e.values, "Linear": e.linear, "Gradient": e.gradient, "Shapley": e.shapley()}
     names = view.js("return [...document.querySelectorAll('#table thead button')].map(b => b.textContent)")
-    assert names == ["Unit", "Removal", "Value", "Importance", "Weight", "Shapley", "Gradient", "Linear"]
+    assert names == ["Unit", *(SCORES[name].label for name in LISTED)]
 
     def rounded(name, numbers):
-        return np.array(numbers if name in ("Value", "Importance") else [float(f"{x:.6g}") for x in numbers])
+        return np.array([float(f"{x:.6g}") for x in numbers])
 
     def known(name, numbers):
         """The part of a number that is known: what counts where the queries may not determine it."""
@@ -354,7 +358,7 @@ def plus_minus(cell):
     return number(text[0]), number(text[1]) if len(text) > 1 else None
 
 
-@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
+@cases("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
     e = with_errors(make())
     view.open([e])
@@ -366,7 +370,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
             " [...r.querySelectorAll('td')].map(c => [c.textContent, c.classList.contains('doubt')])])"
         )
         assert len(cells) == len(e)
-        columns = {"removal": 0, "value": 1, "importance": 2, "shapley": 4, "gradient": 5, "linear": 6}
+        columns = {name: at for at, name in enumerate(LISTED) if name != "weight"}
         for name, at in columns.items():
             scores, interval = e.scores(name, target), e.interval(name, target=target)
             hidden = unknown(e, name, target)
@@ -397,7 +401,7 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view, make):
         assert "± 95% interval" in view.one("#tip p").text
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes):
     wide, loud = np.where(np.arange(6) < 3, 0.1, 90.0), np.array([0.1, 99.0, 0.1, 0.1, 0.1, 0.1])
     se = wide if classes is None else np.tile(wide[:, None], classes)
@@ -415,7 +419,7 @@ def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view, classes)
         )
         return view.js(f"return {cells % at}")
 
-    for at, name in ((2, "value"), (3, "importance")):
+    for at, name in ((1 + LISTED.index(name), name) for name in ("value", "importance")):
         assert sorted(i for i, cell in shown(at) if cell == "too uncertain to show") == hidden[name]
         for _ in range(3 if name == "value" else 2):  # whatever the way, they come last
             view.js(f"document.querySelectorAll('#table thead button')[{at}].click()")
@@ -474,9 +478,7 @@ def test_units_that_are_not_told_from_zero_are_hatched_with_a_legend(view):
     view.score("importance")
     assert not view.all(".unit.unsure")
     assert "not distinguishable from zero" not in view.one("#legend").text
-    sure = replace(
-        e, **{f"{name}_se": np.full(len(e), 1e-9) for name in ("removal", "linear", "gradient", "shapley", "values")}
-    )
+    sure = with_se(e, **{name: np.full(len(e), 1e-9) for name in ("removal", "linear", "gradient", "shapley", "value")})
     view.open([sure])
     assert not view.all(".unsure:not(.help *)")
     assert not view.one("#table-doubt").is_displayed()
@@ -518,7 +520,7 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     assert view.linked() == [3, 3, 3]
 
 
-@pytest.mark.parametrize("by", ["focus", "pointer"])
+@cases("by", ["focus", "pointer"])
 def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by):
     view.open([fitted()])
     if by == "focus":
@@ -648,7 +650,7 @@ def test_scores_without_a_sign_have_one_colour_and_predict_nothing(view):
     assert view.js("return slalom.state.keep[0]") == 1
     view.one("#next").click()  # the next text has signs
     assert view.one("#live").is_displayed()
-    assert len(view.all("#scores input")) == 6
+    assert len(view.all("#scores input")) == len(LISTED)
 
 
 def test_failures_are_shown_below_the_texts(view):
@@ -955,7 +957,7 @@ def test_text_stays_readable_in_light_and_dark(view):
     WebDriverWait(view.driver, 5).until(lambda _: view.js(theme) == "dark")
 
 
-@pytest.mark.parametrize("width", [360, 390, 800, 900])
+@cases("width", [360, 390, 800, 900])
 def test_the_table_fits_and_shows_the_chosen_score(view, width):
     view.width(width)
     view.open([random_explanation(n=60, link=False, seed=3)])

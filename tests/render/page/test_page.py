@@ -19,7 +19,8 @@ from slalom.render.charts import scatter_frame
 from slalom.render.figures.canvas import Key
 from slalom.render.page import page
 from slalom.render.page.content import content
-from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread
+from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread, listed
+from tests.cases import cases
 from tests.factories import (
     MARKUP,
     MARKUP_LABELS,
@@ -111,7 +112,11 @@ SLALOMS = {
 }
 
 
-@pytest.mark.parametrize("make", SLALOMS.values(), ids=SLALOMS)
+def scores_of(shown):
+    return {score["name"]: score for score in shown["scores"]}
+
+
+@cases("make", SLALOMS.values(), ids=list(SLALOMS))
 def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     e = make()
     (_, shown) = Reader(page([e])).data()
@@ -124,8 +129,10 @@ def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     assert np.array_equal(back(keep.astype(float)), e.surrogate(keep.astype(float)))
     assert given["sizes"] == e.sizes.tolist()
     assert (given["lengths"] is None) == (e.lengths is None)
-    for name, score in (("removal", e.removal), ("linear", e.linear), ("gradient", e.gradient), ("shapley", e.shapley())):
-        assert np.allclose(shown["scores"][name], score, rtol=1e-5, atol=0)
+    for row, scored in zip(shown["scores"], listed(e), strict=True):
+        assert row["name"] == scored.score.name
+        assert (row["numbers"] is None) == (scored.numbers is None)
+        assert scored.numbers is None or np.allclose(row["numbers"], scored.numbers, rtol=1e-5, atol=0)
     assert sorted(unit for _, unit in shown["pieces"] if unit is not None) == list(range(len(e)))
 
 
@@ -134,30 +141,31 @@ def test_what_is_not_known_is_said_so_or_left_out():
     bare = bare.merge("sentence")
     (index, shown) = Reader(page([bare])).data()
     assert index[0]["prediction"] is None
-    assert shown["within"] == {}
+    assert all(score["within"] is None for score in shown["scores"])
     assert shown["spread"] is None
     assert shown["pairs"] == []
     assert ["Fidelity", "not tested for sentences, which were merged from tokens"] in shown["facts"]
     huge = explained(Slalom([1.0, 2.0], [800.0, -800.0]), "ab", [[0, 1], [1, 2]])
     (_, shown) = Reader(page([huge])).data()
-    assert shown["scores"]["linear"] is None
-    assert len(shown["scores"]["removal"]) == 2
+    assert scores_of(shown)["linear"]["numbers"] is None
+    assert len(scores_of(shown)["removal"]["numbers"]) == 2
 
 
-@pytest.mark.parametrize("make", [fitted, fitted_classes], ids=["one", "classes"])
+@cases("make", [fitted, fitted_classes], ids=["one", "classes"])
 def test_intervals_in_the_page_are_those_of_python(make):
     e = with_errors(make())
     shown = Reader(page([e])).data()[1]
-    assert set(shown["within"]) == set(e.errors)
+    known = {scored.score.name for scored in listed(e) if scored.errors is not None}
+    assert {name for name, score in scores_of(shown).items() if score["within"] is not None} == known
     targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
-    for name, (c, target) in product(e.errors, enumerate(targets)):
-        within = np.array(shown["within"][name])
+    for name, (c, target) in product(known, enumerate(targets)):
+        within = np.array(scores_of(shown)[name]["within"])
         within = within[:, c] if within.ndim == 2 else within
         low, high = e.interval(name, target=target).T
         assert np.allclose(within, (high - low) / 2, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
+@cases("make", [fitted, lambda: random_explanation(classes=3)], ids=["one", "classes"])
 def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     e = make()
     frames = Reader(page([e])).data()[1]["frames"]
@@ -177,12 +185,12 @@ def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
 
 def test_the_page_says_which_score_has_the_full_colour():
     e = random_explanation(classes=3)
-    full = Reader(page([e])).data()[1]["full"]
+    scores = scores_of(Reader(page([e])).data()[1])
     for name in ("removal", "linear", "gradient", "shapley", "value"):
-        assert np.allclose(full[name], [e.full_effect(name, label) for label in e.labels], rtol=1e-5)
+        assert np.allclose(scores[name]["full"], [e.full_effect(name, label) for label in e.labels], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("strongest", "score"), [(0.049, "shapley"), (0.051, "removal")])
+@cases(("strongest", "score"), [(0.049, "shapley"), (0.051, "removal")])
 def test_a_text_in_which_no_single_unit_decides_opens_on_shapley_values(strongest, score):
     e = replace(explanation("a b c", [strongest, 0.0, 0.0]), score=1.0)
     assert e.saturated is (score == "shapley")
@@ -192,7 +200,7 @@ def test_a_text_in_which_no_single_unit_decides_opens_on_shapley_values(stronges
 def test_an_interval_without_end_is_null():
     e = with_se(random_explanation(n=3), value=np.array([1.0, np.inf, np.nan]))
     shown = Reader(page([e])).data()[1]
-    assert shown["within"]["value"] == [pytest.approx(NORMAL_95, rel=1e-5), None, None]
+    assert scores_of(shown)["value"]["within"] == [pytest.approx(NORMAL_95, rel=1e-5), None, None]
     assert {1, 2} <= set(shown["frames"][0]["pale"])
 
 

@@ -62,8 +62,24 @@ class Picture(Figure):
         return file.getvalue()
 
 
+class _Quiet:
+    """Draws text without warnings about characters that no font has."""
+
+    def draw(self, renderer: Any) -> None:
+        with quiet():
+            super().draw(renderer)  # type: ignore[misc]
+
+    def get_window_extent(self, *where: Any, **more: Any) -> Any:
+        with quiet():
+            return super().get_window_extent(*where, **more)  # type: ignore[misc]
+
+    def get_tightbbox(self, *where: Any) -> Any:
+        with quiet():
+            return super().get_tightbbox(*where)  # type: ignore[misc]
+
+
 @final
-class Words(Text):
+class Words(_Quiet, Text):
     """Text of the user: no formulas, no warnings about missing characters."""
 
     def __init__(self, x: float, y: float, text: str, **look: Any) -> None:
@@ -76,19 +92,9 @@ class Words(Text):
             shorter = f"{label[:-1].removesuffix('…')[:-1].rstrip()}…”" if len(label) > _LEAST else ""
             self.set_text(text.replace(label, shorter) if shorter else f"{text.removesuffix('…')[:-1].rstrip()}…")
 
-    def draw(self, renderer: Any) -> None:
-        """Draw it."""
-        with quiet():
-            super().draw(renderer)
-
-    def get_window_extent(self, renderer: Any = None, dpi: float | None = None) -> Any:
-        """Return the box that it takes."""
-        with quiet():
-            return super().get_window_extent(renderer, dpi)
-
 
 @final
-class Key(Legend):
+class Key(_Quiet, Legend):
     """A legend below the axes, with `Words` for labels."""
 
     def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme, columns: int) -> None:
@@ -113,21 +119,6 @@ class Key(Legend):
             text.set(parse_math=False, usetex=False)
         ax.add_artist(self)
         self.set_clip_on(False)
-
-    def draw(self, renderer: Any) -> None:
-        """Draw it."""
-        with quiet():
-            super().draw(renderer)
-
-    def get_tightbbox(self, renderer: Any = None) -> Any:
-        """Return the box that it takes."""
-        with quiet():
-            return super().get_tightbbox(renderer)
-
-    def get_window_extent(self, renderer: Any = None) -> Any:
-        """Return the box that it takes."""
-        with quiet():
-            return super().get_window_extent(renderer)
 
 
 def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:

@@ -7,7 +7,6 @@ against_seconds  mean of a measure  against  mean seconds      one point per met
 
 import math
 import textwrap
-from itertools import pairwise
 from statistics import median
 from typing import Any, Literal, NamedTuple, final
 
@@ -15,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.optimize import isotonic_regression
 
@@ -286,32 +286,28 @@ def _write(figure: Figure, ax: Axes, curves: list[_Curve], in_column: list[bool]
         look: dict[str, Any] = {"color": mix(theme.paper, curves[i].colour(theme), 0.6), "linewidth": 0.7, "zorder": 1.5}
         ax.add_artist(Line2D(*line.T, transform=ax.transAxes, clip_on=False, gid=f"leader {curves[i].name}", **look))
     beside = sorted(set(range(len(curves))) - set(column), key=lambda i: not curves[i].ours)
-    discs, radii, last = _occupied(ax, curves, drawn, pixels)
+    discs, radii, last = _occupied(ax, curves, drawn)
     lines = [mix(theme.paper, curves[i].colour(theme), 0.6) for i in beside]
     write_names(ax, [names[i] for i in beside], discs, radii, [last[i] for i in beside], lines, theme)
 
 
-def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats], pixels: float) -> tuple[Floats, Floats, list[int]]:
+def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats]) -> tuple[Floats, Floats, list[int]]:
     """Return discs that names keep away from, (n, 2) in pixels and (n,) in points, and which are the last points of curves.
 
     A line is a chain of discs, and so is an interval.
     """
-    discs, radii, last = list[Floats](), list[float](), list[int]()
+    chains, radii, last = list[Floats](), list[float](), list[int]()
     floor = ax.get_ylim()[0]
     for curve, points in zip(curves, drawn, strict=True):
-        for x, y, half in zip(curve.x, curve.y, curve.half_widths, strict=True):
-            if curve.ours and half:
-                low, high = ax.transData.transform([(x, max(y - half, floor)), (x, y + half)])
-                discs.append(low + (high - low) * np.linspace(0, 1, 9)[:, None])
-                radii += [0.5] * 9
-        for start, end in pairwise(points):
-            n = max(2, int(np.linalg.norm(end - start) / (6 * pixels)))
-            discs.append(start + (end - start) * np.linspace(0, 1, n, endpoint=False)[:, None])
-            radii += [3.5] * n
-        discs.append(points[-1:])
-        radii.append(3.5)
+        for x, y, half in zip(curve.x, curve.y, curve.half_widths * curve.ours, strict=True):
+            if half:
+                ends = ax.transData.transform([(x, max(y - half, floor)), (x, y + half)])
+                chains.append(np.asarray(Path(ends).interpolated(8).vertices))
+                radii += [0.5] * len(chains[-1])
+        chains.append(np.asarray(Path(points).interpolated(32).vertices) if len(points) > 1 else points)
+        radii += [3.5] * len(chains[-1])
         last.append(len(radii) - 1)
-    return np.concatenate(discs), np.array(radii), last
+    return np.concatenate(chains), np.array(radii), last
 
 
 def _name(curve: _Curve, theme: Theme) -> Words:

@@ -8,8 +8,10 @@ breaks of the text are kept. A paragraph that begins in a script from right to l
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,9 +127,10 @@ def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
     """Break a paragraph into lines of runs."""
     line: list[_Run] = []
     x, blank = 0.0, _Piece("", _NO_UNIT)
-    for word in _words(paragraph):
-        if word[0].text == " ":
-            blank = word[0]
+    for is_blank, group in groupby(paragraph, key=lambda piece: piece.text == " "):
+        word = list(group)
+        if is_blank:
+            blank = word[-1]
             continue
         whole = sum(width(piece.text) for piece in word)
         space = width(" ") if line and blank.text else 0.0
@@ -152,37 +155,14 @@ def _wrapped(paragraph: list[_Piece], width: Any) -> Iterator[list[_Run]]:
     yield _turned(line, paragraph)
 
 
-def _words(paragraph: list[_Piece]) -> Iterator[list[_Piece]]:
-    """Go through blanks and words, a word being the pieces between two blanks."""
-    word: list[_Piece] = []
-    for piece in paragraph:
-        if piece.text != " ":
-            word.append(piece)
-            continue
-        if word:
-            yield word
-        yield [piece]
-        word = []
-    if word:
-        yield word
-
-
 def _cut(word: list[_Piece], width: Any) -> Iterator[_Piece]:
     """Cut pieces that are wider than a line."""
     for piece in word:
         rest = piece.text
         while rest:
-            fits = len(rest) if width(rest) <= _WIDTH else _longest(rest, width)
+            fits = max(1, bisect_right(range(1, len(rest) + 1), _WIDTH, key=lambda n, rest=rest: width(rest[:n])))  # type: ignore[misc]
             yield _Piece(rest[:fits], piece.unit)
             rest = rest[fits:]
-
-
-def _longest(text: str, width: Any) -> int:
-    low, high = 1, len(text)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if width(text[:middle]) <= _WIDTH else (low, middle)
-    return low
 
 
 def _turned(line: list[_Run], paragraph: list[_Piece]) -> list[_Run]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.render.charts import full_effect, half_width
+from slalom.render.charts import full_effect, half_width, label_of
 from slalom.render.figures.canvas import shorten
 from slalom.result import SCORES, Explanation
 from slalom.result.plain import occurrence
@@ -50,7 +50,7 @@ class View:
 
     def scores(self, name: str) -> Floats:
         """Return a score by its name."""
-        return self.explanation.scores(name, self.column)
+        return self.explanation.scores(name, label_of(self.explanation, self.column))
 
     def pick(self, per_class: Any) -> Any:
         """Return the part of an array (..., n_classes) that belongs to the class, all of it where there are no classes."""

@@ -6,9 +6,7 @@ no character that means anything in HTML, the script writes text nodes only, and
 this one, by its hash.
 """
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from markupsafe import Markup
@@ -16,7 +14,7 @@ from markupsafe import Markup
 from slalom.errors import InputError
 from slalom.render.page.compared import comparison_page
 from slalom.render.page.content import content, entry, opening
-from slalom.render.page.parts import asset, policy, style, template
+from slalom.render.page.parts import embedded, policy, script, style, template
 from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
@@ -58,14 +56,14 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
     failures = explanations.failures if isinstance(explanations, Explanations) else ()
     if title is None:
         title = opening(explanations[0].text) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
-    look, script = style(), _script()
+    look, code = style(), script(*_SCRIPTS)
     return template("page.html").render(
         title=printable(title),
-        policy=Markup(policy(look, script)),
+        policy=Markup(policy(look, code)),
         style=Markup(look),
-        script=Markup(script),
-        index=_embedded([entry(explanation) for explanation in explanations]),
-        texts=[_embedded(content(explanation)) for explanation in explanations],
+        script=Markup(code),
+        index=embedded([entry(explanation) for explanation in explanations]),
+        texts=[embedded(content(explanation)) for explanation in explanations],
         failures=[(f.number + 1, printable(opening(f.text)), printable(f.error)) for f in failures],
     )
 
@@ -75,17 +73,6 @@ def _check(explanations: Any) -> None:
         raise InputError("a page needs a list of explanations; pass [explanation]")
     if not explanations:
         raise InputError("a page needs at least one explanation; got none")
-
-
-def _embedded(data: Any) -> Markup:
-    """Return data as JSON in ASCII that no HTML parser can take for markup; JSON.parse gives it back."""
-    plain = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-@cache
-def _script() -> str:
-    return '(() => {\n"use strict";\n' + "\n".join(map(asset, _SCRIPTS)) + "})();"
 
 
 __all__ = ["VIEWER", "comparison_page", "page"]

@@ -1,20 +1,20 @@
 """An explanation as the page needs it: lists, numbers and strings.
 
 The surrogate keeps all its digits, so that the page predicts what `Explanation.predict` predicts. Scores of units are for
-reading and have six digits. A score that is not defined (linear scores that overflow) is None.
+reading and have six digits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from slalom.core.checks import Floats, plain
-from slalom.errors import InputError, count, plural
+from slalom.errors import count, plural
 from slalom.render.charts import full_effect, scatter_frame
-from slalom.result import NORMAL_95, Explanation, Quality
+from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
-from slalom.result.scale import leading_score, opposite
+from slalom.result.scale import DETERMINED, leading_score, opposite
 from slalom.result.wording import fidelity_text, queries_text, score_name
 from slalom.text import pieces, printable
 
@@ -72,17 +72,8 @@ def content(explanation: Explanation) -> dict[str, Any]:
             "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
             "sizes": e.sizes.tolist(),
         },
-        "scores": {
-            "removal": _column(lambda: e.removal),
-            "linear": _column(lambda: e.linear),
-            "gradient": _column(lambda: e.gradient),
-            "shapley": _column(e.shapley),
-        },
+        "scores": [_score(e, *scored) for scored in listed(e)],
         "initial_score": leading_score(e),
-        "weights": _digits(e.weights),
-        "full": _full(e),
-        "within": _within(e),
-        "unknown": _unknown(e),
         "frames": _frames(e),
         "pairs": _pairs(e),
         "spread": _spread(e),
@@ -120,31 +111,25 @@ def _classes(e: Explanation) -> Sequence[int | None]:
     return [None] if e.values.ndim == 1 else range(e.values.shape[1])
 
 
-def _full(e: Explanation) -> dict[str, list[float] | None]:
-    """Return the sizes of scores that have the full colour, one per class; None where a score is not defined."""
-    sizes: dict[str, list[float] | None] = {}
-    for name in ("removal", "linear", "gradient", "shapley", "value"):
-        try:
-            sizes[name] = [float(f"{full_effect(e, name, column):.6g}") for column in _classes(e)]
-        except InputError:  # as in `_column`
-            sizes[name] = None
-    return sizes
-
-
-def _within(e: Explanation) -> dict[str, Any]:
-    """Return half the 95% intervals of the scores that have them, by the names of the scores."""
-    return {name: _half_widths(NORMAL_95 * errors) for name, errors in e.errors.items()}
-
-
-def _unknown(e: Explanation) -> dict[str, list[list[int]]]:
-    """Return which values and importances the queries do not determine, by name: indices of units, one list per class."""
-    if e.additive:
-        return {}
-    unknown = {}
-    for name in ("value", "importance"):
-        known = (e.determined(name, None if column is None else e.labels[column]) for column in _classes(e))
-        unknown[name] = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
-    return unknown
+def _score(e: Explanation, score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:
+    """Return a row of the table of scores with numbers, half its 95% intervals, and for each class what has the full colour."""
+    full = unknown = None
+    if numbers is not None and (score.signed or not e.signed):
+        full = [float(f"{full_effect(e, score.name, column):.6g}") for column in _classes(e)]
+    if numbers is not None and score.name in DETERMINED and e.signed:
+        known = (e.determined(score.name, None if column is None else e.labels[column]) for column in _classes(e))
+        unknown = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
+    return {
+        "name": score.name,
+        "label": score.label,
+        "meaning": score.meaning,
+        "kind": score.kind,
+        "percent": score.percent,
+        "numbers": None if numbers is None else _digits(numbers),
+        "within": None if errors is None else _half_widths(NORMAL_95 * errors),
+        "full": full,
+        "unknown": unknown,
+    }
 
 
 def _half_widths(numbers: Floats) -> Any:
@@ -196,13 +181,6 @@ def _quality(quality: Quality | None) -> str:
     if quality is None:
         return "not tested (no query was left)"
     return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({count(quality.queries, 'query')})"
-
-
-def _column(score: Callable[[], Floats]) -> Any:
-    try:
-        return _digits(score())
-    except InputError:  # the linear scores of very unequal importances overflow; the others are still there
-        return None
 
 
 def _number(part: Any) -> Any:

@@ -1,14 +1,12 @@
 """What a model does on a corpus, or what changed between two, as one self-contained HTML page."""
 
-import json
-from functools import cache
 from typing import Any
 
 from markupsafe import Markup
 
 from slalom.corpus import CorpusComparison, CorpusSummary
 from slalom.errors import plural
-from slalom.render.page.parts import asset, policy, style, template
+from slalom.render.page.parts import asset, embedded, policy, script, style, template
 from slalom.text import printable
 
 _SCRIPTS = ("format.js", "effects.js", "corpus.js")
@@ -63,22 +61,16 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
 
 
 def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:
-    look, script = "\n".join((style(), asset("effects.css"), asset("corpus.css"))), _script()
+    look, code = "\n".join((style(), asset("effects.css"), asset("corpus.css"))), script(*_SCRIPTS)
     return template("corpus.html").render(
         title=printable(title),
-        policy=Markup(policy(look, script)),
+        policy=Markup(policy(look, code)),
         style=Markup(look),
-        script=Markup(script),
+        script=Markup(code),
         facts=[(name, printable(str(value))) for name, value in facts],
-        data=_embedded(data),
+        data=embedded(_rounded(data)),
         **parts,
     )
-
-
-def _embedded(data: Any) -> Markup:
-    """Return data as JSON in ASCII that no HTML parser can take for markup, numbers to six digits."""
-    plain = json.dumps(_rounded(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _rounded(data: Any) -> Any:
@@ -91,8 +83,3 @@ def _rounded(data: Any) -> Any:
             return [_rounded(value) for value in data]
         case _:
             return data
-
-
-@cache
-def _script() -> str:
-    return '(() => {\n"use strict";\n' + "\n".join(map(asset, _SCRIPTS)) + "})();"

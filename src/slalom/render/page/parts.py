@@ -2,10 +2,13 @@
 
 import base64
 import hashlib
+import json
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from slalom.render.palette import DARK, LIGHT
 
@@ -34,6 +37,18 @@ def template(name: str) -> Template:
 def asset(name: str) -> str:
     """Return the content of a file in assets/."""
     return (resources.files("slalom.render.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def script(*names: str) -> str:
+    """Return the scripts in assets/ as one, in a scope of its own."""
+    return '(() => {\n"use strict";\n' + "\n".join(map(asset, names)) + "})();"
+
+
+def embedded(data: Any) -> Markup:
+    """Return data as JSON in ASCII that no HTML parser can take for markup; JSON.parse gives it back."""
+    plain = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _hash(code: str) -> str:

@@ -341,7 +341,7 @@ class Pane {
       for (const [unit, text] of this.swaps) this.viewer.text.swap(unit, text);
       this.viewer.ui.live.classList.toggle("replaced", this.replaced.length > 0);
     }
-    const within = content.within.removal && this.viewer.reading().within("removal").filter((half) => half !== null).sort((a, b) => a - b);
+    const within = this.viewer.reading().within("removal")?.filter((half) => half !== null).sort((a, b) => a - b);
     if (within?.length) this.widths.push(within[Math.floor((within.length - 1) / 2)]);
     this.draw(final ? "done" : "running", { queries, of: this.of, content });
     this.tools();

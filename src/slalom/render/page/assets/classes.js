@@ -16,7 +16,8 @@ class Classes {
   // Return how many units and classes are shown.
   show(reading) {
     const { content } = reading;
-    const { labels, units, scores: { removal }, within, score } = content;
+    const { labels, units, score } = content;
+    const { numbers: removal, within } = reading.rows.removal;
     const columns = labels.map((_, c) => c).sort((a, b) => score[b] - score[a]).slice(0, MOST_CLASSES);
     const sizes = removal.map((row) => largest(columns.map((c) => row[c])));
     const order = units.map((_, i) => i).filter((i) => units[i].trim()).sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, MOST_ROWS);
@@ -32,7 +33,7 @@ class Classes {
     const rows = order.map((i) => make("tr", { "data-i": i }, make("th", { scope: "row", class: "name", dir: "auto" }, brief(units[i], 24), reading.occurrence(i)),
       ...columns.map((c) => {
         const x = removal[i][c];
-        const half = within.removal?.[i][c];
+        const half = within?.[i][c] ?? undefined;
         const doubt = half !== undefined && unsure(x, half);
         const inner = make("span", { class: `${x < 0 ? "against" : "for"}${doubt ? " unsure" : ""}` }, signed(x, places));
         inner.style.setProperty("--t", Math.min(1, Math.abs(x) / full).toFixed(3));

@@ -1,14 +1,6 @@
-// What is known of one explanation, for one of its classes. `content` is what slalom.render.page.content makes.
+// What is known of one explanation, for one of its classes. `content` is what slalom.render.page.content makes: its `scores`
+// are the rows of slalom.result.SCORES, with the numbers of this explanation.
 
-const SCORES = [
-  ["removal", "Removal", "by how much the score falls when the unit is removed"],
-  ["linear", "Linear", "value times weight, the linearised score"],
-  ["gradient", "Gradient", "derivative of the score by the unit's presence"],
-  ["shapley", "Shapley", "the unit's share of the score, averaged over all orders of adding units"],
-  ["value", "Value", "what the score tends to where the unit gets all attention"],
-  ["importance", "Importance", "how loudly the unit says it"],
-];
-const WITHOUT_SIGN = [["removal", "Score", "how much the unit counts, neither for nor against"]];
 const UNKNOWN = "too uncertain to show";
 const PROBABLE = ["log odds", "centred logit"]; // names of scores that are probabilities
 
@@ -16,13 +8,14 @@ class Reading {
   constructor(content, column) {
     this.content = content;
     this.column = column; // of the class
+    this.kinds = content.scores;
+    this.rows = Object.fromEntries(content.scores.map((score) => [score.name, score]));
   }
 
   get several() { return Array.isArray(this.content.score); }
   get at() { return this.several ? this.column : 0; }
   get target() { return this.several ? this.content.labels[this.column] : this.content.target; }
   get score() { return this.several ? this.content.score[this.column] : this.content.score; }
-  get kinds() { return this.content.signed ? SCORES : WITHOUT_SIGN; }
   get probable() { return PROBABLE.includes(this.content.score_name); }
   get number() { return this.content.prediction === null && this.content.labels.length === 1; } // a model that predicts no class
   get opposite() { return this.content.two_classes ? this.content.labels.find((label) => label !== this.target) : null; } // of two classes
@@ -31,48 +24,43 @@ class Reading {
   own(part) { return part && Array.isArray(part[0]) ? part.map((row) => row[this.column]) : part; }
 
   // The numbers of a score; null where it is not defined.
-  numbers(key) {
-    const { surrogate, scores, told_apart: apart } = this.content;
-    if (!this.kinds.some(([name]) => name === key)) return null;
-    if (["value", "importance", "linear"].includes(key) && !apart) return null;
-    return key === "value" ? this.own(surrogate.values) : key === "importance" ? surrogate.importances : this.own(scores[key]);
-  }
+  numbers(key) { return this.own(this.rows[key]?.numbers) ?? null; }
 
   // Half the 95% intervals of a score, undefined where there are none.
-  within(key) { return this.own(this.content.within[key]); }
+  within(key) { return this.own(this.rows[key]?.within) ?? undefined; }
 
   // Which units have a value or an importance that the queries do not determine, by the rule of Explanation.determined.
   unknown(key) {
-    const which = new Set(this.content.unknown[key]?.[this.at]);
+    const which = new Set(this.rows[key]?.unknown?.[this.at]);
     return this.content.units.map((_, i) => which.has(i));
   }
 
   // Which units are not distinguishable from zero by a score. An importance of zero is the mean, not nothing.
   doubtful(key) {
     const [numbers, within] = [this.numbers(key), this.within(key)];
-    return numbers.map((x, i) => key !== "importance" && within !== undefined && unsure(x, within[i]));
+    return numbers.map((x, i) => !this.undirected(key) && within !== undefined && unsure(x, within[i]));
   }
 
   // Whether the colour of a score has no direction.
-  undirected(key) { return key === "importance" || !this.content.signed; }
+  undirected(key) { return this.rows[key].kind === "attention"; }
 
-  written(x, places) { return this.content.signed ? signed(x, places) : plain(x, places); }
+  written(key, x, places) { return this.rows[key].percent ? percent(x) : this.content.signed ? signed(x, places) : plain(x, places); }
 
   // Colour strengths: shares of what has the full colour, in [-1, 1]; in [0, 1] where the score has no sign.
   strengths(key) {
     const numbers = this.numbers(key);
-    if (key === "importance") {
+    const { full } = this.rows[key];
+    if (full === null) {
       const [low, high] = extent(numbers);
       return numbers.map((s) => (high > low ? (s - low) / (high - low) : 0.5));
     }
-    const full = this.content.full[key][this.at] || 1;
-    return numbers.map((x) => Math.min(1, Math.max(-1, (this.undirected(key) ? Math.abs(x) : x) / full)));
+    return numbers.map((x) => Math.min(1, Math.max(-1, x / (full[this.at] || 1))));
   }
 
   // By how much a unit counts when units are sorted: a huge value that nobody knows does not count much.
   sizes(key) {
     const [numbers, within] = [this.numbers(key), this.within(key)];
-    const known = ["value", "linear"].includes(key) && within !== undefined;
+    const known = this.rows[key].kind === "parameter" && within !== undefined;
     return numbers && numbers.map((x, i) => Math.abs(known ? knownPart(x, within[i]) : x));
   }
 

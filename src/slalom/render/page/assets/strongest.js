@@ -29,7 +29,7 @@ class Strongest {
       const side = doubt ? "doubt" : reading.undirected(key) ? "" : numbers[i] < 0 ? "minus" : "plus";
       return make("li", { "data-i": i }, make("span", { class: "name", dir: "auto" }, brief(units[i], 24), reading.occurrence(i)),
         bar(axis, numbers[i], within?.[i], reading.undirected(key)),
-        make("span", { class: `number ${side}` }, reading.written(numbers[i], places), make("small", {}, plusMinus(within?.[i], places))));
+        make("span", { class: `number ${side}` }, reading.written(key, numbers[i], places), make("small", {}, plusMinus(within?.[i], places))));
     });
     const tops = new Map([...this.before].map(([i, row]) => [i, row.offsetTop]));
     this.holder.replaceChildren(...rows);

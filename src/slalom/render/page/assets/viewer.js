@@ -1,6 +1,7 @@
 // The viewer of one explanation: text with coloured units, what the surrogate predicts, strongest units, classes, scatter, table,
 // pairs, facts. The report has one viewer, the live page one or two.
 
+const WITH_INTERVALS = ["removal", "value", "importance"]; // written in the table; a tip has those of all
 const PLURALS = { sentence: "Sentences", paragraph: "Paragraphs", document: "Documents", turn: "Turns" };
 
 // options: prefix, of the ids; asks, whether a model can be asked; phrases, whether dragging removes a phrase; and what to call:
@@ -101,7 +102,7 @@ function createViewer(root, options = {}) {
     ui.class.replaceChildren(...(reading.several ? state.text.labels.map((label, c) => make("option", { value: c }, label)) : []));
     ui.class.value = String(state.class);
     const legend = ui.scores.querySelector("legend");
-    ui.scores.replaceChildren(legend, ...reading.kinds.map(([key, label, title]) => {
+    ui.scores.replaceChildren(legend, ...reading.kinds.map(({ name: key, label, meaning: title }) => {
       const input = make("input", { type: "radio", name: `${prefix}score`, value: key });
       input.checked = key === state.score;
       input.disabled = reading.numbers(key) === null;
@@ -116,7 +117,7 @@ function createViewer(root, options = {}) {
     text.colour(shares, undirected, doubt);
     const key = (side, ...said) => make("span", { class: `key ${side}` }, ...said);
     const named = () => make("bdi", {}, reading.target);
-    const [, name, title] = reading.kinds.find(([one]) => one === state.score);
+    const { label: name, meaning: title } = reading.rows[state.score];
     const more = state.text.signed ? "louder" : "counts more";
     ui.legend.replaceChildren(
       ...(undirected ? [key("neutral", more)] : [key("for", reading.number ? "raises " : "for ", named()), key("against", reading.number ? "lowers " : reading.opposite ? "for " : "against ", make("bdi", {}, reading.opposite ?? reading.target))]),
@@ -125,7 +126,7 @@ function createViewer(root, options = {}) {
     );
     ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}${reading.unknown(state.score).every(Boolean) ? `: ${UNKNOWN}` : ""}`;
     strongest.show(reading, state.score, same);
-    const { units, surrogate, weights } = state.text;
+    const { units, surrogate } = state.text;
     const background = surrogate.background && [asRow(surrogate.background[0])[reading.at], surrogate.background[1]];
     const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
     const look = { strengths: shares, undirected, order };
@@ -134,7 +135,7 @@ function createViewer(root, options = {}) {
     const frame = state.text.frames[reading.at];
     drawPale(frame);
     const within = { x: reading.within("value"), y: reading.within("importance") };
-    if (moved) scatter.show({ names: units, x: reading.numbers("value"), y: surrogate.importances, within, weights, frame, background, gone: gone(), ...look });
+    if (moved) scatter.show({ names: units, x: reading.numbers("value"), y: reading.numbers("importance"), within, weights: reading.numbers("weight"), frame, background, gone: gone(), ...look });
     else scatter.paint(look);
     ui["scatter-within"].hidden = !scatter.crossed;
   }
@@ -157,10 +158,9 @@ function createViewer(root, options = {}) {
   }
 
   function drawTable() {
-    const { units, weights, length_effect: effect, place_effect: moved } = state.text;
-    const shown = ["removal", "value", "importance"].filter((key) => reading.numbers(key) !== null && reading.within(key) !== undefined);
-    ui["table-se"].hidden = !shown.length;
-    ui["table-doubt"].hidden = !SCORES.some(([key]) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
+    const { units, length_effect: effect, place_effect: moved } = state.text;
+    ui["table-se"].hidden = !WITH_INTERVALS.some((key) => reading.within(key) !== undefined);
+    ui["table-doubt"].hidden = !reading.kinds.some(({ name: key }) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
     ui["table-length"].hidden = effect === null && moved === null;
     const own = (part) => (reading.several ? part[state.class] : part);
     const included = [
@@ -169,20 +169,18 @@ function createViewer(root, options = {}) {
     ];
     ui["table-length"].textContent = `${included.join("")} Removal, gradient and Shapley value include it.`;
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
-    const add = (key, label, title, numbers, more) => {
-      if (numbers === null) return;
-      const unknown = reading.unknown(key);
+    for (const { name: key, label, meaning: title, kind } of reading.kinds) {
+      const [numbers, unknown, within] = [reading.numbers(key), reading.unknown(key), reading.within(key)];
+      if (numbers === null) continue;
       const places = decimals(numbers.filter((_, i) => !unknown[i]));
-      columns.push({ key, label, title, numbers, unknown, places, signed: state.text.signed, write: (x) => reading.written(x, places), ...more });
-    };
-    const titled = Object.fromEntries(SCORES.concat(reading.kinds).map(([key, label, title]) => [key, [label, title]]));
-    const score = (key, more) => add(key, ...titled[key], reading.numbers(key), { strengths: reading.sizes(key), ...more });
-    const removal = { within: reading.within("removal"), marked: true, axis: barAxis(reading.numbers("removal"), reading.within("removal")) };
-    score("removal", removal);
-    score("value", { within: reading.within("value"), marked: true });
-    add("importance", ...titled.importance, reading.numbers("importance"), { within: reading.within("importance"), signed: false });
-    if (marks()) add("weight", "Weight", "share of attention in the whole text", weights, { signed: false, write: percent });
-    for (const key of ["shapley", "gradient", "linear"]) score(key, { within: reading.within(key), marked: true, brief: true });
+      const directed = kind !== "attention";
+      columns.push({
+        key, label, title, numbers, unknown, places, within, signed: directed, marked: directed, brief: !WITH_INTERVALS.includes(key),
+        strengths: directed || !state.text.signed ? reading.sizes(key) : undefined,
+        axis: key === "removal" ? barAxis(numbers, within) : undefined,
+        write: (x) => reading.written(key, x, places),
+      });
+    }
     table.choose(state.score);
     table.show({ columns, names: units, numbered: (unit) => reading.occurrence(unit), first: state.text.initial_score, gone: gone(), stay: same });
   }
@@ -273,10 +271,9 @@ function createViewer(root, options = {}) {
   }
 
   function said(unit) {
-    const { weights } = state.text;
     const rows = [];
     let any = false;
-    for (const [key, label] of reading.kinds) {
+    for (const { name: key, label } of reading.kinds) {
       const numbers = reading.numbers(key);
       if (numbers === null) continue;
       if (reading.unknown(key)[unit]) {
@@ -285,11 +282,10 @@ function createViewer(root, options = {}) {
       }
       const within = reading.within(key)?.[unit];
       any ||= within !== undefined;
-      const doubt = within !== undefined && key !== "importance" && unsure(numbers[unit], within);
+      const doubt = within !== undefined && !reading.undirected(key) && unsure(numbers[unit], within);
       const digits = decimals([numbers[unit], within ?? 0]);
-      rows.push([label, reading.written(numbers[unit], digits) + plusMinus(within, digits), `${key === state.score ? "chosen" : ""}${doubt ? " doubt" : ""}`]);
+      rows.push([label, reading.written(key, numbers[unit], digits) + plusMinus(within, digits), `${key === state.score ? "chosen" : ""}${doubt ? " doubt" : ""}`]);
     }
-    if (marks()) rows.push(["Weight", percent(weights[unit]), ""]);
     if (!state.keep[unit]) rows.push(["Now", "removed", ""]);
     const grey = rows.some(([, , mark]) => mark.includes("doubt")) ? "; grey: contains zero" : "";
     return { rows, note: any ? `± 95% interval${grey}` : "" };

@@ -1,4 +1,6 @@
-"""Every score that claims to be a change of the prediction is that change: all surrogates, links, lengths, classes, merges."""
+"""Scores are what their formulas say, for all surrogates, links, lengths, classes and merges, and whatever shows or saves them
+has the numbers of the table SCORES.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -6,8 +8,23 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slalom.core import TwoScale
-from tests.factories import explained, random_additive, random_slalom, with_lengths, with_shifts
+from slalom.core import Slalom, TwoScale
+from slalom.corpus.table import SourceRow, explained_row, schema, table
+from slalom.errors import InputError
+from slalom.render.page.content import content
+from slalom.result import SCORES, Explanation, listed
+from tests.cases import cases
+from tests.factories import (
+    explained,
+    fitted,
+    fitted_classes,
+    random_additive,
+    random_explanation,
+    random_slalom,
+    with_errors,
+    with_lengths,
+    with_shifts,
+)
 
 TEXT = "ab cd ef. Gh ij kl"
 SPANS = np.array([[0, 1], [1, 2], [3, 5], [6, 8], [8, 9], [10, 12], [13, 15], [16, 18]])  # the first word has two
@@ -31,13 +48,10 @@ def merges(e):
     return (e, e.merge("word"), e.merge("sentence"))
 
 
-CASES = [
-    pytest.param(kind, lengths, classes, id=f"{kind}-{'lengths' if lengths else 'none'}-{classes or 'one'}")
-    for kind, lengths, classes in product(SURROGATES, (False, True), (None, 3))
-]
+CASES = list(product(SURROGATES, (False, True), (None, 3)))
 
 
-@pytest.mark.parametrize(("kind", "lengths", "classes"), CASES)
+@cases("kind, lengths, classes", CASES)
 def test_removal_is_the_change_of_the_prediction(kind, lengths, classes):
     for e in merges(made(kind, lengths, classes)):
         everything = e.predict(np.ones(len(e)))
@@ -46,7 +60,7 @@ def test_removal_is_the_change_of_the_prediction(kind, lengths, classes):
         assert np.allclose(e.scores("removal"), e.removal if classes is None else e.removal[:, 0], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("kind", "lengths", "classes"), CASES)
+@cases("kind, lengths, classes", CASES)
 def test_gradient_is_the_slope_of_the_prediction(kind, lengths, classes):
     """Presence may be a fraction: the surrogate takes counts, and the length lies on the line between two whole numbers."""
 
@@ -65,8 +79,8 @@ def test_gradient_is_the_slope_of_the_prediction(kind, lengths, classes):
         assert np.allclose(e.gradient, slopes, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("kind", "lengths", "classes"), CASES)
-def test_shapley_values_are_those_of_the_prediction(kind, lengths, classes):
+@cases("kind, lengths, classes", CASES)
+def test_shapley_and_banzhaf_values_are_those_of_the_prediction(kind, lengths, classes):
     for e in merges(made(kind, lengths, classes)):
         n = len(e)
         masks = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
@@ -76,10 +90,12 @@ def test_shapley_values_are_those_of_the_prediction(kind, lengths, classes):
             without = np.flatnonzero(masks[:, i] == 0)
             expected = weights[masks[without].sum(axis=1)] @ (scores[without + 2**i] - scores[without])
             assert np.allclose(e.shapley()[i], expected, rtol=0, atol=1e-9)
+            banzhaf = (scores[without + 2**i] - scores[without]).mean(axis=0)
+            assert np.allclose(e.all_classes("banzhaf")[i], banzhaf, rtol=0, atol=1e-9)
         assert np.allclose(e.shapley().sum(axis=0), e.predict(np.ones(n)) - e.base, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "lengths", "classes"), CASES)
+@cases("kind, lengths, classes", CASES)
 def test_merged_units_predict_the_same_and_the_base_is_the_empty_text(kind, lengths, classes):
     e = made(kind, lengths, classes)
     words = e.merge("word")
@@ -99,7 +115,7 @@ def test_what_the_length_alone_does_is_told():
     assert made("background", True, 3).length_effect.shape == (3,)
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_scores_with_shifts_are_changes_of_the_prediction(classes):
     e = with_shifts(made("background", True, classes))
     everything = np.ones(len(e), dtype=bool)
@@ -114,3 +130,69 @@ def test_scores_with_shifts_are_changes_of_the_prediction(classes):
     for k in range(len(merged)):
         inside = (e.spans[:, 0] >= merged.spans[k, 0]) & (e.spans[:, 1] <= merged.spans[k, 1])
         np.testing.assert_allclose(merged.removal[k], e.predict(everything) - e.predict(~inside), atol=1e-12)
+
+
+def expected(e):
+    """The listed scores that mean something, and their standard errors, by name."""
+    if not e.signed:
+        return {"removal": (np.abs(e.removal), None)}
+    names = [name for name, score in SCORES.items() if score.listed and (score.change or not e.additive)]
+    return {name: (e.all_classes(name), e.errors.get(name)) for name in names}
+
+
+def check_consumers(e):
+    """Every consumer has the numbers of every listed score, and the standard errors that are known."""
+    scores, classes = expected(e), e.labels if e.values.ndim == 2 else (None,)
+    saved, shown = e.to_dict(), {score["name"]: score for score in content(e)["scores"]}
+    frame = e.to_pandas()
+    assert {name for name, numbers in saved["scores"].items() if numbers is not None} == set(scores)
+    assert [scored.score.name for scored in listed(e) if scored.numbers is not None] == list(scores)
+    for name, (numbers, errors) in scores.items():
+        np.testing.assert_array_equal(saved["scores"][name], numbers)
+        np.testing.assert_allclose(shown[name]["numbers"], numbers, rtol=1e-5)
+        assert (shown[name]["within"] is None) == (errors is None)
+        for c, label in enumerate(classes):
+            column = numbers if numbers.ndim == 1 else numbers[:, c]
+            if e.signed:
+                np.testing.assert_array_equal(e.scores(name, label), column)
+            if errors is not None:
+                half = np.ptp(e.interval(name, target=label), axis=1) / 2
+                part = np.array(shown[name]["within"])
+                np.testing.assert_allclose(part if part.ndim == 1 else part[:, c], half, rtol=1e-5)
+            title = name if e.signed else "strength"
+            np.testing.assert_array_equal(frame[title if numbers.ndim == 1 else f"{title}[{e.labels[c]}]"], column)
+        if errors is not None:
+            np.testing.assert_array_equal(saved["errors"][name], errors)
+    back = Explanation.from_dict(saved)
+    assert {name: part.tolist() for name, part in back.errors.items()} == saved["errors"]
+    assert back.to_dict() == saved
+    if e.values.ndim == 1:
+        row = table([explained_row(SourceRow(0, "a", e.text, {}), e)]).to_pylist()[0]
+        for name, (numbers, errors) in scores.items():
+            np.testing.assert_array_equal(np.float32(row[name]), numbers.astype(np.float32))
+            assert (row[f"{name}_se"] is None) == (errors is None)
+
+
+def test_everything_that_shows_or_saves_scores_has_those_of_the_table():
+    signless = replace(random_explanation(additive=True), signed=False, method="attention")
+    kinds = fitted(), with_errors(fitted()), with_errors(fitted_classes()), with_errors(random_explanation(classes=3))
+    for e in (*kinds, fitted().merge("sentence"), random_explanation(additive=True), signless):
+        check_consumers(e)
+
+
+def test_a_new_score_is_one_row(monkeypatch):
+    monkeypatch.setitem(SCORES, "banzhaf", replace(SCORES["banzhaf"], listed=True))
+    e = with_errors(fitted())
+    e = replace(e, errors={**e.errors, "banzhaf": e.errors["shapley"]})
+    check_consumers(e)
+    assert {"banzhaf", "banzhaf_se"} <= set(schema().names)
+    assert "banzhaf" in expected(e)
+    assert e.plot.bar(score="banzhaf").axes[0].get_xlabel().startswith("banzhaf: what it adds")
+
+
+def test_scores_that_leave_the_range_of_floats_are_null():
+    e = explained(Slalom([1.0, 2.0], [800.0, -800.0]), "ab", [[0, 1], [1, 2]])
+    assert e.to_dict()["scores"]["linear"] is None
+    assert e.to_pandas()["linear"].isna().all()
+    with pytest.raises(InputError):
+        e.scores("linear")
