@@ -12,6 +12,7 @@ from slalom.methods import surrogate
 from slalom.pipeline import explaining
 from slalom.text import TwoScales
 from slalom.threads import cores_here, many_blas_threads, one_blas_thread
+from tests.cases import cases
 
 
 def blas_threads():
@@ -116,7 +117,7 @@ def test_a_model_that_a_method_asks_has_all_threads():
     assert all(threads == {3} for threads in asked)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("files", "cores"),
     [
         ({"cpu.max": "150000 100000\n"}, 2),
@@ -129,10 +130,11 @@ def test_a_model_that_a_method_asks_has_all_threads():
         ({}, 8),
     ],
 )
-def test_a_container_may_have_fewer_cores_than_its_machine(monkeypatch, tmp_path, files, cores):
-    (tmp_path / "cpu").mkdir()
+def test_a_container_may_have_fewer_cores_than_its_machine(monkeypatch, tmp_path_factory, files, cores):
+    folder = tmp_path_factory.mktemp("groups")
+    (folder / "cpu").mkdir()
     for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr(threads, "_GROUPS", tmp_path)
+        (folder / name).write_text(content)
+    monkeypatch.setattr(threads, "_GROUPS", folder)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert cores_here() == cores
