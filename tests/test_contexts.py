@@ -117,7 +117,7 @@ def test_the_assistants_words_at_the_end_of_a_template_are_continued():
         assert e.score == pytest.approx(plain_score(model, words, prompt, answer, special=False), abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "chat"])
+@cases("kind", ["gpt2", "chat"])
 def test_white_space_before_an_answer_changes_nothing(kind):
     plain, spaced = (
         slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)(QUESTION, a) for a in (ANSWER, f" {ANSWER}")
@@ -223,7 +223,7 @@ def test_an_answer_that_is_not_given_is_the_greedy_one():
     assert explainer(QUESTION).answer[1::3] == (text, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("context", "unit", "names"),
     [
         ("One. Two.\n\nThree.", None, ("One.", "Two.", "Three.")),
@@ -256,7 +256,7 @@ def test_turns_of_a_chat_are_removed_and_the_system_message_stays():
         assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
 
-@pytest.mark.parametrize("place", [1, 2, 3])
+@cases("place", [1, 2, 3])
 def test_system_messages_stay_in_their_places(place):
     model, words = tiny("chat")
     chat = [{"role": "user", "content": "A good film."}, {"role": "assistant", "content": "The plot was thin."}]
@@ -420,7 +420,7 @@ def call(*, question="why?", answer="so", **options):
 CHAT = [{"role": "assistant", "content": "a"}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         ({"context": ""}, "not empty"),
@@ -469,7 +469,7 @@ def test_a_call_refuses_options_that_mean_nothing_for_an_answer(explained):
             explained[0](QUESTION, ANSWER, **option)
 
 
-@pytest.mark.parametrize("options", [{"context": ["a \ud800"]}, {"question": "\ud800"}, {"answer": "\ud800"}])
+@cases("options", [{"context": ["a \ud800"]}, {"question": "\ud800"}, {"answer": "\ud800"}])
 def test_strings_that_are_not_unicode_get_one_line(options):
     options = {"context": TEXT, "question": QUESTION, "answer": ANSWER} | options
     with pytest.raises(InputError, match="must be valid Unicode") as caught:

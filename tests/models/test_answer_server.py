@@ -11,6 +11,7 @@ pytest.importorskip("openai", reason="openai is not installed")
 import slalom
 from slalom.errors import InputError, ModelError
 from slalom.models import AnswerServer, Prices
+from tests.cases import cases
 from tests.commands import invoke
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Llama, Served
@@ -135,7 +136,7 @@ def hostile_usage(handler, path, body):
 NO_LOGS = "gives no log probabilities of given words"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "message"),
     [
         (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),

@@ -64,15 +64,12 @@ def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels()
         assert row.share == pytest.approx(0.55)
 
 
-def test_a_blank_before_the_label_is_read_through():
+def test_a_blank_before_the_label_is_read_through_where_it_is_followed():
     row = from_log_probabilities(generated([" ", "no"], 6), YES_NO)
     assert row.low == pytest.approx([0.30 + 0.15 * 0.2, 0.25 + 0.15 * 0.5])
     assert (row.low == row.high).all()
     assert not row.censored
-
-
-def test_a_blank_that_is_not_followed_is_a_bound():
-    """The answer ends after the blank, so its mass may belong to each label."""
+    # where the answer ends after the blank, its mass may belong to each label
     row = from_log_probabilities(generated([" "], 6), YES_NO)
     assert row.low == pytest.approx([0.30, 0.25])
     assert row.high == pytest.approx([0.45, 0.40])
@@ -101,26 +98,20 @@ def test_bounds_contain_the_truth_whatever_is_listed():
         assert row.high[row.low == 0.0] == pytest.approx(min(listed[0], 1.0 - sum(listed)))
 
 
-def test_a_generated_token_outside_the_list_lowers_no_bound():
+def test_a_generated_token_outside_the_list_lowers_no_bound_and_minus_9999_means_outside():
     row = from_log_probabilities(generated([" maybe"], 1), YES_NO)
     assert row.low == pytest.approx([0.30, 0.0])
     assert row.high[1] == pytest.approx(0.30), "at most the least listed one, not the generated one (0.06)"
-
-
-def test_minus_9999_means_outside_and_is_never_a_number():
     row = from_log_probabilities(generated([" yes"], 6, outside=[" no"]), YES_NO)
     assert row.low == pytest.approx([0.30, 0.0])
     assert row.high[1] == pytest.approx(0.04), "as unlikely as the least likely listed token"
 
 
-def test_what_is_no_log_probability_is_refused():
+def test_what_is_no_log_probability_and_probabilities_above_one_are_refused():
     for number in (float("nan"), float("inf"), -float("inf"), 0.5, "low", None, True):
         entry = {"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": number}]}
         with pytest.raises(Unusable):
             positions({"logprobs": {"content": [entry]}})
-
-
-def test_probabilities_above_one_together_are_refused():
     top = [{"token": t, "logprob": -0.1} for t in "abc"]
     with pytest.raises(Unusable, match=r"add up to 2\.71"):
         positions({"logprobs": {"content": [{"token": "a", "logprob": -0.1, "top_logprobs": top}]}})

@@ -111,14 +111,29 @@ def test_a_slow_request_holds_up_no_other(tmp_path):
     assert done == ["b", "c", "d"]
 
 
-def test_after_some_attempts_the_error_says_what_happened():
-    with Served(lambda handler, path, body: handler.send({"error": {"message": "out of order"}}, 500)) as server:
-        client = Client(server.url, attempts=2)
-        with pytest.raises(
-            ModelError, match=r"answers with status 500 \(out of order\) \(2 times\); check that the server runs"
-        ):
-            client.ask("completions", BODY)
-        assert len(server.asked) == 2
+@cases(
+    ("status", "error", "headers", "requests", "kind", "message"),
+    [
+        (
+            500,
+            {"message": "out of order"},
+            {},
+            2,
+            ModelError,
+            r"answers with status 500 \(out of order\) \(2 times\); check that",
+        ),
+        (429, {}, {"Retry_After": "3600"}, 1, ModelError, "asks to wait 3600 s; run it again later"),
+        (429, {"message": "You exceeded your quota", "code": "insufficient_quota"}, {}, 1, Refused, "exceeded your quota"),
+        *((s, {"message": "no"}, {}, 1, Refused, f"refuses the request with status {s}.*; ") for s in (400, 401, 403, 404)),
+    ],
+)
+def test_the_error_says_what_happened_after_as_many_requests_as_make_sense(status, error, headers, requests, kind, message):
+    with Served(lambda handler, path, body: handler.send({"error": error}, status, **headers)) as server:
+        with pytest.raises(kind, match=message) as caught:
+            Client(server.url, attempts=2).ask("completions", BODY)
+        assert len(server.asked) == requests
+        assert "\n" not in str(caught.value)
+        assert getattr(caught.value, "status", status) == status
 
 
 def test_a_server_that_does_not_run_is_an_error_soon():
@@ -126,17 +141,6 @@ def test_a_server_that_does_not_run_is_an_error_soon():
         pass
     with pytest.raises(ModelError, match=r"could not be reached \(.*\) \(2 times\); check that the server runs"):
         Client(server.url, attempts=10).ask("completions", BODY)
-
-
-@cases("status", [400, 401, 403, 404])
-def test_what_is_refused_for_good_is_asked_once(status):
-    with Served(lambda handler, path, body: handler.send({"error": {"message": "no such thing"}}, status)) as server:
-        client = Client(server.url)
-        with pytest.raises(Refused, match=f"refuses the request with status {status}.*; ") as error:
-            client.ask("completions", BODY)
-        assert len(server.asked) == 1
-        assert error.value.status == status
-        assert "\n" not in str(error.value)
 
 
 def test_a_limited_server_is_asked_again_after_the_time_that_it_says():
@@ -160,22 +164,6 @@ def test_a_limited_server_is_asked_again_after_the_time_that_it_says():
             client.close()
         assert len(times) == 2
         assert times[1] - times[0] > 0.38, headers
-
-
-def test_a_limit_that_lasts_is_an_error():
-    with Served(lambda handler, path, body: handler.send({}, 429, Retry_After="3600")) as server:
-        client = Client(server.url)
-        with pytest.raises(ModelError, match="asks to wait 3600 s; run it again later"):
-            client.ask("completions", BODY)
-        assert len(server.asked) == 1
-
-
-def test_a_used_up_quota_is_not_asked_again():
-    error = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
-    with Served(lambda handler, path, body: handler.send(error, 429)) as server:
-        with pytest.raises(Refused, match="exceeded your quota"):
-            Client(server.url).ask("completions", BODY)
-        assert len(server.asked) == 1
 
 
 @cases("part", ["headers", "body"])

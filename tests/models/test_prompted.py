@@ -15,6 +15,7 @@ from slalom.models.huggingface.saved import quietly
 from slalom.models.prompted import Prompted
 from slalom.models.prompts import label_set
 from tests import smollm2
+from tests.cases import cases
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
 
 TEMPLATE = "Review: the plot was thin.\nSentiment: negative\n\nReview: {text}\nSentiment:"
@@ -67,8 +68,8 @@ def expected(prompted, reading, keep):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("reuse", [True, False])
-@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+@cases("reuse", [True, False])
+@cases("name", LANGUAGE_MODELS)
 def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
     labels = {"a": [" negative", "a"], "b": [" positive film", " positive"], "c": " positive film with"}
     prompted = made(name, labels, reuse=reuse)
@@ -117,7 +118,7 @@ def test_half_precision_is_left_as_it_is_and_reuses_beginnings():
     assert {parameter.dtype for parameter in half.model.parameters()} == {torch.bfloat16}
 
 
-@pytest.mark.parametrize(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
+@cases(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
 def test_models_that_cannot_be_packed_are_computed_by_plain_passes(name, settings):
     prompted = made(name, {"a": " negative", "b": [" positive film", " positive a"]}, settings=settings)
     reading = prompted.read(TEXT, "cut", None)
@@ -136,8 +137,8 @@ def test_a_sliding_window_that_holds_the_prompt_is_no_reason_to_compute_twice():
     assert prompted.reuse.share < 0.8
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "chat", "merging"])
-@pytest.mark.parametrize("text", [TEXT, " two  blanks ", "naïve 👍🏽", "x", "film.\nSentiment"])
+@cases("kind", ["gpt2", "llama", "chat", "merging"])
+@cases("text", [TEXT, " two  blanks ", "naïve 👍🏽", "x", "film.\nSentiment"])
 def test_the_whole_prompt_is_tokenised_as_one_string(kind, text):
     words = tokenizer(kind)
     prompted = made("llama", kind=kind)
@@ -165,7 +166,7 @@ def test_a_token_across_the_border_belongs_to_the_text_where_the_template_has_on
     assert words.decode(reading.before[0]) == "Review:"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "bos", "begins"), [("gpt2", None, False), ("gpt2", True, True), ("llama", None, True), ("llama", False, False),
                                 ("chat", None, True), ("chat", False, False)]
 )  # fmt: skip
@@ -348,7 +349,7 @@ def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(t
     assert len({identity, prompted.identity(), *(other.identity() for other in others)}) == 5
 
 
-@pytest.mark.parametrize("method", ["gradient", "integrated-gradients", "rollout"])
+@cases("method", ["gradient", "integrated-gradients", "rollout"])
 def test_methods_that_look_inside_say_that_a_prompt_is_not_for_them(method):
     with pytest.raises(
         InputError, match=r"looks inside a classifier .* is none .*nor is a language model with a prompt.*'joint'"
@@ -372,7 +373,7 @@ def test_batches_are_halved_where_memory_runs_out():
     np.testing.assert_allclose(answers.outputs, expected_answers.outputs, atol=1e-4)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "settings"),
     [(n, {}) for n in ("llama", "gpt2", "bloom", "gemma2", "mamba")] + [("mistral", {"sliding_window": 5})],
 )
@@ -441,7 +442,7 @@ FEW_SHOT = (
 )
 
 
-@pytest.mark.parametrize("wrong", [None, 0.5, True, ("a", "b")])
+@cases("wrong", [None, 0.5, True, ("a", "b")])
 def test_labels_that_are_no_strings_are_refused(wrong):
     with pytest.raises(InputError, match="labels must be strings; got"):
         label_set(["good", wrong], " ")

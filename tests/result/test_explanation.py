@@ -13,6 +13,7 @@ from slalom.result import SCORES, Fidelity, Quality
 from slalom.result.codec import FIELDS
 from slalom.result.wording import fidelity_text, unit_texts
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 from tests.factories import explanation
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
@@ -30,7 +31,7 @@ def three():
     return Explainer(logits, output="logits", labels=["o", "a", "long"], queries=120, target="all")(TEXT)
 
 
-@pytest.mark.parametrize("make", [one, three, lambda: one(method="eff"), lambda: one().merge("sentence")])
+@cases("make", [one, three, lambda: one(method="eff"), lambda: one().merge("sentence")])
 def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
     e = make()
     e.save(tmp_path / "e.json")
@@ -138,7 +139,7 @@ def test_several_classes_are_aligned_too():
     assert {"value[o]", "removal[long]", "importance"} <= set(frame.columns)
 
 
-@pytest.mark.parametrize("explained", [one, three])
+@cases("explained", [one, three])
 def test_a_data_frame_has_every_score_with_its_errors(explained):
     e = explained()
     frame = e.to_pandas()
@@ -151,7 +152,7 @@ def test_a_data_frame_has_every_score_with_its_errors(explained):
             np.testing.assert_allclose(frame[f"{name}_se{suffix}"], half, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("k", [-1, 1.5, "2", True])
+@cases("k", [-1, 1.5, "2", True])
 def test_the_number_of_strongest_units_must_be_a_whole_one(k):
     with pytest.raises(InputError, match="k must be a whole number of at least 0; got"):
         one().strongest(k)
@@ -368,7 +369,7 @@ def additive(target=None):
     return replace(e, surrogate=surrogate, lengths=None, pairs=(), method="made up")
 
 
-@pytest.mark.parametrize("target", [None, "all"])
+@cases("target", [None, "all"])
 def test_an_additive_explanation_is_an_explanation_too(target, tmp_path):
     e = additive(target)
     assert e.additive
@@ -386,7 +387,7 @@ def test_an_additive_explanation_is_an_explanation_too(target, tmp_path):
     assert e._repr_html_()
 
 
-@pytest.mark.parametrize(
+@cases(
     "damage",
     [
         {"spans": [["x", "y"]]},

@@ -12,6 +12,7 @@ from slalom.errors import InputError
 from slalom.result import Flip
 from slalom.result import flip as module
 from slalom.result.flip import sentence
+from tests.cases import cases
 from tests.factories import adder, explanation, random_explanation
 
 
@@ -48,7 +49,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@cases("kind", KINDS, ids=str)
 def test_the_smallest_set_of_few_units_is_found(kind):
     found = set()
     for seed in range(12):
@@ -73,7 +74,7 @@ def test_the_smallest_set_of_few_units_is_found(kind):
     assert False in found
 
 
-@pytest.mark.parametrize("kind", KINDS[:3], ids=str)
+@cases("kind", KINDS[:3], ids=str)
 def test_the_ranking_finds_the_smallest_set_too(kind, monkeypatch):
     """Without an effect of the length the path of longer texts is as good as trying all sets."""
     for seed in range(40):
@@ -187,7 +188,7 @@ def test_the_search_goes_on_where_the_surrogate_is_wrong():
     assert flip.queries <= 50
 
 
-@pytest.mark.parametrize("seed", range(8))
+@cases("seed", range(8))
 def test_every_set_is_confirmed_and_needs_all_its_units(seed):
     """A model of random tables of pairs: far from any surrogate."""
     rng = np.random.default_rng(seed)
@@ -247,7 +248,7 @@ def test_the_empty_text_is_asked_only_where_the_model_reads_it():
     assert model.flip(only) is None
 
 
-@pytest.mark.parametrize("method", ["eff", "fidel"])
+@cases("method", ["eff", "fidel"])
 def test_all_units_may_be_needed_where_the_surrogate_has_no_background(method):
     made = explainer(lambda texts: [1.0 if text.strip() else -1.0 for text in texts], method=method)
     for text in ("one", "one two three"):
@@ -284,7 +285,7 @@ def classes(texts):
     return [np.sum([(0.1, 0.0, -0.1), *(LOGITS[word] for word in w if word in LOGITS)], axis=0) for w in words(texts)]
 
 
-@pytest.mark.parametrize("target", ["all", "r", "g", None])
+@cases("target", ["all", "r", "g", None])
 def test_the_label_of_several_classes_changes(target):
     model = explainer(classes, output="logits", labels=["r", "g", "b"], queries=60, target=target)
     e = model("a red and green and blue thing")

@@ -13,6 +13,7 @@ from slalom.errors import InputError
 from slalom.result.codec import FIELDS
 from slalom.result.wording import fidelity_text
 from slalom.text.samplers import Whole
+from tests.cases import cases
 
 EXPLAINER = slalom.Explainer(
     lambda texts: [2.0 * t.count("good") - 3.0 * t.count("bad") + 0.1 * len(t) for t in texts], output="log_odds", queries=40
@@ -48,7 +49,7 @@ def test_a_text_explained_in_windows_can_be_asked_about():
     assert explainer.ask(e, np.ones(len(e))) == pytest.approx(e.score)
 
 
-@pytest.mark.parametrize("method", ["leave-one-out", "lime"])
+@cases("method", ["leave-one-out", "lime"])
 def test_what_a_method_has_asked_does_not_test_it(method):
     e = EXPLAINER("a good film", method=method, queries=50)  # lime asks all eight parts, the other all single removals
     rows = [] if e.held_out is None else [tuple(row) for row in e.held_out.keep.tolist()]
@@ -74,7 +75,7 @@ def test_fidelity_of_scores_without_a_sign_is_not_shown():
     assert "removal" not in e.to_pandas().columns
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
     [
         {"labels": []}, {"probabilities": []}, {"lengths": 5}, {"lengths": []}, {"errors": {"value": [1.0]}}, {"score": None},
@@ -89,9 +90,7 @@ def test_damaged_files_are_refused_in_one_line(change, tmp_path):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "content", ['{"format": "slalom explanations", "version": 1, "explanations": 5}', "[" * 100_000, "9" * 5000]
-)
+@cases("content", ['{"format": "slalom explanations", "version": 1, "explanations": 5}', "[" * 100_000, "9" * 5000])
 def test_files_that_hold_something_else_are_refused(content, tmp_path):
     path = tmp_path / "e.json"
     path.write_text(content)
@@ -124,7 +123,7 @@ class Broken(slalom.Method):
         raise KeyError("boom")
 
 
-@pytest.mark.parametrize(("place", "kind"), [("plan", "RuntimeError"), ("explain", "KeyError")])
+@cases(("place", "kind"), [("plan", "RuntimeError"), ("explain", "KeyError")])
 def test_a_method_of_another_package_that_fails_is_named(place, kind):
     with pytest.raises(InputError, match=f"method 'broken' failed: {kind}: .*boom"):
         EXPLAINER("a good film", method=Broken(place))

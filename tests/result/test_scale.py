@@ -10,6 +10,7 @@ from slalom.core import Slalom
 from slalom.errors import InputError
 from slalom.result import Fidelity
 from slalom.result.fidelity import Quality
+from tests.cases import cases
 from tests.factories import explained, explanation, in_order, random_explanation, three_classes, with_se
 
 
@@ -39,7 +40,7 @@ def test_tiny_effects_on_an_undecided_text_are_pale():
     assert explanation("good bad", [0.0, 0.0], scale="decision value").full_effect() == 0.0
 
 
-@pytest.mark.parametrize(("strongest", "saturated"), [(0.0499, True), (0.0501, False)])
+@cases(("strongest", "saturated"), [(0.0499, True), (0.0501, False)])
 def test_saturated_is_below_a_twentieth_of_the_score(strongest, saturated):
     e = explanation("a b", [strongest, 0.01], score=1.0)
     assert e.saturated is saturated
@@ -87,7 +88,7 @@ def test_all_classes_are_saturated_by_the_lead_of_the_first():
     )
 
 
-@pytest.mark.parametrize("classes", [None, 3])
+@cases("classes", [None, 3])
 def test_saturation_is_what_removals_predict(classes):
     found = set()
     for seed in range(40):

@@ -197,28 +197,17 @@ class Explanation(Document):
 
     @property
     def additive(self) -> bool:
-        """Whether units act (nearly) independently of each other, so that value and importance cannot be determined separately.
-
-        So it is where the background has nearly all the attention: only the product of value and weight matters then, and
-        values are huge.
-        """
+        """Whether units act (nearly) independently, so that only the product of value and weight is determined."""
         return self.surrogate.additive
 
     @property
     def linear(self) -> Floats:
-        """The linearised scores v exp(s) of the paper, (n,) or (n, n_classes).
-
-        Raises:
-            InputError: They leave the range of floats.
-        """
+        """The linearised scores v exp(s) of the paper, (n,) or (n, n_classes)."""
         return self.all_classes("linear")
 
     @property
     def gradient(self) -> Floats:
-        """Derivative of the predicted score with respect to the presence of each unit, (n,) or (n, n_classes).
-
-        It includes the left derivative of the effect of the length.
-        """
+        """Derivative of the predicted score, length included, by the presence of each unit: (n,) or (n, n_classes)."""
         return self.all_classes("gradient")
 
     @property
@@ -232,11 +221,7 @@ class Explanation(Document):
         return self.all_classes("weight")
 
     def shapley(self) -> Floats:
-        """Return the Shapley values of the predicted score, link and length included.
-
-        Returns:
-            (n,) or (n, n_classes). They sum to predict(all) - base: exactly, or to 1e-9 of the reach of the link.
-        """
+        """Return the Shapley values of the predicted score, (n,) or (n, n_classes); they sum to predict(all) - base."""
         return self.all_classes("shapley")
 
     @property
@@ -248,10 +233,7 @@ class Explanation(Document):
 
     @property
     def place_effects(self) -> Floats | None:
-        """The part of `removal` that is due to what follows a unit moving to other places, (n,) or (n, n_classes).
-
-        None where places have no effect: the model has no positions, or the queries do not tell. Only `joint` looks for it.
-        """
+        """The part of `removal` that is due to later units shifting position, (n,)*; None where there is none."""
         shifts = self.surrogate.shifts if isinstance(self.surrogate, TwoScale) else None
         return None if shifts is None else shifts.removal(np.ones(len(self)))
 
@@ -267,8 +249,7 @@ class Explanation(Document):
     def saturated(self) -> bool:
         """Whether no single unit decides: every removal changes less than 5% of the distance to another decision.
 
-        Removals say little then; Shapley values and `flip` say more. Where all classes are explained it is the lead of the
-        class over the best other one that changes.
+        Removals say little then; Shapley values and `flip` say more.
         """
         return saturated(self)
 
@@ -303,11 +284,7 @@ class Explanation(Document):
         return {}
 
     def all_classes(self, name: str = "removal") -> Floats:
-        """Return a score by its name, for all classes that are explained: (n,) or (n, n_classes); computed once.
-
-        Raises:
-            InputError: There is no such score, or it leaves the range of floats.
-        """
+        """Return a score by its name, for all classes that are explained: (n,) or (n, n_classes); computed once."""
         if name not in self._computed:
             self._computed[name] = read_only(known(name).compute(self))
         return self._computed[name]
@@ -323,17 +300,13 @@ class Explanation(Document):
             One number per unit (n,).
 
         Raises:
-            InputError: There is no such score or class.
+            InputError: There is no such score or class, or the score leaves the range of floats.
         """
         scores, column = self.all_classes(name), self.column(target)
         return scores if column is None or scores.ndim == 1 else np.asarray(scores[:, column])
 
     def standard_errors(self, name: str = "removal", target: int | str | None = None) -> Floats | None:
-        """Return the standard errors of a score for one class (n,), as `scores` does; None where they are not known.
-
-        Raises:
-            InputError: There is no such score or class.
-        """
+        """Return the standard errors of a score for one class (n,), as `scores` does; None where they are not known."""
         column, errors = self.column(target), self.errors.get(known(name).name)
         return errors if errors is None or column is None or errors.ndim == 1 else errors[:, column]
 
@@ -378,27 +351,19 @@ class Explanation(Document):
 
         Returns:
             (n,); None where the method has no standard errors.
-
-        Raises:
-            InputError: There is no such class, or the name is another one.
         """
         return determined(self, name, target)
 
     def full_effect(self, name: str = "removal", target: int | str | None = None) -> float:
         """Return the size of a score that has the full colour in every picture.
 
-        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision; 0.1
-        where the scale is log odds. That distance is how far the score is from 0 (for one of several classes: from where
-        another one becomes more probable), where all classes are explained how far the class is from the best other one, and
-        for an output without a decision how far it is from that of the empty text. Other scores have the full colour at the
-        strongest (Shapley values of log odds: at 0.1 or more).
+        For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision (for
+        an output without one, to that of the empty text); 0.1 where the scale is log odds. Other scores have the full colour at
+        the strongest (Shapley values of log odds: at 0.1 or more).
 
         Args:
             name: As in `scores`.
             target: As in `column`.
-
-        Raises:
-            InputError: There is no such score or class.
         """
         return full_effect(self, name, target)
 

@@ -118,13 +118,13 @@ class Client:
         return f"Client({self.base_url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_connection": None}
+        return self.__dict__ | {"_connection": None, "_requests": self.usage.requests}
 
     @property
     def usage(self) -> Usage:
         """What was asked so far."""
-        open_ = self._connection
-        return Usage(self._requests + (open_.transport.requests if open_ else 0), self._prompt_tokens, self._completion_tokens)
+        sent = self._requests + (self._connection.transport.requests if self._connection else 0)
+        return Usage(sent, self._prompt_tokens, self._completion_tokens)
 
     def submit(self, path: str, body: Mapping[str, Any]) -> "Future[Answer]":
         """Start a request.
@@ -155,6 +155,7 @@ class Client:
         """
         with _STARTING:
             if self._connection is None or self._connection.pid != os.getpid():  # threads do not survive a fork
+                self._requests = self.usage.requests
                 self._connection = self._connected()
                 weakref.finalize(self, _closed, self._connection).atexit = False
             return asyncio.run_coroutine_threadsafe(start(), _loop(os.getpid()))
@@ -174,9 +175,8 @@ class Client:
     def close(self) -> None:
         """Close the connections; a later request opens them again."""
         with _STARTING:
-            connection, self._connection = self._connection, None
+            self._requests, connection, self._connection = self.usage.requests, self._connection, None
         if connection is not None:
-            self._requests += connection.transport.requests
             _closed(connection, wait=True)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
@@ -268,12 +268,10 @@ class Client:
 
     def _count(self, answer: Answer) -> None:
         usage = answer.get("usage")
-        counts = usage if isinstance(usage, dict) else {}
-        prompt, completion = (
-            n if isinstance(n := counts.get(name), int) and 0 <= n < 10**9 else 0
-            for name in ("prompt_tokens", "completion_tokens")
-        )
-        self._prompt_tokens, self._completion_tokens = self._prompt_tokens + prompt, self._completion_tokens + completion
+        if isinstance(usage, dict):
+            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+            self._prompt_tokens += prompt if isinstance(prompt, int) and 0 <= prompt < 10**9 else 0
+            self._completion_tokens += completion if isinstance(completion, int) and 0 <= completion < 10**9 else 0
 
     def _check_model(self, answer: Answer) -> None:
         """Raise where another model answers than before: numbers of two models cannot be compared."""

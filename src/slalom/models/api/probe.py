@@ -149,22 +149,22 @@ class Probe:
         Raises:
             ModelError: None does.
         """
-        before, problems, useless = self.client.usage.requests, dict[str, str](), set[tuple[Mode, bool]]()
-        refused: Refused | None = None
+        before, problems, refused = self.client.usage.requests, dict[str, str](), None
+        useless = set[tuple[Mode, bool]]()  # kinds and endpoints
         for way in self.ways(mode):
             if (way.mode, way.chat) in useless:
                 continue
             try:
                 answer = await self._ask(way, self.template.fill(TEXT))
-                found = await self._tried(way, answer)
             except Refused as error:
-                if error.status in (401, 403) or (error.code == "insufficient_quota"):
+                if error.status in (401, 403) or error.code == "insufficient_quota":
                     raise
-                refused = error
-                problems[way.path] = f"status {error.status}" + (f", {error.reason}" if error.reason else "")
+                refused, problems[way.path] = error, f"status {error.status}{error.reason and f', {error.reason}'}"
                 if error.status in _ELSEWHERE:
                     useless.add((way.mode, way.chat))
                 continue
+            try:
+                found = await self._tried(way, answer)
             except Unusable as error:
                 raise ModelError(
                     f"{self.client.address} answered with {error}; check base_url (most servers: .../v1) and the server"

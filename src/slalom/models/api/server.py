@@ -23,6 +23,7 @@ from slalom.models.sources import Prompt
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
+_MODES: tuple[Literal["echo", "grammar"], ...] = ("echo", "grammar")
 
 
 @final
@@ -110,22 +111,19 @@ class AnswerServer(LanguageModel):
         Raises:
             ModelError: It gives none.
         """
-        if self._mode is None:
-            prompt, words = _PROBE
-            for mode in ("echo", "grammar"):
-                try:
-                    ids = self._tokenized(words)[0] if mode == "grammar" else ()
-                    self._mode = mode
-                    self._read(self.client.ask("completions", self._request(prompt, words, ids)), words, ids)
-                    break
-                except Refused as error:
-                    self._mode = None
-                    if error.status in (401, 403, 404) and mode == "echo":
-                        raise
-                except (InputError, ModelError):
-                    self._mode = None
-                    if mode == "echo" and not self._answers(prompt):
-                        raise
+        prompt, words = _PROBE
+        for mode in () if self._mode else _MODES:
+            try:
+                ids = self._tokenized(words)[0] if mode == "grammar" else ()
+                self._read(self.client.ask("completions", self._request(prompt, words, ids)), words, ids)
+                self._mode = mode
+                break
+            except Refused as error:
+                if error.status in (401, 403, 404) and mode == "echo":
+                    raise
+            except ModelError:
+                if mode == "echo" and not self._answers(prompt):
+                    raise
         if self._mode is None:
             raise ModelError(
                 f"{self._where} gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a"
@@ -149,7 +147,7 @@ class AnswerServer(LanguageModel):
 
     def _request(self, prompt: str, text: str, ids: Sequence[int]) -> Mapping[str, Any]:
         """Return the request for the log probabilities of a text after a prompt."""
-        if self._mode == "grammar":
+        if ids:  # of a grammar; an echo needs none
             forced = "root ::= " + " ".join(f"<[{token}]>" for token in ids)
             return {**self._basis(prompt), "max_tokens": len(ids), "logprobs": 1, "grammar": forced}
         return {**self._basis(prompt + text), "max_tokens": 1, "logprobs": 1, "echo": True}
@@ -158,7 +156,7 @@ class AnswerServer(LanguageModel):
         """Return the log probabilities and the tokens of a text, from the answer to `_request`."""
         try:
             found = answer["choices"][0]["logprobs"]
-            if self._mode == "grammar":
+            if ids:  # of a grammar; an echo needs none
                 rows = found["content"][: len(ids)]
                 if [row["id"] for row in rows] != list(ids):
                     raise ModelError(f"{self._where} does not follow a grammar of tokens")
