@@ -215,18 +215,6 @@ class Surrogate(ABC):
             units: Indices of units (m,).
         """
 
-    @abstractmethod
-    def rescaled(self, power: int, limit: float = np.inf) -> Self | None:
-        """Return the surrogate whose scores are 2**power times as large.
-
-        Args:
-            power: May be negative.
-            limit: Parameters are clipped to [-limit, limit].
-
-        Returns:
-            The surrogate; None where a parameter leaves the range of floats.
-        """
-
     @classmethod
     @abstractmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> Self:

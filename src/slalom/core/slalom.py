@@ -25,11 +25,9 @@ from slalom.core.checks import (
     beyond_rounding,
     centred,
     count_matrix,
-    exponent,
     plain,
     read_only,
     real_array,
-    times_power,
 )
 from slalom.core.measures import Measure
 from slalom.core.scores import slalom_gradient, slalom_linear, slalom_merge, slalom_removal
@@ -155,7 +153,7 @@ class Slalom(Surrogate):
         weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
         total = c @ weights + rest
         # Two products with the counts suffice unless a sum of weights leaves the range of floats, which is rare.
-        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and not exponent(self.values):
+        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and np.abs(self.values).max() < 1e100:
             numerator = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
             return np.asarray((numerator / total).T)
         units, rest = self._attention(c)
@@ -236,20 +234,6 @@ class Slalom(Surrogate):
 
     def repeated(self, units: NDArray[np.int64]) -> "Slalom":
         return Slalom(self.values[units], self.importances[units], self.background, self.link)
-
-    def rescaled(self, power: int, limit: float = np.inf) -> "Slalom | None":
-        def times(numbers: float | Floats) -> Floats:
-            return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
-
-        values, background, link = times(self.values), self.background, self.link
-        if background is not None:
-            background = background._replace(value=times(background.value))
-        if link is not None:
-            link = Link(times(link.middle), times(link.reach))
-        parts = (values, *(background or ()), *(link or ()))
-        if not all(np.isfinite(part).all() for part in parts) or (link is not None and not np.all(link.reach)):
-            return None
-        return Slalom(values, self.importances, background, link, self.gamma)
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Slalom":

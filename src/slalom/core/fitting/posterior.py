@@ -34,14 +34,14 @@ e_k^2 = noise (1 - h_k) on average, and a factor of one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Counts, Floats, count_matrix, times_power
+from slalom.core.checks import Counts, Floats, count_matrix
 
 LEVEL = 0.95  # of the intervals that standard errors are made for
 NORMAL_QUANTILE = 1.959964  # of a normal distribution, for this level
@@ -81,15 +81,6 @@ class Posterior:
     link: tuple[Floats, Floats] | None
     single: bool
     skewed: "Posterior | None" = None
-
-    def rescaled(self, power: int) -> "Posterior":
-        """Return the posterior for scores times 2**power."""
-        background, link = self.background, self.link
-        if background is not None:
-            background = times_power(background[0], power), background[1]
-        if link is not None:
-            link = times_power(link[0], power), times_power(link[1], power)
-        return replace(self, values=times_power(self.values, power), background=background, link=link)
 
     def errors(self, times: NDArray[np.int64] | None = None, factor: float = 1.0) -> ScoreErrors:
         """Return the standard errors of the scores of the whole text."""
