@@ -248,7 +248,7 @@ def test_colours_come_rough_at_first_and_are_refined(live, server, explained):
     assert len(widths) > 1
     assert number(widths[-1].split("±")[1]) == pytest.approx(np.sort(half)[(len(half) - 1) // 2], abs=0.006)
     assert max(number(width.split("±")[1]) for width in widths[:-1]) > number(widths[-1].split("±")[1])
-    shown = live.js("return slalom.panes[0].content.scores.removal")
+    shown = live.js("return slalom.panes[0].content.scores[0].numbers")
     assert np.allclose(shown, explained.removal, rtol=1e-5)
     shares = live.js("return slalom.panes[0].viewer.text.spans.map(s => +s.style.getPropertyValue('--t'))")
     assert np.allclose(shares, np.minimum(1, np.abs(explained.removal) / explained.full_effect()), atol=1e-3)

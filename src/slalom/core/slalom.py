@@ -18,7 +18,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.base import Background, Link, Surrogate
+from slalom.core.base import Background, Link, Surrogate, weighted_average
 from slalom.core.checks import (
     Counts,
     Floats,
@@ -148,14 +148,12 @@ class Slalom(Surrogate):
             InputError: A row is empty and there is no background.
         """
         c = count_matrix(counts, self.n_units)
-        value, s0 = (0.0, -np.inf) if self.background is None else self.background
-        top = max(self.importances.max(), s0)
-        weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
-        total = c @ weights + rest
-        # Two products with the counts suffice unless a sum of weights leaves the range of floats, which is rare.
-        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and np.abs(self.values).max() < 1e100:
-            numerator = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
-            return np.asarray((numerator / total).T)
+        if np.abs(self.values).max() < 1e100:
+            with np.errstate(all="ignore"):
+                average, total = weighted_average(c, self.values.T, self.importances, self.background)
+            if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200:
+                return np.asarray(average.T)
+        # A sum of weights that leaves the range of floats, which is rare: row by row.
         units, rest = self._attention(c)
         with np.errstate(over="ignore"):
             average = units @ self.values

@@ -41,6 +41,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.base import weighted_average
 from slalom.core.checks import Counts, Floats, count_matrix
 
 LEVEL = 0.95  # of the intervals that standard errors are made for
@@ -114,13 +115,9 @@ class Posterior:
 
     def predictions(self, counts: Floats) -> Iterator[Floats]:
         """Yield the predictions (1 + draws, m) of each class."""
-        weights = _Weights.of(self, np.ones(counts.shape[1]))
-        total = weights.units @ counts.T + weights.background[:, None]
         for c in range(self.values.shape[2]):
-            numerator = (weights.units * self.values[:, :, c]) @ counts.T
-            if self.background is not None:
-                numerator += (weights.background * self.background[0][:, c])[:, None]
-            yield self._linked(numerator / total)
+            background = None if self.background is None else (self.background[0][:, c], self.background[1])
+            yield self._linked(weighted_average(counts, self.values[:, :, c], self.importances, background)[0])
 
     def _linear(self, number: Floats) -> Floats:
         """Return the draws (1 + draws, n, C) of v exp(s), up to a factor."""
