@@ -248,7 +248,7 @@ def test_colours_come_rough_at_first_and_are_refined(live, server, explained):
     assert len(widths) > 1
     assert number(widths[-1].split("±")[1]) == pytest.approx(np.sort(half)[(len(half) - 1) // 2], abs=0.006)
     assert max(number(width.split("±")[1]) for width in widths[:-1]) > number(widths[-1].split("±")[1])
-    shown = live.js("return slalom.panes[0].content.scores.removal")
+    shown = live.js("return slalom.panes[0].content.scores[0].numbers")
     assert np.allclose(shown, explained.removal, rtol=1e-5)
     shares = live.js("return slalom.panes[0].viewer.text.spans.map(s => +s.style.getPropertyValue('--t'))")
     assert np.allclose(shares, np.minimum(1, np.abs(explained.removal) / explained.full_effect()), atol=1e-3)
@@ -687,7 +687,7 @@ def test_a_link_holds_everything(live):
     link = live.driver.current_url
     before = live.js(
         "const { score, scores } = slalom.panes[0].content;"
-        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+        " return [score, scores[1].numbers, document.querySelector('#model-now').textContent]"
     )
     assert urlsplit(link).query == ""  # the text stays in the fragment, which is not sent
     live.driver.get("about:blank")
@@ -705,7 +705,7 @@ def test_a_link_holds_everything(live):
     }
     after = live.js(
         "const { score, scores } = slalom.panes[0].content;"
-        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+        " return [score, scores[1].numbers, document.querySelector('#model-now').textContent]"
     )
     assert after == before
     assert live.gone() == [4]
