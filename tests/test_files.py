@@ -82,7 +82,7 @@ def test_what_is_no_row_of_json_is_named(content, said):
         list(json_rows(content, "it"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "content"),
     [
         ("t.csv", "id,my review,text\n1,good,no\n2,bad,no\n"),
@@ -96,7 +96,7 @@ def test_a_column_holds_the_texts(tmp_path, name, content):
     assert texts_of(read_rows(tmp_path / name), "my review", name) == ["good", "bad"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "said"),
     [
         ("id,review\n1,good\n", "row 1 of it must have a field \"text\"; it has 'id', 'review'; .* texts: --column review$"),
@@ -119,7 +119,7 @@ def test_a_field_that_is_no_text_is_refused():
         texts_of([{"text": "good"}, {"text": 17}], "text", "it")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "line"),
     [
         ('text,label\ngood,1\n"bad,0\nfine,1\n', 3),
@@ -136,7 +136,7 @@ def test_a_quotation_mark_that_is_never_closed_is_an_error(tmp_path, content, li
         list(read_rows(tmp_path / "a.csv"))
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+@cases("end", ["", "\n", "\n\n\n"])
 def test_quotation_marks_that_are_closed_are_none(tmp_path, end):
     (tmp_path / "a.csv").write_text(f'text,label\n"5"" tape",2\n6" nail,3\n"a\nb","c"{end}')
     assert [row["text"] for row in read_rows(tmp_path / "a.csv")] == ['5" tape', '6" nail', "a\nb"]

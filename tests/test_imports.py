@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 
 import grimp
-import pytest
 
 from slalom.cli.app import COMMANDS
+from tests.cases import cases
 
 HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai", "fastapi", "pyarrow", "ray")
 
@@ -41,7 +41,7 @@ def test_imports_load_no_optional_dependency():
         assert not set(line.split()) & set(HEAVY), module
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@cases("command", ["", *COMMANDS])
 def test_help_needs_no_arrays(command):
     words = [*command.split(), "--help"]
     code = f"import sys; sys.argv = ['slalom', *{words}]\nfrom slalom.cli import main\ntry:\n main()\nexcept SystemExit: "

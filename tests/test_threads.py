@@ -1,10 +1,7 @@
 """Threads of BLAS: one in a block, as many as before when the last block has ended."""
 
-import linecache
 import os
-import sys
 import threading
-from contextlib import suppress
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -15,6 +12,7 @@ from slalom.methods import surrogate
 from slalom.pipeline import explaining
 from slalom.text import TwoScales
 from slalom.threads import cores_here, many_blas_threads, one_blas_thread
+from tests.cases import cases
 
 
 def blas_threads():
@@ -77,53 +75,6 @@ def test_blocks_of_several_threads_may_overlap_in_any_order():
     assert blas_threads() == {3}
 
 
-def test_ctrl_c_at_any_moment_leaves_no_limit():
-    """At each step of entering and leaving blocks in turn."""
-    lines, stop_at = 0, None
-
-    def lost(frame):
-        """Whether what is raised there is lost."""
-        return frame is not None and (frame.f_code.co_name == "__del__" or lost(frame.f_back))
-
-    def between(frame):
-        """Whether a signal can come there: not between the end of a block and the release of its lock."""
-        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        return frame.f_code.co_filename == threads.__file__ and "with " not in line
-
-    def watch(frame, event, _):
-        nonlocal lines
-        if event == "line" and between(frame) and not lost(frame):
-            lines += 1
-            if lines == stop_at:
-                raise KeyboardInterrupt
-        return watch
-
-    def interrupted():
-        assert blas_threads() == {3}, "by what came before"
-        sys.settrace(watch)
-        try:
-            with one_blas_thread(), many_blas_threads(), one_blas_thread():
-                pass
-        finally:
-            sys.settrace(None)
-
-    interrupted()
-    steps = lines
-    assert steps > 30
-    for step in range(1, steps + 1):
-        lines, stop_at = 0, step
-        with suppress(KeyboardInterrupt):
-            interrupted()
-        assert blas_threads() == {3}, f"step {step}"
-        with one_blas_thread():
-            assert blas_threads() == {1}
-        assert not len(threads._LIMIT.blocks)
-    thread = threading.Thread(target=threads._LIMIT.change, args=(print, []))
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive(), "the lock is held"
-
-
 def test_an_error_in_a_block_ends_it():
     with pytest.raises(ValueError, match="no"), one_blas_thread():
         raise ValueError("no")
@@ -166,7 +117,7 @@ def test_a_model_that_a_method_asks_has_all_threads():
     assert all(threads == {3} for threads in asked)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("files", "cores"),
     [
         ({"cpu.max": "150000 100000\n"}, 2),
@@ -179,10 +130,11 @@ def test_a_model_that_a_method_asks_has_all_threads():
         ({}, 8),
     ],
 )
-def test_a_container_may_have_fewer_cores_than_its_machine(monkeypatch, tmp_path, files, cores):
-    (tmp_path / "cpu").mkdir()
+def test_a_container_may_have_fewer_cores_than_its_machine(monkeypatch, tmp_path_factory, files, cores):
+    folder = tmp_path_factory.mktemp("groups")
+    (folder / "cpu").mkdir()
     for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr(threads, "_GROUPS", tmp_path)
+        (folder / name).write_text(content)
+    monkeypatch.setattr(threads, "_GROUPS", folder)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert cores_here() == cores

@@ -8,13 +8,12 @@ on 16 cores an explanation took three times as long.
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cache
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, final
-from weakref import WeakSet
 
 from slalom.forks import renew_after_fork
 
@@ -62,118 +61,71 @@ def one_blas_thread() -> Iterator[None]:
         ...     print(np.linalg.inv(2.0 * np.eye(2))[0, 0])
         0.5
     """
-    block = _Block()
+    _LIMIT.count(1)
     try:
-        _HERE.blocks.add(block)
-        _LIMIT.change(_LIMIT.blocks.add, [block])
         yield
     finally:
-        _LIMIT.change(_LIMIT.blocks.discard, [block])
+        _LIMIT.count(-1)
 
 
 @contextmanager
 def many_blas_threads(large: bool = True) -> Iterator[None]:
-    """Leave the blocks of `one_blas_thread` that this thread is in, for large matrices or for a model that is not ours.
-
-    Example:
-        >>> with one_blas_thread(), many_blas_threads():
-        ...     print(blocks_here())
-        0
-    """
-    left = [block for block in _HERE.blocks if large and block in _LIMIT.blocks]
+    """Leave the blocks of `one_blas_thread` that this thread is in, for large matrices or for a model that is not ours."""
+    left = _LIMIT.mine if large else 0
+    _LIMIT.count(-left)
     try:
-        _LIMIT.change(_LIMIT.blocks.discard, left)
         yield
     finally:
-        _LIMIT.change(_LIMIT.blocks.add, left)
-
-
-def blocks_here() -> int:
-    """Return how many blocks of `one_blas_thread` this thread is in.
-
-    Example:
-        >>> blocks_here()
-        0
-    """
-    return sum(block in _LIMIT.blocks for block in _HERE.blocks)
+        _LIMIT.count(left)
 
 
 @final
-class _Block:
-    """A block of `one_blas_thread`; it exists as long as its function runs, and ends with it in any case."""
+class _Limit(threading.local):
+    """The limit of BLAS, which holds as long as any thread is in a block; each thread counts its own blocks."""
 
-    def __del__(self) -> None:
-        with suppress(Exception):  # the interpreter may be about to end
-            if self in _LIMIT.blocks or (_LIMIT.limits and not len(_LIMIT.blocks)):
-                _LIMIT.change(_LIMIT.blocks.discard, [self])
+    mine = 0
+
+    def count(self, blocks: int) -> None:
+        """Enter (or leave, where it is negative) a number of blocks."""
+        self.mine += blocks
+        _ALL.count(blocks)
 
 
 @final
-class _Here(threading.local):
-    """The blocks that this thread is in."""
+class _All:
+    """The blocks of all threads, and the limit of threadpoolctl that is set for them."""
 
     def __init__(self) -> None:
-        self.blocks: WeakSet[_Block] = WeakSet()
-
-
-@final
-class _Limit:
-    """The limit, which holds as long as there are blocks: threads of a server overlap.
-
-    Ctrl-C may come at any moment: what was begun is done again by the next change, with the numbers of threads that were noted
-    before the first one.
-    """
-
-    def __init__(self) -> None:
-        self.blocks: WeakSet[_Block] = WeakSet()
-        self._lock, self._before = threading.RLock(), list[tuple[Any, int]]()
+        self.blocks, self._lock = 0, threading.RLock()
+        self._limit: Any = None
         renew_after_fork(self)
+
+    def count(self, blocks: int) -> None:
+        """Add to the number of blocks; set the limit for the first, and restore what was before after the last."""
+        with self._lock:
+            self.blocks += blocks
+            if self.blocks > 0 and self._limit is None:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            elif self.blocks <= 0 and self._limit is not None:
+                _take_control()
+                self._limit.restore_original_limits()
+                _take_control()
+                self._limit = None
 
     def after_fork(self, held: bool) -> None:
         """Leave the blocks of other threads, which do not exist in a forked process."""
-        if held or self.limits or len(self.blocks):
-            self.blocks = WeakSet(block for block in _HERE.blocks if block in self.blocks)
-            self.change(self.blocks.add, [])
+        self.count(_LIMIT.mine - self.blocks)
 
-    @cached_property
-    def _libraries(self) -> list[Any]:
-        """What is loaded, numpy's among it, and has one limit for the whole process; with OpenMP each thread has its own."""
-        import threadpoolctl  # noqa: PLC0415  (30 ms)
 
-        loaded = threadpoolctl.ThreadpoolController().lib_controllers
-        return [lib for lib in loaded if lib.user_api == "blas" and getattr(lib, "threading_layer", "") != "openmp"]
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (30 ms)
 
-    @property
-    def limits(self) -> bool:
-        """Whether numbers of threads are changed."""
-        return bool(self._before)
-
-    def change(self, change: Callable[[_Block], None], blocks: list[_Block]) -> None:
-        """Add or discard blocks, and set the number of threads; also where Ctrl-C comes meanwhile."""
-        try:
-            self._change(change, blocks)
-        except KeyboardInterrupt:
-            self._change(change, blocks)
-            raise
-
-    def _change(self, change: Callable[[_Block], None], blocks: list[_Block]) -> None:
-        with self._lock:
-            for block in blocks:
-                change(block)
-            if len(self.blocks):
-                self._before = self._before or [(library, library.num_threads) for library in self._libraries]
-                for library, _ in self._before:
-                    library.set_num_threads(1)
-            elif self._before:
-                _take_control()
-                for library, number in self._before:
-                    library.set_num_threads(number)
-                _take_control()
-                self._before = []
+    return ThreadpoolController()
 
 
 def _take_control() -> None:
-    """Let any thread set limits: from 3.8 on threadpoolctl lets only the first one undo what it has set."""
+    """Let any thread restore the limits: from 3.8 on threadpoolctl lets only the one that has set them."""
     import threadpoolctl  # noqa: PLC0415
 
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
@@ -182,4 +134,4 @@ def _take_control() -> None:
 
 
 _LIMIT = _Limit()
-_HERE = _Here()
+_ALL = _All()

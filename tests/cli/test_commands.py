@@ -20,6 +20,7 @@ import slalom
 from slalom import cli
 from slalom.cli.printing import as_options
 from slalom.pipeline import Pipeline
+from tests.cases import cases
 from tests.factories import short_sighted
 from tests.waiting import DEADLINE, until
 
@@ -180,7 +181,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
     assert "holds something other than explanations of these texts" in err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "code", "said"),
     [
         (["explain", ""], 1, "at least one token"),
@@ -385,7 +386,7 @@ def test_a_table_may_hold_the_texts(run, tmp_path):
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film, really.", "Bad."]
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "stdin jsonl", "stdin json"])
+@cases("kind", ["csv", "tsv", "jsonl", "json", "stdin jsonl", "stdin json"])
 def test_a_column_names_the_texts(run, tmp_path, kind):
     rows = [{"text": "no", "review": "A good film."}, {"text": "no", "review": "A bad film."}]
     mark = {"csv": ",", "tsv": "\t"}.get(kind)
@@ -400,7 +401,7 @@ def test_a_column_names_the_texts(run, tmp_path, kind):
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film.", "A bad film."]
 
 
-@pytest.mark.parametrize("kind", ["file", "stdin"])
+@cases("kind", ["file", "stdin"])
 def test_one_json_object_over_several_lines_is_one_text(run, tmp_path, kind):
     content = json.dumps({"text": "A good film.", "id": 3}, indent=2)
     (tmp_path / "t.json").write_text(content)
@@ -633,7 +634,7 @@ def test_a_comparison_takes_its_texts_from_a_column(run, tmp_path):
         assert [json.loads(printed)["about"][end] for end in ("first", "last")] == ["A good film.", "A bad film."]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "code", "said"),
     [
         (["--file", "none.txt"], 1, "could not read 'none.txt'"),
@@ -746,7 +747,7 @@ def test_the_source_of_an_answer(run, tmp_path):
         assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "said"),
     [
         (["--queries", 1], "--queries must be a whole number of at least 2; got 1"),
@@ -768,7 +769,7 @@ def test_messages_name_the_options_of_the_command(run, options, said):
     assert not re.search(r"\b(max_|\w+=)", err)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("option", "value", "expected"),
     [
         ("--seed", "many", 'for --seed: unable to convert "many" into int'),
@@ -787,7 +788,7 @@ def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
     assert not re.search("Input should|Value error|unable to parse", err)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("message", "shown"),
     [
         ('map them, such as labels={"low": " A", "high": " B"}', "map them, such as --labels low=A,high=B"),

@@ -12,6 +12,7 @@ from slalom import Explainer
 from slalom.cli.language_models import LanguageModel
 from slalom.models import Prompted
 from slalom.models.api.probe import TEXT as PROBE
+from tests.cases import cases
 from tests.cli.test_commands import _slalom, run  # noqa: F401
 from tests.models.test_api_client import odds, works
 from tests.models.tiny_lm import language_model, tokenizer
@@ -92,7 +93,7 @@ def test_chat_messages_and_answers_of_labels_are_taken_from_options_and_files(ru
         assert json.loads(out)["label"] == "spam"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         (["--api", "m"], "--api needs --template and --labels"),

@@ -197,15 +197,6 @@ def test_repeated_units_share_their_parameters(model, formula):
 
 
 @every_model
-def test_scores_may_be_scaled_by_a_power_of_two(model, formula):
-    rows = np.eye(N) + 1.0
-    np.testing.assert_allclose(model.rescaled(3).predict(rows), 8 * model.predict(rows), rtol=1e-12)
-    np.testing.assert_array_equal(model.rescaled(-3).rescaled(3).values, model.values)
-    assert model.rescaled(2000) is None
-    assert np.abs(model.rescaled(3, limit=1.0).values).max() <= (1.0 if model.n_classes is None else 2.0)  # centred after
-
-
-@every_model
 def test_a_constant_has_one_score(model, formula):
     level = 0.7 if model.n_classes is None else np.array([1.0, -2.0, 1.0])
     constant = type(model).constant(N, level, empty=True)

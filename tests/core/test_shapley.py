@@ -276,15 +276,6 @@ def test_with_a_link_values_may_be_huge_where_the_background_is_loud() -> None:
     assert error(shapley(model), enumerated(model, Beta(1, 1))) <= TOLERANCE
 
 
-@cases("power", [-1010, -660, 500, 1010])
-@cases("background", [False, True])
-def test_with_a_link_scores_may_have_any_size(background: bool, power: int) -> None:
-    model = random_model(6, 1.0, background, link=(0.4, 1.5))
-    scaled = model.rescaled(power)
-    assert scaled is not None
-    assert error(np.ldexp(shapley(scaled), -power), shapley(model)) <= TOLERANCE
-
-
 @cases("background", [False, True])
 @cases(("n", "spread"), [(90, 3.0), (400, 1.0)])
 def test_with_a_link_many_units_share_the_score_out(n: int, spread: float, background: bool) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from slalom.errors import InputError
 from slalom.evaluate.labelled import read_labelled
+from tests.cases import cases
 
 ROWS = [("good <br /> film", "pos"), ('bad, "very" bad', "neg"), ("naïve 👍🏽\nsecond line", "pos")]
 
@@ -24,7 +25,7 @@ def as_list(rows):
     return json.dumps([{"text": text, "label": label} for text, label in rows], indent=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "content"),
     [
         ("d.csv", as_csv(ROWS)),
@@ -71,7 +72,7 @@ def test_other_columns_can_be_named(tmp_path):
         read_labelled(path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "content", "said"),
     [
         ("d.jsonl", b'{"text": "a", "label": 0}\n{"text": ', "line 2 of .* must be a JSON object"),

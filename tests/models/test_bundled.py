@@ -9,6 +9,7 @@ import pytest
 from slalom import Explainer
 from slalom.models import EMBEDDED, EMBEDDED_NAME, Engine, Queries, model_of
 from slalom.models.bundled import Bundled
+from tests.cases import cases
 from tests.factories import python
 
 TEXTS = [
@@ -30,8 +31,8 @@ def in_torch():
     return model_of(None, device="cpu")
 
 
-@pytest.mark.parametrize("long", ["cut", "window"])
-@pytest.mark.parametrize("text", TEXTS)
+@cases("long", ["cut", "window"])
+@cases("text", TEXTS)
 def test_reading_and_answers_are_those_of_transformers(text, long, bundled, in_torch):
     mine, other = (model.read(text, long, None) for model in (bundled, in_torch))
     assert mine.names == other.names

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from slalom import Explainer
 from slalom.models import EMBEDDED, Engine, Queries, adapters, model_of
 from slalom.pipeline import planning
+from tests.cases import cases
 from tests.models.plugin import install
 from tests.models.tiny import classifier
 
@@ -107,11 +108,6 @@ def plugin(tmp_path_factory):
     adapters.cache_clear()
 
 
-@pytest.fixture(params=ADAPTERS)
-def case(request, plugin):
-    return request.param, MAKERS[request.param](plugin)
-
-
 def read(model, text=TEXT):
     return planning.read(model, text, "token", "cut")[0]
 
@@ -127,14 +123,17 @@ def test_the_suite_covers_every_adapter(plugin):
     assert set(adapters()) == set(ADAPTERS)
 
 
-def test_the_first_adapter_that_matches_is_the_right_one(case):
-    name, made = case
+@cases("name", ADAPTERS)
+def test_the_first_adapter_that_matches_is_the_right_one(name, plugin):
+    made = MAKERS[name](plugin)
     assert next(other for other, adapter in adapters().items() if adapter.matches(made.thing)) == name
     assert set(made.options) <= set(adapters()[name].takes)
 
 
-def test_a_batch_in_is_a_batch_out(case):
-    model = case[1].model()
+@cases("name", ADAPTERS)
+def test_a_batch_in_is_a_batch_out(name, plugin):
+    made = MAKERS[name](plugin)
+    model = made.model()
     reading = read(model)
     keep, answered = subsets(reading), 0
     with model.session():
@@ -148,32 +147,39 @@ def test_a_batch_in_is_a_batch_out(case):
     assert model.max_in_flight >= 1
 
 
-def test_answers_depend_neither_on_order_nor_on_batches(case, monkeypatch):
-    model = case[1].model()
+@cases("name", ADAPTERS)
+def test_answers_depend_neither_on_order_nor_on_batches(name, plugin):
+    made = MAKERS[name](plugin)
+    model = made.model()
     reading = read(model)
     keep = subsets(reading)
     whole = Engine(model)([Queries(reading, keep)])[0].outputs
     order = np.random.default_rng(1).permutation(len(keep))
     shuffled = Engine(model)([Queries(reading, keep[order])])[0].outputs
     np.testing.assert_allclose(shuffled, whole[order], rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr(type(model), "batch_rows", lambda self, length: 1)
-    single = Engine(model)([Queries(reading, keep)])[0].outputs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "batch_rows", lambda self, length: 1)
+        single = Engine(model)([Queries(reading, keep)])[0].outputs
     np.testing.assert_allclose(single, whole, rtol=1e-4, atol=1e-5)
     assert np.ptp(whole, axis=0).max() > 0.01  # or all of this could not fail
 
 
-@pytest.mark.parametrize("text", [TEXT, "bad", "  Not \t good,\r\nbad! "])
-def test_the_whole_text_is_asked_as_it_is(case, text):
-    model = case[1].model()
+@cases("name", ADAPTERS)
+@cases("text", [TEXT, "bad", "  Not \t good,\r\nbad! "])
+def test_the_whole_text_is_asked_as_it_is(name, plugin, text):
+    made = MAKERS[name](plugin)
+    model = made.model()
     reading = read(model, text)
     whole = Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs
-    direct = np.asarray(case[1].direct([text])).reshape(whole.shape)
+    direct = np.asarray(made.direct([text])).reshape(whole.shape)
     np.testing.assert_allclose(whole, direct, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("text", [TEXT, "bad", "  Not \t good,\r\nbad! "])
-def test_atoms_cover_the_text_in_order(case, text):
-    reading = read(case[1].model(), text)
+@cases("name", ADAPTERS)
+@cases("text", [TEXT, "bad", "  Not \t good,\r\nbad! "])
+def test_atoms_cover_the_text_in_order(name, plugin, text):
+    made = MAKERS[name](plugin)
+    reading = read(made.model(), text)
     n = len(reading.names)
     assert reading.text == text
     assert reading.spans.shape == (n, 2)
@@ -188,15 +194,19 @@ def test_atoms_cover_the_text_in_order(case, text):
     assert reading.cut == 0
 
 
-def test_equal_atoms_share_a_type(case):
-    reading = read(case[1].model())
+@cases("name", ADAPTERS)
+def test_equal_atoms_share_a_type(name, plugin):
+    made = MAKERS[name](plugin)
+    reading = read(made.model())
     good = [kind for name, kind in zip(reading.names, reading.types.tolist(), strict=True) if name == "good"]
     assert len(good) in (0, 3)  # a tokenizer may cut it
     assert len(set(good)) <= 1
 
 
-def test_the_head_says_what_the_outputs_mean(case):
-    model = case[1].model()
+@cases("name", ADAPTERS)
+def test_the_head_says_what_the_outputs_mean(name, plugin):
+    made = MAKERS[name](plugin)
+    model = made.model()
     reading = read(model)
     outputs = Engine(model)([Queries(reading, subsets(reading))])[0].outputs
     assert outputs.shape[1] == model.head.n_outputs
@@ -210,8 +220,9 @@ def test_the_head_says_what_the_outputs_mean(case):
     assert model.head.labels[int(decision.probabilities.argmax())] == decision.label
 
 
-def test_an_empty_input_is_answered_or_never_asked(case):
-    name, made = case
+@cases("name", ADAPTERS)
+def test_an_empty_input_is_answered_or_never_asked(name, plugin):
+    made = MAKERS[name](plugin)
     model = made.model()
     reading = read(model)
     assert reading.empty is (name not in ("callable", "torch"))  # the function fails, GPT-2 has no special tokens
@@ -222,8 +233,9 @@ def test_an_empty_input_is_answered_or_never_asked(case):
     assert np.isfinite(e.removal).all()
 
 
-def test_the_identity_changes_with_the_model_and_not_otherwise(case):
-    name, made = case
+@cases("name", ADAPTERS)
+def test_the_identity_changes_with_the_model_and_not_otherwise(name, plugin):
+    made = MAKERS[name](plugin)
     model = made.model()
     before = model.identity()
     assert before == model.identity() == made.model().identity()
@@ -233,8 +245,10 @@ def test_the_identity_changes_with_the_model_and_not_otherwise(case):
         assert model.identity() != before
 
 
-def test_batches_can_be_halved_down_to_one(case):
-    model = case[1].model()
+@cases("name", ADAPTERS)
+def test_batches_can_be_halved_down_to_one(name, plugin):
+    made = MAKERS[name](plugin)
+    model = made.model()
     sizes = [model.batch_rows(12)]
     while sizes[-1] > 1 and len(sizes) < 40:
         model.shrink()
@@ -243,8 +257,9 @@ def test_batches_can_be_halved_down_to_one(case):
     assert sizes[-1] == 1
 
 
-def test_the_model_is_left_as_it_was(case):
-    made = case[1]
+@cases("name", ADAPTERS)
+def test_the_model_is_left_as_it_was(name, plugin):
+    made = MAKERS[name](plugin)
     model = made.model()
     before = model.identity()
     Explainer(model, queries=60, progress=False)(TEXT)

@@ -14,6 +14,7 @@ from slalom.interrupt import Interrupted, interrupted_if
 from slalom.models import Engine, Function, Head, InputGroup, Model, Queries, Reading, StringReading
 from slalom.text import words
 from slalom.theory.oracle import Failing, Oracle
+from tests.cases import cases
 from tests.waiting import DEADLINE, until
 
 
@@ -203,7 +204,7 @@ def test_a_changed_model_is_asked_again():
     assert engine.cost.inputs == 2
 
 
-@pytest.mark.parametrize("changed", [False, True])
+@cases("changed", [False, True])
 def test_a_fresh_memory_knows_nothing_and_the_old_one_comes_back(changed):
     model, reading, keep = Summing(), Atoms(range(6)), subsets(6, 20)
     engine = Engine(model, progress=False)
@@ -224,43 +225,6 @@ def test_answers_of_a_nameless_model_are_not_kept_between_calls():
     engine([question])
     engine([question])
     assert engine.cost.inputs == 2
-
-
-class Overlapping(Summing):
-    """Notes when its identity is asked for: after how many batches that were submitted, and collected."""
-
-    identity_in_session, max_in_flight = True, 3
-
-    def __init__(self):
-        super().__init__(budget=4)
-        self.asked, self.collected = [], 0
-
-    def identity(self):
-        self.asked.append((len(self.batches), self.collected))
-        return self.who
-
-    def collect(self, handle):
-        self.collected += 1
-        return super().collect(handle)
-
-
-def test_the_identity_is_computed_while_batches_are_in_flight_where_nothing_needs_it_before(tmp_path):
-    keep = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 1]], dtype=bool)
-    one, model = Queries(Atoms([1, 2, 3, 4]), keep), Overlapping()
-    engine = Engine(model)
-    first = engine([one])[0].outputs
-    assert model.asked == [(3, 0)]
-    assert engine.model_id == engine.identify()
-    again = engine([one])[0].outputs
-    np.testing.assert_array_equal(first, again)
-    assert engine.cost.inputs == 5, "answers of the same model are kept"
-    assert model.asked[-1] == (5, 5), "answers in memory: needed first"
-    model.who = "another"
-    engine([one])
-    assert engine.cost.inputs == 10, "a changed model is asked again"
-    stored = Overlapping()
-    Engine(stored, tmp_path / "answers.sqlite")([one])
-    assert set(stored.asked) == {(0, 0)}, "a file is read under this name"
 
 
 class Costly(Summing):
@@ -321,7 +285,7 @@ def test_what_a_model_says_about_its_identity_is_passed_on(tmp_path):
         Engine(Costly(ModelError("the weights are gone")), tmp_path / "answers.sqlite")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@cases("bad", [np.nan, np.inf])
 def test_answers_that_are_no_numbers_are_refused(bad):
     class Bad(Summing):
         def collect(self, handle):

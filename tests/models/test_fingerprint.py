@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 import transformers as hf
 from torch.testing._internal.two_tensor import TwoTensor
@@ -16,9 +15,10 @@ import slalom
 from slalom import Explainer
 from slalom.models.huggingface import fingerprint
 from slalom.models.huggingface.fingerprint import fingerprints, identity_of
+from tests.cases import cases
 from tests.models.tiny import classifier
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 TEXT = "a good film with a bad end"
 
 
@@ -44,7 +44,7 @@ def test_the_fingerprint_is_the_sum_that_the_module_says_it_is():
     assert fingerprints(tensors) == [(total + 2**63) % 2**64 - 2**63]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@cases("threads", [1, 3])
 def test_the_number_of_threads_does_not_matter(threads):
     tensors = [torch.arange(2_000_000, dtype=torch.float32).reshape(1000, 2000)]
     before = torch.get_num_threads()
@@ -78,8 +78,8 @@ DTYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("device", DEVICES)
+@cases("dtype", DTYPES)
 def test_every_change_of_every_kind_of_tensor_is_seen(dtype, device):
     base = values(dtype, device).reshape(30, 70)
     seen = [fingerprints([base])]
@@ -98,7 +98,7 @@ def test_every_change_of_every_kind_of_tensor_is_seen(dtype, device):
     assert len(set(map(tuple, seen))) == len(seen)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@cases("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_signs_that_change_in_pairs_are_seen(dtype):
     """A product modulo 2^64 keeps only the parity of the uppermost bit, and that is where signs are."""
     generator, found = torch.Generator().manual_seed(0), set()
@@ -135,7 +135,7 @@ def test_tensors_of_every_layout_are_seen():
     assert fingerprints([]) == fingerprints([torch.zeros(0), torch.zeros(0, 3)]) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
     [
         lambda m: m.bert.embeddings.word_embeddings.weight.data[7].zero_(),

@@ -12,6 +12,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Function, Queries, model_of
 from slalom.models.callable import StringReading
 from slalom.text import simple_words as words
+from tests.cases import cases
 
 TEXTS = ["good film", "a good one", "bad film", "so bad", "it is fine", "fine by me", "good good", "bad bad bad", "just fine"]
 TWO = [1, 1, 0, 0, 1, 1, 1, 0, 1]
@@ -32,7 +33,7 @@ def test_removing_a_piece_takes_its_white_space_along():
     assert strings[0].build()[0] == [text, "Not  good bad", "good,\r\nbad", "👍🏽!", ""]
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@cases("n", [2, 3])
 def test_logits_and_probabilities_give_the_same_log_odds(n):
     rng = np.random.default_rng(0)
     table = {}
@@ -74,7 +75,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("function", "output", "message"), BAD)
+@cases(("function", "output", "message"), BAD)
 def test_wrong_answers_are_refused_in_one_line(function, output, message):
     with pytest.raises(ModelError, match=message) as caught:
         Function(function, output)
@@ -88,8 +89,8 @@ def test_labels_must_fit_the_classes():
         Function(lambda t: np.zeros((len(t), 3)), "logits", labels=["a", "b", "a"])
 
 
-@pytest.mark.parametrize("classifier", [LogisticRegression(), LinearSVC(), MultinomialNB()], ids=lambda c: type(c).__name__)
-@pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
+@cases("classifier", [LogisticRegression(), LinearSVC(), MultinomialNB()], ids=lambda c: type(c).__name__)
+@cases("labels", [TWO, THREE], ids=["two", "three"])
 def test_scikit_learn_pipelines(classifier, labels):
     pipeline = make_pipeline(TfidfVectorizer(token_pattern=r"\S+"), classifier).fit(TEXTS, labels)
     model = model_of(pipeline)

@@ -3,11 +3,11 @@
 from itertools import combinations_with_replacement
 
 import numpy as np
-import pytest
 
 from slalom.models import Engine, Queries
 from slalom.models.huggingface.model import HuggingFace
 from slalom.models.packing import length_ranges
+from tests.cases import cases
 from tests.models.tiny import classifier
 
 CAUSAL = ["gpt2", "llama", "bloom", "qwen2"]
@@ -29,8 +29,8 @@ def _answers(model, overhead):
     return answer, shapes
 
 
-@pytest.mark.parametrize("own", [None, 0])
-@pytest.mark.parametrize("name", CAUSAL)
+@cases("own", [None, 0])
+@cases("name", CAUSAL)
 def test_padded_batches_give_the_answers_of_batches_of_one_length(name, own):
     network, tokenizer = classifier(name)
     network.config.pad_token_id = own
@@ -46,8 +46,8 @@ def test_padded_batches_give_the_answers_of_batches_of_one_length(name, own):
     np.testing.assert_allclose(_answers(model, 200)[0].outputs, plain.outputs, atol=2e-6)
 
 
-@pytest.mark.parametrize("precision", [None, "bfloat16"])
-@pytest.mark.parametrize("name", ["bert", "distilbert", "albert", "roberta", "t5"])
+@cases("precision", [None, "bfloat16"])
+@cases("name", ["bert", "distilbert", "albert", "roberta", "t5"])
 def test_encoders_are_padded_with_a_mask(name, precision):
     model = HuggingFace(*classifier(name), precision=precision)
     assert not model._ignores_padding()
@@ -59,7 +59,7 @@ def test_encoders_are_padded_with_a_mask(name, precision):
     np.testing.assert_allclose(padded.outputs, plain.outputs, atol=1e-4 if precision is None else 0.2)
 
 
-@pytest.mark.parametrize("name", ["xlnet", "funnel", "mamba"])
+@cases("name", ["xlnet", "funnel", "mamba"])
 def test_models_that_look_at_padding_are_not_padded(name):
     model = HuggingFace(*classifier(name))
     assert not model._may_be_padded()
@@ -70,7 +70,7 @@ def test_on_a_cpu_nothing_is_padded():
     assert HuggingFace(*classifier("gpt2")).batch_overhead == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_ranges_of_lengths_cost_least(seed):
     rng = np.random.default_rng(seed)
     rows = {int(n): int(rng.integers(1, 9)) for n in rng.choice(np.arange(3, 90), 7, replace=False)}

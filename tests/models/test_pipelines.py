@@ -11,6 +11,7 @@ import transformers as hf
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Head, Queries, model_of
+from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXTS = [
@@ -42,7 +43,7 @@ def outputs(asked, text):
 
 
 @pytest.mark.filterwarnings("ignore:.*tokens do not fit into")
-@pytest.mark.parametrize(
+@cases(
     ("name", "options"),
     [
         ("bert", {}),
@@ -69,8 +70,8 @@ def test_label_and_probability_are_the_pipelines_own(name, options):
     assert [asked._preprocess_params, asked._forward_params, asked._postprocess_params] == before
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "xlnet"])
+@cases("side", ["left", "right"])
+@cases("name", ["bert", "gpt2", "t5", "xlnet"])
 def test_a_text_is_cut_to_the_tokens_that_the_pipeline_sees(name, side):
     words = copy.deepcopy(tokenizer(ARCHITECTURES[name]))
     words.truncation_side = side
@@ -92,7 +93,7 @@ def test_without_truncation_a_tokenizer_cuts_nothing():
     assert model_of(pipeline("bert", truncation=True, max_length=1000)).context_length == 64
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "settings", "head"),
     [
         ({"function_to_apply": "none"}, THREE, Head("classes", ("bad", "so-so", "good"), probabilistic=False)),
@@ -118,7 +119,7 @@ def test_outputs_without_a_function_stand_for_no_probability(options, settings, 
         assert float(model.head.scores(found, best)[0]) == pytest.approx(score, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "settings", "head"),
     [
         ({}, {"n": 1}, Head("score", ("LABEL_0",))),
@@ -145,7 +146,7 @@ def test_softmax_of_one_output_is_refused():
         Explainer(pipeline("bert", made=classifier("bert", n=1), function_to_apply="softmax"))
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
     [
         {"add_special_tokens": False},

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 import slalom
 from slalom.errors import InputError
 from slalom.models import Function, ModelOptions, adapters, model_of
+from tests.cases import cases
 from tests.factories import python
 from tests.models.plugin import install
 
@@ -40,8 +41,8 @@ def test_the_package_lists_its_adapters():
     assert set(OPTIONS) == set(ModelOptions(**OPTIONS).specified())
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize(("name", "thing"), [("saved", None), ("saved", "folder"), ("callable", log_odds), ("scikit-learn", 0)])
+@cases("option", OPTIONS)
+@cases(("name", "thing"), [("saved", None), ("saved", "folder"), ("callable", log_odds), ("scikit-learn", 0)])
 def test_an_option_that_an_adapter_does_not_take_is_refused(name, thing, option):
     adapter = adapters()[name]
     if option in adapter.takes:

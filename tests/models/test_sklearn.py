@@ -37,6 +37,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
+from tests.cases import cases
 
 WORDS = ["good", "great", "fine", "bad", "awful", "dull", "film", "plot", "cast", "the", "was", "very"]
 RNG = np.random.default_rng(0)
@@ -104,9 +105,7 @@ CASES = [(name, make, TWO) for name, make in {**KINDS, **ONLY_TWO}.items()] + [
 
 
 @pytest.mark.filterwarnings("ignore:.*returned probabilities below")
-@pytest.mark.parametrize(
-    ("make", "labels"), [case[1:] for case in CASES], ids=[f"{case[0]}-{len(set(case[2]))}" for case in CASES]
-)
+@cases(("make", "labels"), [case[1:] for case in CASES], ids=[f"{case[0]}-{len(set(case[2]))}" for case in CASES])
 def test_label_probability_and_score_are_the_models_own(make, labels):
     model = make(labels)
     explainer = Explainer(model, queries=60, unit="word")
@@ -147,7 +146,7 @@ def test_one_that_decides_pairs_is_refused_without_probabilities():
     assert e.prediction == (str(model.predict(ASKED[:1])[0]), None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("classifier", "message"),
     [
         (VotingClassifier([("a", LogisticRegression()), ("b", MultinomialNB())]), 'only labels.*voting="soft"'),
@@ -163,7 +162,7 @@ def test_labels_alone_are_refused(classifier, message):
 INDICATORS = np.stack([TWO == "pos", THREE == "mid"], axis=1).astype(int)
 
 
-@pytest.mark.parametrize(
+@cases(
     "classifier",
     [
         MultiOutputClassifier(LogisticRegression()),

@@ -1,14 +1,14 @@
 """Blocks arrive where they are sent as they were, also when the memory that they came from is written over at once."""
 
-import pytest
 import torch
 
 from slalom.models.huggingface.staging import to_device, to_host
+from tests.cases import cases
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@cases("device", DEVICES)
 def test_blocks_of_all_sizes_arrive_whole_inside_and_outside_of_inference_mode(device):
     generator = torch.Generator().manual_seed(0)
     sent, arrived = [], []
@@ -25,7 +25,7 @@ def test_blocks_of_all_sizes_arrive_whole_inside_and_outside_of_inference_mode(d
         assert torch.equal(before, after.cpu())
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@cases("device", DEVICES)
 def test_blocks_come_back_as_they_were_when_the_copy_was_asked_for(device):
     blocks = [torch.full((number % 5 + 1, 3), float(number), device=device) for number in range(12)]
     coming = [to_host(block) for block in blocks]

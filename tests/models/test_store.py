@@ -19,6 +19,7 @@ from slalom.models.callable import StringReading
 from slalom.models.store import AnswerStore
 from slalom.text import words
 from slalom.theory.oracle import Oracle
+from tests.cases import cases
 
 TEXT = "a good film with a bad end and no more than ten words"
 KEYS = [bytes([i]) * 16 for i in range(6)]
@@ -72,7 +73,7 @@ def test_what_is_written_is_read_again(tmp_path):
         assert not store.load(np.full((6, 2), np.nan), KEYS, np.arange(6))
 
 
-@pytest.mark.parametrize(
+@cases(
     "damaged",
     [
         "substr(outputs, 1, 7)",
@@ -96,7 +97,7 @@ def test_a_damaged_answer_counts_as_missing(tmp_path, damaged):
     assert (np.delete(table, 2, axis=0) == np.delete(OUTPUTS, 2, axis=0)).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@cases("bad", [np.nan, np.inf])
 def test_an_answer_that_is_no_number_counts_as_missing(tmp_path, bad):
     with AnswerStore(tmp_path / "answers.sqlite", "me") as store:
         store.save(KEYS, np.where(np.arange(6)[:, None] == 2, bad, OUTPUTS))
@@ -147,7 +148,7 @@ def other_program(file):
         base.execute("CREATE TABLE bookmarks (url TEXT)")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("make", "said"),
     [
         (notes, "must be an SQLite file .*: file is not a database; name another file"),
@@ -156,12 +157,13 @@ def other_program(file):
     ],
 )
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(tmp_path, make, said):
-    file = tmp_path / "file"
+    file = tmp_path / make.__name__ / "file"
+    file.parent.mkdir()
     make(file)
     before = file.read_bytes()
     refused(file, said)
     assert file.read_bytes() == before
-    assert os.listdir(tmp_path) == ["file"]
+    assert os.listdir(file.parent) == ["file"]
 
 
 def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path):
@@ -182,7 +184,7 @@ def test_a_file_with_malformed_pages_is_refused(tmp_path):
     assert "\n" not in str(info.value)
 
 
-@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"A"])
+@cases("byte", [b"\x00", b"\xff", b"A"])
 def test_bytes_that_were_overwritten_never_become_numbers(tmp_path, byte):
     whole, file = tmp_path / "whole", tmp_path / "answers.sqlite"
     engine(whole)([question()])
@@ -219,7 +221,7 @@ def unprivileged():
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no such permissions")
-@pytest.mark.parametrize("closed", ["file", "folder", "both", "empty folder", "unreadable"])
+@cases("closed", ["file", "folder", "both", "empty folder", "unreadable"])
 def test_a_file_that_may_not_be_written_is_refused(closed):
     with unprivileged() as folder:
         file = folder / "answers.sqlite"

@@ -1,7 +1,6 @@
 """Tokens that are parts of one character are one unit, whatever tokenizer cuts it."""
 
 import numpy as np
-import pytest
 import regex
 import torch
 import transformers as hf
@@ -10,6 +9,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, trainers
 from slalom import Explainer
 from slalom.models import Prompted
 from tests import smollm2
+from tests.cases import cases
 from tests.models import tiny
 
 TEXT = "I 💚 it 👩‍👩‍👧 好 cafe\u0301"
@@ -37,7 +37,7 @@ def explainer(kind):
     return Explainer(tiny.decided(hf.GPT2ForSequenceClassification(config)), words)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "roberta", "byte fallback", "ByT5", "SmolLM2"])
+@cases("kind", ["gpt2", "roberta", "byte fallback", "ByT5", "SmolLM2"])
 def test_no_unit_is_a_part_of_a_character(kind):
     explain = explainer(kind)
     for unit in ("token", "type"):

@@ -14,6 +14,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Head, Queries, model_of
 from slalom.models.huggingface import HuggingFace
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
+from tests.cases import cases
 from tests.models.tiny import adapted, classifier, hooks
 
 TEXT = "The acting wasn't good! A naïve end, a very good film, but the plot was thin."
@@ -125,7 +126,7 @@ def alone(model, ids):
         return model.eval()(torch.tensor([ids])).logits[0].double().numpy()
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("case", CASES)
 def test_a_model_is_what_is_inside_of_its_wrappers(case):
     make, plain, head, context = CASES[case]
     given, inside = make(), plain()
@@ -151,7 +152,7 @@ def test_a_model_is_what_is_inside_of_its_wrappers(case):
     assert state(wrapped) == before
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][2].probabilistic])
+@cases("case", [case for case in CASES if CASES[case][2].probabilistic])
 def test_label_and_probability_are_those_of_the_model_inside(case):
     make, plain, head, _ = CASES[case]
     given = make()
@@ -264,15 +265,15 @@ class AnyKeyword(ByKeyword):
         return self.inside(**given).logits
 
 
-@pytest.mark.parametrize("kind", [ByKeyword, Second, AnyKeyword])
-@pytest.mark.parametrize("wrap", [lambda m: m, torch.nn.DataParallel, compiled], ids=["plain", "parallel", "compiled"])
+@cases("kind", [ByKeyword, Second, AnyKeyword])
+@cases("wrap", [lambda m: m, torch.nn.DataParallel, compiled], ids=["plain", "parallel", "compiled"])
 def test_token_ids_go_by_name_where_the_model_wants_that(kind, wrap):
     made, words = classifier("bert")
     model = HuggingFace(wrap(kind()), words)
     assert Explainer(model, queries=30)(TEXT).score == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("forward", "by_keyword"),
     [
         (lambda input_ids, attention_mask=None: 0, False),
@@ -305,7 +306,7 @@ class Fails(torch.nn.Module):
         raise self.error
 
 
-@pytest.mark.parametrize(
+@cases(
     ("error", "message"),
     [
         (ValueError("first line\nsecond line"), r"Fails failed on inputs of 3 tokens, ids up to \d+: ValueError: first line; "),

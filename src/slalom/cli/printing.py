@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 160
 # Arguments of Python that are options here, as messages of the library name them.
 _WORDS = (
-    "answer|batch|cache|crops|device|dropout|epochs|heads|hidden|inner|labels|layers|long|method|mode|output|part|phrases|prices|queries"
-    "|question|seed|sort|span|spellings|target|temperature|template|tolerance|unit|validation|views|vocabulary"
+    "answer|cache|device|labels|long|method|mode|output|part|phrases|prices|queries"
+    "|question|seed|sort|span|spellings|target|template|tolerance|unit"
 )
-_COMPOUNDS = (
-    "base_url|learning_rate|max_answer_tokens|max_cost|max_failures|max_length|max_queries|min_texts|part_size"
-    "|trust_remote_code|weight_decay"
-)
+_COMPOUNDS = "base_url|max_answer_tokens|max_cost|max_failures|max_queries|min_texts|part_size|trust_remote_code"
 _BOTH = re.compile(r"(--[a-z-]+(?: \d+)?) \(\w+=\w+\)")  # --full (full=True): the message has the option itself
 _ARGUMENT = re.compile(rf"""\b({_WORDS}|{_COMPOUNDS})=(?:"([^"]*)"|'([^']*)'|(\d+)|True\b|({{[^}}]*}})|(?![^\s;,.)]))""")
 _NAME = re.compile(  # a word that is the subject of the message, or what is to be changed

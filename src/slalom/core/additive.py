@@ -24,7 +24,6 @@ from slalom.core.checks import (
     plain,
     read_only,
     real_array,
-    times_power,
 )
 from slalom.core.measures import Measure
 from slalom.errors import InputError
@@ -101,10 +100,6 @@ class Additive(Surrogate):
 
     def repeated(self, units: NDArray[np.int64]) -> "Additive":
         return Additive(self.effects[units], self.base)
-
-    def rescaled(self, power: int, limit: float = np.inf) -> "Additive | None":
-        effects, base = (np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (self.effects, self.base))
-        return Additive(effects, base) if np.isfinite(effects).all() and np.isfinite(base).all() else None
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Additive":

@@ -60,6 +60,26 @@ class Link(NamedTuple):
             return np.asarray((evidence - self.middle) / self.reach)
 
 
+def weighted_average(
+    counts: Floats, values: Floats, importances: Floats, background: tuple[Any, Any] | None
+) -> tuple[Floats, Floats]:
+    """Return S, the softmax-weighted average of values, and the sum of weights relative to the largest: (..., m) each.
+
+    The formula of SLALOM, for one surrogate or a batch of parameters.
+
+    Args:
+        counts: (m, n).
+        values: v (..., n), for example of several classes or draws.
+        importances: s (n,), or (..., n) where they differ within the batch.
+        background: v_0 (...) and s_0, a number or (...).
+    """
+    value, s0 = (np.zeros(values.shape[:-1]), np.full(importances.shape[:-1], -np.inf)) if background is None else background
+    top = np.maximum(importances.max(axis=-1), s0)
+    weights, rest = np.exp(importances - top[..., None]), np.exp(s0 - top)
+    total = weights @ counts.T + rest[..., None]
+    return np.asarray(((weights * values) @ counts.T + (rest * value)[..., None]) / total), total
+
+
 class Surrogate(ABC):
     """A function of unit counts that explains a model: the interface of `Slalom`, `Additive` and further kinds.
 
@@ -213,18 +233,6 @@ class Surrogate(ABC):
 
         Args:
             units: Indices of units (m,).
-        """
-
-    @abstractmethod
-    def rescaled(self, power: int, limit: float = np.inf) -> Self | None:
-        """Return the surrogate whose scores are 2**power times as large.
-
-        Args:
-            power: May be negative.
-            limit: Parameters are clipped to [-limit, limit].
-
-        Returns:
-            The surrogate; None where a parameter leaves the range of floats.
         """
 
     @classmethod

@@ -14,7 +14,7 @@ from slalom.errors import InputError
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = Any  # ArrayLike, or a sparse array of scipy
 
-_ORDINARY = (1e-100, 1e100)  # numbers of this size can be squared and summed
+LARGEST = 1e150  # score that is explained: its square fits into a float, with room for sums
 
 
 def real_array(name: str, numbers: ArrayLike, ndim: tuple[int, ...]) -> Floats:
@@ -39,23 +39,6 @@ def _finite_sum(array: Floats) -> bool:
     """Return whether the sum is finite, and so every number: quick, but the sum of finite numbers may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(array.sum()))
-
-
-def exponent(numbers: Floats) -> int:
-    """Return the power of two that brings the largest number to about one by division; 0 where its size is ordinary.
-
-    Example:
-        >>> exponent(np.array([0.0, -8e200])), exponent(np.array([3.0, 1e-7])), exponent(np.zeros(2))
-        (668, 0, 0)
-    """
-    largest = float(np.abs(numbers).max(initial=0.0))
-    return 0 if largest == 0.0 or _ORDINARY[0] <= largest <= _ORDINARY[1] else int(np.frexp(largest)[1])
-
-
-def times_power(numbers: Floats, power: int) -> Floats:
-    """Return numbers times 2**power, exactly unless they leave the range of floats."""
-    with np.errstate(over="ignore", under="ignore"):
-        return np.ldexp(numbers, power) if power else numbers
 
 
 def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:
@@ -135,13 +118,11 @@ def plain(part: Any) -> Any:
 
 def centred(scores: Floats, apart: bool = False) -> Floats:
     """Subtract the mean over the classes (the last axis)."""
-    power = exponent(scores)
-    scaled = times_power(scores, -power)
-    mean = scaled.mean(axis=-1, keepdims=True)
-    shift = beyond_rounding(mean, scaled)
+    mean = scores.mean(axis=-1, keepdims=True)
+    shift = beyond_rounding(mean, scores)
     if apart:
-        shift = np.where(np.abs(mean) > 1e-6 * np.abs(scaled).max(axis=-1, keepdims=True), mean, shift)
-    return np.asarray(times_power(scaled - shift, power))
+        shift = np.where(np.abs(mean) > 1e-6 * np.abs(scores).max(axis=-1, keepdims=True), mean, shift)
+    return np.asarray(scores - shift)
 
 
 def beyond_rounding(mean: Floats, numbers: Floats) -> Floats:

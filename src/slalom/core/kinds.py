@@ -19,7 +19,7 @@ def from_dict(saved: Mapping[str, Any]) -> Surrogate:
         >>> from_dict(Additive([2.0, -1.0], base=0.5).to_dict()).base
         0.5
     """
-    kind = saved.get("kind", Slalom.kind if saved.get("base") is None else Additive.kind)
+    kind = saved.get("kind")
     if kind not in KINDS:
         raise InputError(f"the kind of a surrogate must be one of {', '.join(map(repr, KINDS))}; got {kind!r}; update slalom")
     return KINDS[kind].from_dict(saved)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import logsumexp
 
-from slalom.core.checks import Floats, exponent, times_power
+from slalom.core.checks import Floats
 from slalom.core.measures import Measure
 from slalom.errors import InputError
 
@@ -55,10 +55,6 @@ class Players(NamedTuple):
 
 def linked_semivalue(players: Players, measure: Measure, middle: float, reach: float) -> Floats:
     """Return the semivalues (n,) of m + a tanh((S - m) / a), to 1e-10 of the reach a."""
-    if power := exponent(np.array(reach)):  # squares of the reach must fit into a float
-        scaled = times_power(np.array([players.empty, middle, reach]), -power).tolist()
-        unit = players._replace(v=times_power(players.v, -power), empty=scaled[0])
-        return times_power(linked_semivalue(unit, measure, *scaled[1:]), power)
     v, v0, n = players.v, players.empty, len(players.v)
     low, high = (sign * _highest_evidence(players._replace(v=sign * v, empty=sign * v0)) for sign in (-1.0, 1.0))
     furthest = max(abs(low - middle), abs(high - middle)) / reach

@@ -173,14 +173,6 @@ class Shifts:
         new, entries = np.nonzero(self.units == units[:, None])
         return type(self)(len(units), new, self.knots[entries], self.sizes[entries], self.offsets)
 
-    def with_offsets(self, offsets: Floats) -> Self:
-        """Return shifts of the same knots with other offsets.
-
-        Args:
-            offsets: h.
-        """
-        return type(self)(self.n_units, self.units, self.knots, self.sizes, offsets)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the entries and the offsets as plain lists."""
         return {name: getattr(self, name).tolist() for name in ("units", "knots", "sizes", "offsets")}

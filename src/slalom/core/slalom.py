@@ -18,18 +18,16 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.base import Background, Link, Surrogate
+from slalom.core.base import Background, Link, Surrogate, weighted_average
 from slalom.core.checks import (
     Counts,
     Floats,
     beyond_rounding,
     centred,
     count_matrix,
-    exponent,
     plain,
     read_only,
     real_array,
-    times_power,
 )
 from slalom.core.measures import Measure
 from slalom.core.scores import slalom_gradient, slalom_linear, slalom_merge, slalom_removal
@@ -150,14 +148,12 @@ class Slalom(Surrogate):
             InputError: A row is empty and there is no background.
         """
         c = count_matrix(counts, self.n_units)
-        value, s0 = (0.0, -np.inf) if self.background is None else self.background
-        top = max(self.importances.max(), s0)
-        weights, rest = np.exp(self.importances - top), np.exp(s0 - top)
-        total = c @ weights + rest
-        # Two products with the counts suffice unless a sum of weights leaves the range of floats, which is rare.
-        if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200 and not exponent(self.values):
-            numerator = (weights * self.values.T) @ c.T + np.asarray(rest * value)[..., None]
-            return np.asarray((numerator / total).T)
+        if np.abs(self.values).max() < 1e100:
+            with np.errstate(all="ignore"):
+                average, total = weighted_average(c, self.values.T, self.importances, self.background)
+            if total.min(initial=1.0) > 1e-200 and total.max(initial=1.0) < 1e200:
+                return np.asarray(average.T)
+        # A sum of weights that leaves the range of floats, which is rare: row by row.
         units, rest = self._attention(c)
         with np.errstate(over="ignore"):
             average = units @ self.values
@@ -236,20 +232,6 @@ class Slalom(Surrogate):
 
     def repeated(self, units: NDArray[np.int64]) -> "Slalom":
         return Slalom(self.values[units], self.importances[units], self.background, self.link)
-
-    def rescaled(self, power: int, limit: float = np.inf) -> "Slalom | None":
-        def times(numbers: float | Floats) -> Floats:
-            return np.clip(times_power(np.asarray(numbers), power), -limit, limit)
-
-        values, background, link = times(self.values), self.background, self.link
-        if background is not None:
-            background = background._replace(value=times(background.value))
-        if link is not None:
-            link = Link(times(link.middle), times(link.reach))
-        parts = (values, *(background or ()), *(link or ()))
-        if not all(np.isfinite(part).all() for part in parts) or (link is not None and not np.all(link.reach)):
-            return None
-        return Slalom(values, self.importances, background, link, self.gamma)
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Slalom":

@@ -34,7 +34,6 @@ from slalom.core.checks import (
     plain,
     read_only,
     real_array,
-    times_power,
     whole_array,
     whole_number,
 )
@@ -317,21 +316,6 @@ class TwoScale(Surrogate):
         changes, shares, shifts = near.changes[units], near.shares[units], self.shifts
         shifts = None if shifts is None else shifts.repeated(units)
         return TwoScale(self.far.repeated(units), near.level, changes, shares, near.power, pairs, effects, shifts)
-
-    def rescaled(self, power: int, limit: float = np.inf) -> "TwoScale | None":
-        far, near = self.far.rescaled(power, limit), self.near
-        level, changes, effects = (
-            np.clip(times_power(np.asarray(part), power), -limit, limit) for part in (near.level, near.changes, self.effects)
-        )
-        if far is None or not all(np.isfinite(part).all() for part in (level, changes, effects)):
-            return None
-        shifts = None
-        if self.shifts is not None:
-            offsets = np.clip(times_power(self.shifts.offsets, power), -limit, limit)
-            if not np.isfinite(offsets).all():
-                return None
-            shifts = self.shifts.with_offsets(offsets)
-        return TwoScale(far, level, changes, near.shares, near.power, self.pairs, effects, shifts)
 
     @classmethod
     def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "TwoScale":

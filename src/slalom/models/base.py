@@ -134,7 +134,6 @@ class Model(ABC):
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
-        identity_in_session: Whether `identity` may be computed within `session`, while batches are in flight.
         batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
             inputs of different lengths share batches: their ids (k, planes, length) are padded on the right with PADDING.
     """
@@ -144,7 +143,6 @@ class Model(ABC):
     tokenized: bool = False
     variant: str = ""
     costly_identity: bool = False
-    identity_in_session: bool = False
     batch_overhead: int = 0
 
     @abstractmethod

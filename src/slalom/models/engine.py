@@ -157,7 +157,6 @@ class Engine:
         self._slots: dict[bytes, int] = {}  # from the digest of an input to its row in the table
         self._table = np.full((0, model.n_columns), np.nan)  # NaN: not answered yet
         self._model_id: str | None = None
-        self._late = False  # whether the identity is computed while the first batches are in flight
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self.spending = Spending(model)
         self._lock = _FairLock()
@@ -310,8 +309,7 @@ class Engine:
 
     def _answer(self, queries: Sequence[Queries], description: str) -> list[Answers]:
         began = perf_counter()
-        self._late = self.model.identity_in_session and self._file is None and not self._slots
-        model_id = None if self._late else self.identify()
+        model_id = self.identify()
         if model_id is None or model_id != self._model_id or len(self._slots) > _MAX_CACHED:
             self._slots, self._table = {}, self._table[:0]
         self._model_id = model_id
@@ -386,7 +384,7 @@ class Engine:
 
         def collect() -> None:
             """Store the outputs of the batch in flight that is ready first; if interrupted before that, it stays in flight."""
-            first = self._first_ready([handle for _, handle in in_flight])
+            first = self.model.wait([handle for _, handle in in_flight])
             batch, handle = in_flight[first]
             try:
                 self._keep(batch, handle, store)
@@ -447,15 +445,6 @@ class Engine:
         outputs = self.model.checked(self.model.collect(handle), len(batch.slots))
         self._table[batch.slots] = outputs
         store.save(batch.keys, outputs)
-
-    def _first_ready(self, handles: list[Any]) -> int:
-        """Return the place of the batch in flight that is ready first.
-
-        Where nothing needed the identity of the model before, it is computed now: that of a large one takes as long as a batch.
-        """
-        if self._late:
-            self._model_id, self._late = self.identify(), False
-        return self.model.wait(handles)
 
     def _count(self, batch: Batch, bar: Any) -> None:
         """Count a batch that is answered, and show it."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slalom.core import Additive, Alternating, Joint, Linear, Sgd, Slalom, fit
+from slalom.core import Alternating, Joint, Linear, Sgd, Slalom, fit
 from slalom.core.fitting import joint
 from slalom.core.fitting._evidence import steps
 from slalom.core.fitting._evidence.steps import System
@@ -16,16 +16,6 @@ hostile = benchmark("hostile")
 
 LARGEST = np.finfo(float).max
 PUBLIC = [Joint(), Joint(background=False), Joint(link=True), Linear(), Alternating(), Sgd(max_steps=300)]
-
-
-def numbers(found):
-    """All numbers of a fit but the loss and r2, those that grow with the scores first."""
-    model, errors = found.model, found.background_se or ()
-    if isinstance(model, Additive):
-        return [model.effects, model.base], []
-    large = [model.values, *(model.background or ())[:1], *(model.link or ()), found.values_se, *errors[:1]]
-    small = [model.importances, found.importances_se, *errors[1:]]
-    return [part for part in large if part is not None], [part for part in small if part is not None]
 
 
 def planted(m=60, n=6, classes=None, seed=0):
@@ -79,35 +69,9 @@ def test_small_effects_beside_a_large_level_are_found():
 # -- scores of any size -----------------------------------------------------------------------------------------------
 
 
-@cases(
-    ("fitter", "classes"),
-    [(fitter, classes) for fitter in PUBLIC for classes in (None, 2, 3) if classes is None or fitter != Joint(link=True)],
-    ids=repr,
-)
-@cases("power", [700, 1000, -900])
-def test_a_power_of_two_on_the_scores_is_one_on_the_fit(fitter, classes, power):
-    counts, scores, weights = planted(classes=classes)
-    exponent = np.frexp(np.abs(Problem.of(counts, scores, weights).scores[weights > 0]).max())[1]
-    plain = fit(counts, np.ldexp(scores, -exponent), fitter, weights)  # what a fit sees of the large scores
-    large = fit(counts, np.ldexp(scores, power), fitter, weights)
-    scaled, rest = numbers(plain)
-    found, found_rest = numbers(large)
-    for one, other in zip(scaled, found, strict=True):
-        np.testing.assert_array_equal(np.ldexp(one, power + exponent), other)
-    for one, other in zip(rest, found_rest, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert (large.r2, large.diagnosis, large.iterations) == (plain.r2, plain.diagnosis, plain.iterations)
-    with np.errstate(over="ignore", under="ignore"):
-        assert large.loss == np.ldexp(plain.loss, 2 * (power + exponent))
-    np.testing.assert_allclose(large.model(counts), np.ldexp(plain.model(counts), power + exponent), rtol=1e-12)
-
-
-def test_loss_and_r2_of_large_scores_by_hand():
-    counts, scores = np.eye(3), np.array([1.0, 2.0, 4.0]) * 2.0**600
-    problem = Problem.of(counts, scores, None)
-    found = problem.fitted(Slalom(np.array([1.0, 3.0, 2.0]) * 2.0**600, np.zeros(3)), converged=True, iterations=1)
-    assert found.loss == np.inf  # 5 / 3 times 2**1200
-    assert found.r2 == pytest.approx(1 - (5 / 3) / (14 / 9), rel=1e-14)
+def test_scores_that_cannot_be_squared_are_refused():
+    with pytest.raises(InputError, match=r"scores must be at most 1e\+150; got 1e\+151"):
+        fit(np.eye(2), [1.0, 1e151])
 
 
 @cases("fitter", PUBLIC, ids=repr)
@@ -120,7 +84,7 @@ def test_scores_of_rows_without_a_weight_do_not_matter_however_large(fitter, sen
     assert (found.loss, found.r2) == (kept.loss, kept.r2)
 
 
-@cases("sentinel", [1e17, 1e200])
+@cases("sentinel", [1e17, 1e120])
 def test_one_row_of_large_scores_leaves_the_others_centred(sentinel):
     counts, scores, _ = planted(classes=3)
     raised = scores + np.linspace(-1.0, 1.0, 60)[:, None]  # a constant on all logits of a row cancels
@@ -128,11 +92,6 @@ def test_one_row_of_large_scores_leaves_the_others_centred(sentinel):
     problem = Problem.of(counts, raised, None)
     np.testing.assert_allclose(problem.scores[:7], (scores - scores.mean(axis=1, keepdims=True))[:7], atol=1e-15)
     np.testing.assert_allclose(problem.scores[7], np.array([2.0, -1.0, -1.0]) * sentinel / 3, rtol=1e-15)
-
-
-def test_small_values_of_rare_units_are_not_lost():
-    counts = np.array([[1e-150, 0.0], [0.0, 1e-150], [1e-150, 3e-150]])
-    np.testing.assert_allclose(Slalom([1e-300, 5e-300], [0.0, 0.0])(counts), [1e-300, 5e-300, 4e-300], rtol=1e-12)
 
 
 def test_weights_of_any_size_are_relative():
@@ -143,51 +102,11 @@ def test_weights_of_any_size_are_relative():
         np.testing.assert_array_equal(found.model.values, plain.model.values)
 
 
-@cases("fitter", PUBLIC, ids=repr)
-def test_a_mean_that_rounding_takes_beyond_the_largest_float_is_that_float(fitter):
-    counts, scores = np.ones((43, 3)), np.full(43, LARGEST)
-    for seed in range(20):
-        found = fit(counts, scores, fitter, np.random.default_rng(seed).uniform(0.5, 1.0, 43))
-        np.testing.assert_allclose(found.model(counts), LARGEST, rtol=1e-12)
-
-
-@cases("fitter", [Joint(), Linear()], ids=repr)
-def test_parameters_beyond_the_range_of_floats_become_the_mean_score(fitter):
-    """Scores of -1 and 1 at counts of 1 and 2 are linear with the base -3: here in units of the largest float."""
-    counts = np.tile([[1.0], [2.0]], (10, 1))
-    scores = np.where(counts[:, 0] == 1.0, -LARGEST, LARGEST)
-    found = fit(counts, scores, fitter)
-    assert found.diagnosis.endswith("beyond the range of floats; every unit has the mean score instead.")
-    np.testing.assert_array_equal(found.model(counts), np.zeros(20))
-    assert found.r2 == 0.0
-
-
-def test_parameters_below_the_range_of_floats_become_the_mean_score():
-    """Scores of 1e-300 at counts of 1e99 have slopes of 1e-399; without them nothing but a wrong base is left."""
-    found = fit([[1e99], [2e99], [1e99], [2e99]], [0.0, 3e-300, 0.0, 3e-300], Linear())
-    assert found.diagnosis.endswith("beyond the range of floats; every unit has the mean score instead.")
-    np.testing.assert_allclose(found.model([[1e99]]), 1.5e-300, rtol=1e-12)
-    assert found.r2 == pytest.approx(0.0, abs=1e-12)
-
-
-def test_an_average_of_the_largest_floats_is_finite():
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 9, (200, 7)).astype(float)
-    for background in (None, (LARGEST, 0.3)):
-        model = Slalom(np.full(7, LARGEST), rng.normal(size=7), background)
-        np.testing.assert_allclose(model(counts), LARGEST, rtol=1e-12)
-
-
-def test_classes_further_apart_than_the_largest_float_are_refused():
-    with pytest.raises(InputError, match="scores less their mean over the classes must be finite"):
-        fit(np.eye(2), [[LARGEST, -LARGEST, -LARGEST], [0.0, 0.0, 0.0]])
-
-
 # -- scores that do not vary ------------------------------------------------------------------------------------------
 
 
 @cases("fitter", PUBLIC, ids=repr)
-@cases("level", [0.0, 5.4, -1e8, 1e200, 1e-300, LARGEST])
+@cases("level", [0.0, 5.4, -1e8, 1e140, 1e-300])
 def test_constant_scores_of_any_size_are_that_constant(fitter, level):
     counts, _, weights = planted()
     found = fit(counts, np.full(len(counts), level), fitter, weights)

@@ -98,7 +98,7 @@ def test_other_fits_have_no_response():
     assert answer is None or np.isfinite(answer.left(scores)).all()
 
 
-@cases("scale", [1.0, 1e-300, 1e305])
+@cases("scale", [1.0, 1e-120, 1e120])
 def test_only_ratios_of_weights_matter(scale):
     found, counts, scores, weights = planted()
     expected = response(found, counts, weights).left(scores)

@@ -185,3 +185,10 @@ def test_classes_and_errors():
         e.plot.bar(intervals="yes")
     with pytest.raises(InputError, match="a score must be one of"):
         e.plot.bar(score="x")
+
+
+def test_labels_that_are_numbers_are_labels():
+    e = replace(three_classes(), labels=("2", "0", "1"), target="all")
+    _, widths, _ = bars(e.plot.bar(k=3, target="2"))
+    order = np.argsort(-np.abs(e.removal[:, 0]))[:3]
+    assert np.allclose(widths, e.removal[order, 0])

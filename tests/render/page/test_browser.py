@@ -522,6 +522,7 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
 
 @cases("by", ["focus", "pointer"])
 def test_the_unit_that_is_looked_at_stays_so_when_the_window_is_resized(view, by):
+    view.width(1280)
     view.open([fitted()])
     if by == "focus":
         view.js("document.querySelector('.dots [data-i=\"1\"]').focus()")

@@ -53,20 +53,13 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
 
 
 def _solved(problem: Problem, fitter: Fitter) -> Fit:
-    """Fit one problem."""
-    power = problem.power
-    scaled, result = problem.scaled(power), None
-    rows, n = scaled.counts.shape
+    """Fit one problem; the mean score where that fails."""
+    rows, n = problem.counts.shape
     with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet(), many_blas_threads(fitter.is_long(n, rows)):
-        result = fitter.solve(scaled)
-    return _completed(scaled, result, power, fitter)
-
-
-def _completed(problem: Problem, result: Fit | None, power: int, fitter: Fitter) -> Fit:
-    """Return the fit of a scaled problem for its own scores; the mean score where there is none."""
-    if result is None or not np.isfinite(result.loss):
-        result = problem.constant(_FAILED, kind=fitter.surrogate)
-    return problem.unscaled(result, power)
+        result = fitter.solve(problem)
+        if np.isfinite(result.loss):
+            return result
+    return problem.constant(_FAILED, kind=fitter.surrogate)
 
 
 def _quiet() -> np.errstate:

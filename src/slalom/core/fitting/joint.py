@@ -305,7 +305,6 @@ class _Search:
             note=" ".join(part for part in notes if part),
             values_se=errors.values,
             importances_se=errors.importances,
-            background_se=errors.background,
             draw=partial(drawn, replace(best, before=None), nodes, self.basis, rows),
         )
         free = min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)

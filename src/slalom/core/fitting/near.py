@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from slalom.core.checks import Floats, exponent, times_power
+from slalom.core.checks import Floats
 from slalom.core.fitting._evidence.process import Process, Ratios, search
 from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import all_finite
@@ -78,24 +78,6 @@ class NearFit(NamedTuple):
     free: float
     told: Floats
 
-    def rescaled(self, power: int) -> "NearFit | None":
-        """Return the correction of residuals that are 2**power times as large; None where it is not finite."""
-        offset, changes, removal_se, gradient_se = (
-            times_power(np.asarray(part), power) for part in (self.offset, self.changes, self.removal_se, self.gradient_se)
-        )
-        lengths = None if self.lengths is None else times_power(self.lengths.offsets, power)
-        shifts = None if self.shifts is None else times_power(self.shifts.offsets, power)
-        if not all_finite(offset, changes, removal_se, gradient_se, lengths, shifts):
-            return None
-        return self._replace(
-            offset=offset,
-            changes=changes,
-            removal_se=removal_se,
-            gradient_se=gradient_se,
-            lengths=None if lengths is None else Lengths(lengths),
-            shifts=None if self.shifts is None or shifts is None else self.shifts.with_offsets(shifts),
-        )
-
 
 def fit_near(
     keep: NDArray[np.bool_],
@@ -108,11 +90,10 @@ def fit_near(
     noise: float = 0.0,
 ) -> NearFit | None:
     """Fit the correction to the residuals of a surrogate."""
-    power = exponent(residual)
     with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        least = float(times_power(np.asarray(noise), -2 * power))
-        fit = _fit(keep, times_power(residual, -power), near, times_power(rho, -power), types, sizes, weights, least)
-        return None if fit is None else fit.rescaled(power)
+        fit = _fit(keep, residual, near, rho, types, sizes, weights, noise)
+        if fit is not None and all_finite(fit.offset, fit.changes, fit.removal_se, fit.gradient_se):
+            return fit
     return None
 
 

@@ -34,14 +34,15 @@ e_k^2 = noise (1 - h_k) on average, and a factor of one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Counts, Floats, count_matrix, times_power
+from slalom.core.base import weighted_average
+from slalom.core.checks import Counts, Floats, count_matrix
 
 LEVEL = 0.95  # of the intervals that standard errors are made for
 NORMAL_QUANTILE = 1.959964  # of a normal distribution, for this level
@@ -82,15 +83,6 @@ class Posterior:
     single: bool
     skewed: "Posterior | None" = None
 
-    def rescaled(self, power: int) -> "Posterior":
-        """Return the posterior for scores times 2**power."""
-        background, link = self.background, self.link
-        if background is not None:
-            background = times_power(background[0], power), background[1]
-        if link is not None:
-            link = times_power(link[0], power), times_power(link[1], power)
-        return replace(self, values=times_power(self.values, power), background=background, link=link)
-
     def errors(self, times: NDArray[np.int64] | None = None, factor: float = 1.0) -> ScoreErrors:
         """Return the standard errors of the scores of the whole text."""
         number = np.ones(self.values.shape[1]) if times is None else np.asarray(times, dtype=np.float64)
@@ -123,13 +115,9 @@ class Posterior:
 
     def predictions(self, counts: Floats) -> Iterator[Floats]:
         """Yield the predictions (1 + draws, m) of each class."""
-        weights = _Weights.of(self, np.ones(counts.shape[1]))
-        total = weights.units @ counts.T + weights.background[:, None]
         for c in range(self.values.shape[2]):
-            numerator = (weights.units * self.values[:, :, c]) @ counts.T
-            if self.background is not None:
-                numerator += (weights.background * self.background[0][:, c])[:, None]
-            yield self._linked(numerator / total)
+            background = None if self.background is None else (self.background[0][:, c], self.background[1])
+            yield self._linked(weighted_average(counts, self.values[:, :, c], self.importances, background)[0])
 
     def _linear(self, number: Floats) -> Floats:
         """Return the draws (1 + draws, n, C) of v exp(s), up to a factor."""

@@ -4,15 +4,13 @@
 
 `Problem` holds the checked data of one such fit, `Fitter` is the strategy that solves it, `Fit` the result.
 
-Any finite scores have a fit. Scores whose squares leave the range of floats are divided by a power of two before the fit, and
-its result is multiplied by it (`Problem.scaled`, `Problem.unscaled`). A fallback that a fitter takes is named in
-`Fit.diagnosis`, in a sentence that begins with `FALLBACK`.
+A fallback that a fitter takes is named in `Fit.diagnosis`, in a sentence that begins with `FALLBACK`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from slalom.core.base import Surrogate
-from slalom.core.checks import Counts, Floats, centred, count_matrix, exponent, real_array, times_power
+from slalom.core.checks import LARGEST, Counts, Floats, centred, count_matrix, real_array
 from slalom.core.fitting.posterior import Posterior
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
@@ -28,10 +26,8 @@ from slalom.errors import InputError
 _MUCH_WORK = 1e8  # rows times squared units, from which a second BLAS thread saves a third of the time and more
 FALLBACK = "Fallback:"
 _NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
-_TOO_LARGE = f"{FALLBACK} the fitted parameters are beyond the range of floats; every unit has the mean score instead."
 _WORSE = -0.1  # an R2 below this on the fit's own rows is a numerical failure
-_SHOWS = 1e-6  # a difference between two R2 that is more than rounding
-_LARGEST = float(np.finfo(np.float64).max)
+_MOST = float(np.finfo(np.float64).max)  # of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,25 +67,15 @@ class Problem:
             raise InputError(
                 f"weights must hold {m} numbers >= 0, not all of them 0; got shape {w.shape}, minimum {w.min(initial=0)}"
             )
-        w = times_power(w, -exponent(w))
+        y = np.where((w > 0).reshape(-1, *[1] * (y.ndim - 1)), y, 0.0)
+        if np.abs(y).max() > LARGEST:
+            raise InputError(f"scores must be at most {LARGEST:g}; got {np.abs(y).max():.3g}; divide them by a constant")
+        w = w / w.max()
         w = w / w.mean()
         if y.ndim == 1:
             return cls(c, y, w)
         relative = real_array("scores less their mean over the classes", centred(y, apart=True), (2,))
         return cls(c, relative, w, float(np.abs(y[w > 0]).max()))
-
-    @property
-    def power(self) -> int:
-        """The power of two that scales the scores of rows with a positive weight to about one; 0 for ordinary sizes."""
-        return exponent(self.scores[self.weights > 0])
-
-    def scaled(self, power: int) -> "Problem":
-        """Return the problem with scores divided by 2**power; scores of rows without a weight become 0."""
-        if not power and not exponent(self.scores):
-            return self
-        weighted = (self.weights > 0).reshape(-1, *[1] * (self.scores.ndim - 1))
-        largest = float(times_power(np.asarray(self.largest), -power))
-        return replace(self, scores=times_power(np.where(weighted, self.scores, 0.0), -power), largest=largest)
 
     @cached_property
     def counts(self) -> Floats:
@@ -163,13 +149,7 @@ class Problem:
         if self.steady:
             return 1.0 if loss <= 1e-20 * self.size else 0.0
         left = loss / self.spread
-        return 1.0 - left if left <= _LARGEST else -_LARGEST
-
-    def explained(self, guess: Floats) -> float:
-        """Return R2 of predictions (m,) or (m, n_classes), for scores of any size."""
-        power = self.power
-        scaled = self.scaled(power)
-        return scaled.r2(scaled.mean_square(times_power(guess, -power) - scaled.scores))
+        return 1.0 - left if left <= _MOST else -_MOST
 
     def fitted(
         self,
@@ -183,55 +163,20 @@ class Problem:
         judged: bool = True,
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
-        background_se: tuple[float | Floats, float] | None = None,
         draw: "Callable[[], Posterior | None] | None" = None,
     ) -> "Fit":
         """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis."""
-        if loss is None:
-            guess = model(self.counts)
-            r2 = self.explained(guess)
-            with np.errstate(over="ignore"):
-                loss = self.mean_square(guess - self.scores)
-        else:
-            r2 = self.r2(loss)
+        loss = self.loss(model) if loss is None else loss
         late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
         return _with_finite_errors(
-            Fit(model, loss, r2, converged, iterations, diagnosis, values_se, importances_se, background_se, draw)
+            Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se, draw)
         )
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
         """Return the fit of a surrogate that has the mean score for every input."""
         model = kind.constant(self.table.shape[1], self.level, self.empty_rows)
         return self.fitted(model, converged=True, iterations=0, note=note)
-
-    def unscaled(self, fit: "Fit", power: int) -> "Fit":
-        """Return a fit of these scores as one of the scores times 2**power; the loss may then be infinite or 0.
-
-        Where its parameters overflow, or so many underflow that it is worse than the mean score, it becomes the mean score.
-        """
-        if not power:
-            return fit
-
-        def r2(model: Surrogate) -> float:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return self.r2(self.mean_square(times_power(model(self.counts), -power) - self.scores))
-
-        model = fit.model.rescaled(power)
-        if model is None or not r2(model) >= min(fit.r2 - _SHOWS, 0.0):
-            fit = self.constant(_TOO_LARGE, type(fit.model))
-            model = fit.model.rescaled(power, _LARGEST)  # a mean exceeds that by rounding alone
-            assert model is not None
-        values_se, background_se = fit.values_se, fit.background_se
-        if values_se is not None:
-            values_se = times_power(values_se, power)
-        if background_se is not None:
-            background_se = times_power(np.asarray(background_se[0]), power)[()], background_se[1]
-        actual, loss = r2(model), float(times_power(np.asarray(fit.loss), 2 * power))
-        share = fit.r2 if abs(actual - fit.r2) <= _SHOWS else actual
-        draw = None if fit.draw is None else partial(_rescaled, fit.draw, power)
-        changed = replace(fit, model=model, loss=loss, r2=share, values_se=values_se, background_se=background_se)
-        return _with_finite_errors(replace(changed, draw=draw))
 
     def mean_square(self, residual: Floats) -> float:
         """Return the weighted mean over rows of the squared residual (summed over classes); infinite where it overflows."""
@@ -290,8 +235,6 @@ class Fit:
             simpler model; empty otherwise.
         values_se: Standard errors of the values, (n,) or (n, n_classes); None where the fitter has none.
         importances_se: Standard errors of the importances (n,); None where the fitter has none.
-        background_se: Standard errors of the background's value and importance. On real classifiers they are far too small
-            (results/core.md has the figures), so no explanation shows them.
         draw: Draws all parameters from their posterior; None where the fitter has none.
         free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
             fitter does not estimate it.
@@ -307,7 +250,6 @@ class Fit:
     diagnosis: str = ""
     values_se: Floats | None = None
     importances_se: Floats | None = None
-    background_se: tuple[float | Floats, float] | None = None
     draw: Callable[[], Posterior | None] | None = None
     free: float | None = None
     evidence: float | None = None
@@ -323,7 +265,8 @@ class Fit:
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
     """Return the weighted R2 of predictions (m,) or (m, n_classes), by the rule of `Problem.r2`."""
-    return Problem.of(np.ones((len(scores), 1)), scores, weights).explained(guess)
+    problem = Problem.of(np.ones((len(scores), 1)), scores, weights)
+    return problem.r2(problem.mean_square(guess - problem.scores))
 
 
 def sound(fit: Fit) -> Fit:
@@ -333,18 +276,12 @@ def sound(fit: Fit) -> Fit:
     return fit
 
 
-def _rescaled(draw: Callable[[], Posterior | None], power: int) -> Posterior | None:
-    """Return draws for scores times 2**power."""
-    posterior = draw()
-    return None if posterior is None else posterior.rescaled(power)
-
-
 def _with_finite_errors(fit: Fit) -> Fit:
     """Return a fit, without its standard errors if one of them is not finite."""
-    if all_finite(fit.values_se, fit.importances_se, *(fit.background_se or ())):
+    if all_finite(fit.values_se, fit.importances_se):
         return fit
     diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, background_se=None, draw=None)
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, draw=None)
 
 
 def all_finite(*arrays: Any) -> bool:
@@ -388,8 +325,7 @@ class Fitter(ABC):
     def solve(self, problem: Problem) -> Fit:
         """Return the best model for checked data.
 
-        `slalom.core.fit` scales scores of extreme size to about one before. If this raises an ArithmeticError or returns a loss
-        that is not finite, it falls back on the mean score.
+        If this raises an ArithmeticError or returns a loss that is not finite, `slalom.core.fit` falls back on the mean score.
 
         Args:
             problem: Counts, scores and weights.

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from slalom.core.checks import Counts, Floats, count_matrix, exponent, times_power
+from slalom.core.checks import Counts, Floats, count_matrix
 from slalom.core.fitting._evidence.triangular import inverse_cholesky
 from slalom.core.fitting.problem import Fit, all_finite
 from slalom.core.slalom import Slalom
@@ -42,7 +42,6 @@ class Response(NamedTuple):
         shape: B, of the other parameters, (m, K, r).
         inverse: (1 + B'R_v B)^-1, (r, r).
         basis: (C, K), which maps outputs to classes; None: a single score.
-        power: Scores are divided by 2**power.
         free: Share of the rows that the parameters leave free.
     """
 
@@ -52,7 +51,6 @@ class Response(NamedTuple):
     shape: Floats
     inverse: Floats
     basis: Floats | None
-    power: int
     free: float
 
     def left(self, change: Floats) -> Floats:
@@ -60,7 +58,7 @@ class Response(NamedTuple):
         result, root = np.zeros_like(change), self.roots[:, None]
         with np.errstate(all="ignore"):
             part = self._left((self._outputs(change)[self.rows] * root)[..., None])[..., 0] / root
-            result[self.rows] = times_power(part[:, 0] if self.basis is None else part @ self.basis.T, self.power)
+            result[self.rows] = part[:, 0] if self.basis is None else part @ self.basis.T
         return result
 
     def strengths(self, h: Floats, residual: Floats) -> Floats:
@@ -90,14 +88,14 @@ class Response(NamedTuple):
             )
             spread = own + np.einsum("mkq,mk,mkr->qr", made, self._noise(e) ** 2 - 1.0, made)
             through = np.linalg.solve(spread, passed).T
-            prior = float(times_power(np.asarray(width), -self.power)) ** -2.0
+            prior = width**-2.0
             covariance = np.linalg.inv(through @ passed + prior * np.eye(outputs * p))
             along = (e.T @ h[self.rows]).reshape(-1)
             change = (covariance @ (through @ along - prior * start.T.reshape(-1))).reshape(outputs, p).T
             blocks = covariance.reshape(outputs, p, outputs, p)
             mix = np.ones((1, 1)) if self.basis is None else self.basis
             errors = np.sqrt(np.einsum("kplp,ck,cl->pc", blocks, mix, mix))
-            found = tuple(times_power(part.reshape(before.shape), self.power) for part in (change @ mix.T, errors))
+            found = tuple(part.reshape(before.shape) for part in (change @ mix.T, errors))
             if all_finite(*found):
                 return found[0], found[1]
         return None
@@ -124,9 +122,8 @@ class Response(NamedTuple):
         return np.asarray(e * self.roots[:, None] / np.sqrt(self.free))
 
     def _outputs(self, scores: Floats) -> Floats:
-        """Return scores (..., C) as scaled outputs (..., K)."""
-        scaled = times_power(scores, -self.power)
-        return scaled[..., None] if self.basis is None else scaled @ self.basis
+        """Return scores (..., C) as outputs (..., K)."""
+        return scores[..., None] if self.basis is None else scores @ self.basis
 
 
 def response(fit: Fit, counts: Counts, weights: Floats) -> Response | None:
@@ -154,22 +151,21 @@ def response(fit: Fit, counts: Counts, weights: Floats) -> Response | None:
 
 def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Response | None:
     basis = helmert(model.values.shape[1]).T if model.values.ndim == 2 else None
-    power, rows = exponent(np.asarray(model(counts))), weights > 0
+    rows = weights > 0
     counts, weights = counts[rows], weights[rows] / weights.max()
     weights = weights / weights.mean()
     if not (weights.min() > 0.0 and np.isfinite(weights).all()):
         return None
 
     def outputs(part: Floats) -> Floats:
-        scaled = times_power(part, -power)
-        return scaled[..., None] if basis is None else scaled @ basis
+        return part[..., None] if basis is None else part @ basis
 
     share, evidence, values = model.weights(counts), outputs(model.evidence(counts)), outputs(model.values)
-    noise = float(times_power(np.asarray(fit.loss), -2 * power)) / (values.shape[1] * (fit.free or 1.0))
+    noise = fit.loss / (values.shape[1] * (fit.free or 1.0))
     if not noise > 0.0:
         return None
     centre = outputs(model.evidence(counts.mean(axis=0)[None]))
-    tau = _width(values - centre, None if fit.values_se is None else times_power(fit.values_se, -power))
+    tau = _width(values - centre, fit.values_se)
     sigma = _width(model.importances[:, None], fit.importances_se)
     wide = _WIDE * float(evidence.std())
     linear = [np.full((len(counts), 1), wide), tau * share]
@@ -194,7 +190,7 @@ def _response(fit: Fit, model: Slalom, counts: Floats, weights: Floats) -> Respo
     through, tall = lower @ a.T, b.reshape(-1, b.shape[2])
     taken = (through @ b.reshape(len(b), -1)).reshape(-1, b.shape[2])
     inverse = np.linalg.inv(np.eye(b.shape[2]) + tall.T @ tall - taken.T @ taken)
-    return Response(rows, roots, through, b, inverse, basis, power, fit.free or 1.0)
+    return Response(rows, roots, through, b, inverse, basis, fit.free or 1.0)
 
 
 def _width(deviations: Floats, errors: Floats | None) -> float:

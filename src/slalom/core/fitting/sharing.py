@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 from scipy.special import ndtri
 
-from slalom.core.checks import Floats, exponent, times_power
+from slalom.core.checks import Floats
 from slalom.core.fitting._evidence.ridge import ridge
 
 _NOTABLE = 1.5  # mean of squared correlations with e, in units of their noise: below, evidence is not asked
@@ -59,7 +59,7 @@ def _different(keep: NDArray[np.bool_], types: NDArray[np.int64], residual: Floa
     share = keep[:, shared] / (1.0 + keep.sum(axis=1, keepdims=True))
     contrasts = share - (share @ (np.eye(len(number)) / number)[types])[:, types]
     apart = np.zeros(len(shared), dtype=bool)
-    e = times_power(residual, -exponent(residual)).reshape(len(share), -1)
+    e = residual.reshape(len(share), -1)
     if e.shape[1] > 1:
         e = e @ helmert(e.shape[1]).T
     alone = float((w[:, None] * e**2).sum()) / e.size

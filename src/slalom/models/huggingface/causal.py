@@ -185,46 +185,46 @@ class CausalLM:
         if packs and self._packs is None and longest > 1:
             self._packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
         if not packs or not self._packs or (self._window is not None and longest > self._window):
-            return self._computed(pairs, batch_tokens, 0)
+            return self._logs(pairs, batch_tokens, 0)
         pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
-        return self._computed(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
+        return self._logs(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
 
     def _packs_agree(self, pair: tuple[list[int], list[int]]) -> bool:
         """Return whether packs give the same log-probabilities as plain passes, up to what the dtype rounds."""
         row = ([*pair[0], *pair[1]] * 16)[:16]
         pairs = [(row[:8], row[8:]), ([*row[:6], *row[7:10]], row[10:]), ([*row[:6], *row[9:12]], row[12:])]
         half = next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-        plain = self._computed(pairs, 1000, 0)
+        plain = self._logs(pairs, 1000, 0)
         try:
-            difference = float((self._computed(pairs, 20, 20) - plain).abs().max())
+            difference = float((self._logs(pairs, 20, 20) - plain).abs().max())
         except Exception:  # models fail in many ways on what they do not support
             return False
         return difference <= (_ROUNDED_HALF if half else _ROUNDED)
 
-    def _computed(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int, pack_tokens: int) -> torch.Tensor:
+    def _logs(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int, pack_tokens: int) -> torch.Tensor:
         """Return the log-probabilities of continuations by packs of so many tokens, at most; 0: by plain rows."""
-        pairs_asked = [pair for pair in pairs if pair[1]]
-        rows = [[*prompt, *continuation[:-1]] for prompt, continuation in pairs_asked]
+        asked = [pair for pair in pairs if pair[1]]
+        rows = [[*prompt, *continuation[:-1]] for prompt, continuation in asked]
         start, past = 0, None
         if pack_tokens and sum(map(len, rows)) > pack_tokens:
-            start = min(common(min(rows), max(rows)), *(len(prompt) - 1 for prompt, _ in pairs_asked))
+            start = min(common(min(rows), max(rows)), *(len(prompt) - 1 for prompt, _ in asked))
         if start:
             past, ids = DynamicCache(), self._tensor([rows[0][:start]])
             self._forward(ids, torch.zeros_like(ids[:, :1]), keep=past)
         packs = sorted(packed([row[start:] for row in rows], pack_tokens), key=lambda pack: -len(pack.tokens))
-        wanted = [len(prompt) - 1 - start for prompt, _ in pairs_asked]  # the place before the first token of a continuation
-        found: dict[int, int] = {}  # where the log-probabilities of each continuation begin
+        wanted = [len(prompt) - 1 - start for prompt, _ in asked]  # the place before the first token of a continuation
+        begins: dict[int, int] = {}  # where the log-probabilities of each continuation begin
         parts, total = [], 0
         for batch in self._batches(packs, wanted, batch_tokens):
             places, tokens = [], []
             for pack in batch:
                 places.append([place for number, path in pack.paths.items() for place in path[wanted[number] :]])
-                tokens.append([token for number in pack.paths for token in pairs_asked[number][1]])
+                tokens.append([token for number in pack.paths for token in asked[number][1]])
             width = max(map(len, places))
             for row, pack in enumerate(batch):
                 begin = total + row * width
                 for number in pack.paths:
-                    found[number], begin = begin, begin + len(pairs_asked[number][1])
+                    begins[number], begin = begin, begin + len(asked[number][1])
             total += len(batch) * width
             at, chosen = self._tensor(places), self._tensor(tokens)
             parents = self._tensor([pack.parents for pack in batch], -1) if pack_tokens else None
@@ -232,7 +232,7 @@ class CausalLM:
             parts.append(chosen_log_probs(logits, chosen.to(logits.device)[..., None]).flatten())
         if not parts:
             return torch.zeros(0)
-        order = [found[number] + i for number, (_, tokens) in enumerate(pairs_asked) for i in range(len(tokens))]
+        order = [begins[number] + i for number, (_, tokens) in enumerate(asked) for i in range(len(tokens))]
         logs = torch.cat(parts)
         return logs[to_device(torch.tensor(order), logs.device)]
 

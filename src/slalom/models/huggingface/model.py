@@ -73,7 +73,7 @@ class HuggingFace(TorchModel):
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         super().__init__(model, tokenizer, name, max_length)
-        self.precision, self._without_packing, self._lends_padding, self._masks = precision, False, False, False
+        self.precision, self._without_packing, self._masks = precision, False, False
         self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
         self.head = self._head(activation)
         self.batch_tokens = batch_tokens or self._tokens_that_fit()
@@ -165,15 +165,7 @@ class HuggingFace(TorchModel):
         return self.takes_empty
 
     def identity(self) -> str:
-        config, lends = self._text_config, self._lends_padding
-        lent = getattr(config, "pad_token_id", None)
-        try:
-            if lends:
-                config.pad_token_id = None  # as it is outside of the session
-            return f"{identity_of(self.model)} {self.precision} {self._template}"
-        finally:
-            if lends:
-                config.pad_token_id = lent
+        return f"{identity_of(self.model)} {self.precision} {self._template}"
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -185,10 +177,9 @@ class HuggingFace(TorchModel):
                 stack.enter_context(torch.autocast(self.device.type, torch.bfloat16))
             try:
                 if before is None:
-                    config.pad_token_id, self._lends_padding = _NO_PADDING, True  # decoders refuse batches without one
+                    config.pad_token_id = _NO_PADDING  # decoders refuse batches without one
                 yield
             finally:
-                self._lends_padding = False
                 if before != _NO_PADDING:
                     config.pad_token_id = before
 

@@ -47,7 +47,6 @@ class TorchModel(Model):
     """
 
     tokenized = True
-    identity_in_session = True
     loader: ClassVar[str]  # the class of transformers that loads such models
     batch_tokens: int
 

@@ -1,55 +1,20 @@
-"""Asynchronous copies between host and GPU, through pinned memory.
+"""Asynchronous copies between host and GPU, through pinned memory, which torch keeps for the next ones.
 
-Pinning memory takes longer than copying it, so pinned buffers are reused: three take turns on the way to the GPU; on the way
-back torch caches them. The driver stages copies of up to 64 KB itself. A copy back must be requested at once: a later request
-would wait for everything that was queued in the meantime.
+A copy back must be requested at once: a later request would wait for everything that was queued in the meantime.
 """
 
-from threading import local
 from typing import NamedTuple
 
 import torch
 
-_BUFFERS = 3
 _DRIVER_STAGED = 65_536  # bytes that the driver copies to its own buffer before it returns
-
-
-class _PinnedBuffers:
-    """Pinned memory of one thread for one device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.turn = device, 0
-        self.buffers = [torch.empty(0, dtype=torch.uint8)] * _BUFFERS
-        self.sent: list[torch.cuda.Event | None] = [None] * _BUFFERS
-
-    def send(self, block: torch.Tensor) -> torch.Tensor:
-        self.turn = turn = (self.turn + 1) % _BUFFERS
-        sent = self.sent[turn]
-        if sent is not None:
-            sent.synchronize()
-        if self.buffers[turn].numel() < block.nbytes:
-            with torch.inference_mode(False):  # an inference tensor could not be written to outside
-                self.buffers[turn] = torch.empty(block.nbytes, dtype=torch.uint8, pin_memory=True)
-        buffer = self.buffers[turn][: block.nbytes].view(block.dtype).view(block.shape)
-        buffer.copy_(block)
-        copy = buffer.to(self.device, non_blocking=True)
-        self.sent[turn] = torch.cuda.current_stream(self.device).record_event()
-        return copy
-
-
-_THREAD = local()
 
 
 def to_device(block: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a copy of host memory on a device. On a GPU it is asynchronous, and the block may be overwritten at once."""
-    if device.type != "cuda":
-        return block.to(device)
-    if block.nbytes <= _DRIVER_STAGED:
-        return block.to(device, non_blocking=True)
-    pools: dict[torch.device, _PinnedBuffers] = _THREAD.__dict__.setdefault("pools", {})
-    if device not in pools:
-        pools[device] = _PinnedBuffers(device)
-    return pools[device].send(block)
+    if device.type == "cuda" and block.nbytes > _DRIVER_STAGED:
+        block = block.pin_memory()
+    return block.to(device, non_blocking=device.type == "cuda")
 
 
 class Transfer(NamedTuple):

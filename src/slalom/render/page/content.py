@@ -11,7 +11,7 @@ import numpy as np
 
 from slalom.core.checks import Floats, plain
 from slalom.errors import count, plural
-from slalom.render.charts import full_effect, scatter_frame
+from slalom.render.charts import full_effect, label_of, scatter_frame
 from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
 from slalom.result.scale import DETERMINED, leading_score, opposite
@@ -47,7 +47,7 @@ def preview(explanation: Explanation) -> list[tuple[str, float | None]]:
     """Return the first words of a text with the strengths of their colours, in [-1, 1]; None for what is no unit."""
     e = explanation
     column = None if e.values.ndim == 1 else e.leading
-    removal, full = e.scores("removal", column), full_effect(e, "removal", column) or 1.0
+    removal, full = e.scores("removal", label_of(e, column)), full_effect(e, "removal", column) or 1.0
     parts: list[tuple[str, float | None]] = []
     left = _OPENING
     for piece in pieces(e.text, e.spans):

@@ -131,7 +131,7 @@ class Pane {
 
   picked() {
     const { score, text } = this.viewer.state;
-    return text && score !== (text.initial_score ?? "removal") ? score : null;
+    return text && score !== text.initial_score ? score : null;
   }
 
   // Go to a place: what an address holds, or what was explained before.

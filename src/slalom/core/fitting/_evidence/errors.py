@@ -1,4 +1,4 @@
-"""Standard errors of values, importances and background: a Gaussian at the mode, and three corrections.
+"""Standard errors of values and importances: a Gaussian at the mode, and three corrections.
 
     var g = g' H^-1 g  +  sum_h (2 / gamma_h) (dg / dlog h)^2  +  b^2 (e^(2 u) - 2 e^(u / 2) + 1 - u)
 
@@ -31,11 +31,10 @@ PRECISIONS = ("strength", "tightness")
 
 
 class Errors(NamedTuple):
-    """Errors of the values (n,) or (n, C), the importances (n,), and the background's value and importance."""
+    """Errors of the values (n,) or (n, C), and of the importances (n,)."""
 
     values: Floats
     importances: Floats
-    background: tuple[float | Floats, float] | None
 
 
 def standard_errors(candidate: Candidate, basis: Floats | None, about: Collection[str] = PRECISIONS) -> Errors:
@@ -46,12 +45,8 @@ def standard_errors(candidate: Candidate, basis: Floats | None, about: Collectio
     single, units = basis is None, len(candidate.point.t)
     mix, numbers = np.ones((1, 1)) if basis is None else basis, (*candidate.hyper[:2], *candidate.determined)
     mean = np.full(units, 1.0 / units)
-    values, importances, *outside = gaussian(candidate.point, candidate.factors, numbers, mix, mean, tuple(about))
-    values, background = values[:, 0] if single else values, None
-    if candidate.point.background:
-        value, importance = (np.asarray(part) for part in outside)
-        background = float(value[0]) if single else value, float(importance[0])
-    return Errors(values, importances, background)
+    values, importances = gaussian(candidate.point, candidate.factors, numbers, mix, mean, tuple(about))
+    return Errors(values[:, 0] if single else values, importances)
 
 
 def widened(errors: Errors, point: Centred, strength: float, tightness: float, basis: Floats | None) -> Errors:
@@ -60,14 +55,11 @@ def widened(errors: Errors, point: Centred, strength: float, tightness: float, b
     return Errors(
         with_shrinkage(errors.values, deviations / point.rest, strength * point.rest**2 / spread),
         with_shrinkage(errors.importances, point.t, tightness),
-        errors.background,
     )
 
 
-def gaussian(
-    point: Centred, factors: Factors, numbers: Any, mix: Any, mean: Any, about: tuple[str, ...]
-) -> tuple[Any, Any, Any | None, Any | None]:
-    """Return the errors of values (n, C), importances (n,), the background's value (C,) and its importance (1,).
+def gaussian(point: Centred, factors: Factors, numbers: Any, mix: Any, mean: Any, about: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the errors of values (n, C) and importances (n,).
 
     numbers: strength, tightness, and how many of the psi and of the t the data determine. mix (C, K) maps outputs to classes.
     mean (n,): the weights of the mean over the units, which importances are relative to.
@@ -84,15 +76,7 @@ def gaussian(
     whitened = factors.linear.T
     values = spread(whitened[:1] + whitened[1:] / rest, by_share, along=log_weight)
     importances = spread.of_shape((shape[:, :n] - (shape[:, :n] @ mean)[:, None]).T)
-    if share is None:
-        return values, importances, None, None
-    z, unity, tail = point.z, 0.0 * weight[:1] + 1.0, 0.0 * point.scalars[1:]
-    to_value = np.concatenate((unity, -weight / share))[None] @ whitened
-    by_all = [
-        np.concatenate((-weight * (psi[:, k] - z[k]) / share, z[k : k + 1] / share**2, tail))[None] for k in range(len(z))
-    ]
-    to_importance = np.concatenate((weight - mean, unity / (share * rest), tail))
-    return values, importances, spread(to_value, np.stack(by_all))[0], spread.of_shape((shape @ to_importance)[None])
+    return values, importances
 
 
 class _Spread:

@@ -128,24 +128,16 @@ def _logistic(x: float) -> float:
 
 def _estimates(point: Centred, basis: Floats | None) -> Errors:
     """Return the quantities that the errors belong to, in the same form; importances are relative to their mean."""
-    mix, mean, background = np.ones((1, 1)) if basis is None else basis, point.t.mean(), None
-    if point.background:
-        value, importance = point.outside
-        background = (value @ mix.T, float(importance - mean))
-    return Errors(point.values @ mix.T, point.t - mean, background)
+    mix = np.ones((1, 1)) if basis is None else basis
+    return Errors(point.values @ mix.T, point.t - point.t.mean())
 
 
 def _in_a_row(numbers: Errors) -> Floats:
     """Return all numbers as one array."""
-    parts = [numbers.values, numbers.importances, *(numbers.background or ())]
-    return np.concatenate([np.ravel(part) for part in parts])
+    return np.concatenate([np.ravel(part) for part in numbers])
 
 
 def _shaped_like(like: Errors, row: Floats) -> Errors:
     """Return the numbers of a row in the form of others."""
-    size, n = like.values.size, len(like.importances)
-    values, importances, rest = row[:size].reshape(like.values.shape), row[size : size + n], row[size + n :]
-    if like.background is None:
-        return Errors(values, importances, None)
-    value = float(rest[0]) if np.ndim(like.background[0]) == 0 else rest[:-1]
-    return Errors(values, importances, (value, float(rest[-1])))
+    size = like.values.size
+    return Errors(row[:size].reshape(like.values.shape), row[size:])

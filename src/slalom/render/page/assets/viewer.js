@@ -1,7 +1,6 @@
 // The viewer of one explanation: text with coloured units, what the surrogate predicts, strongest units, classes, scatter, table,
 // pairs, facts. The report has one viewer, the live page one or two.
 
-const WITH_INTERVALS = ["removal", "value", "importance"]; // written in the table; a tip has those of all
 const PLURALS = { sentence: "Sentences", paragraph: "Paragraphs", document: "Documents", turn: "Turns" };
 
 // options: prefix, of the ids; asks, whether a model can be asked; phrases, whether dragging removes a phrase; and what to call:
@@ -10,7 +9,7 @@ const PLURALS = { sentence: "Sentences", paragraph: "Paragraphs", document: "Doc
 function createViewer(root, options = {}) {
   const { prefix = "", asks = false, phrases = false, changed = () => {}, replace = null, painted = () => {} } = options;
   const ui = viewerLayout(root, prefix);
-  const state = { text: null, score: "removal", class: 0, keep: [], answer: asks ? null : undefined, on: null };
+  const state = { text: null, score: null, class: 0, keep: [], answer: asks ? null : undefined, on: null };
   const hooks = { over: (unit, element) => look(unit, element), out: () => look(null), toggle: (unit) => toggle([unit]) };
   const several = { ...hooks, toggle: (units) => toggle(units), replace };
   const text = new UnitText(ui.text, several, phrases);
@@ -35,8 +34,8 @@ function createViewer(root, options = {}) {
     state.class = column;
     state.answer = asks ? null : undefined;
     reading = new Reading(content, state.class);
-    state.score = picked ?? content.initial_score ?? "removal";
-    if (reading.numbers(state.score) === null) state.score = "removal";
+    state.score = picked ?? content.initial_score;
+    if (reading.numbers(state.score) === null) state.score = reading.kinds[0].name;
     root.classList.toggle("effects-only", !content.told_apart);
     root.classList.toggle("no-sign", !content.signed); // such scores predict nothing, so nothing can be removed
     ui.live.hidden = ui["text-help"].hidden = !content.signed;
@@ -159,7 +158,8 @@ function createViewer(root, options = {}) {
 
   function drawTable() {
     const { units, length_effect: effect, place_effect: moved } = state.text;
-    ui["table-se"].hidden = !WITH_INTERVALS.some((key) => reading.within(key) !== undefined);
+    const [main] = reading.kinds;
+    ui["table-se"].hidden = !reading.kinds.some(({ name: key }) => reading.within(key) !== undefined);
     ui["table-doubt"].hidden = !reading.kinds.some(({ name: key }) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
     ui["table-length"].hidden = effect === null && moved === null;
     const own = (part) => (reading.several ? part[state.class] : part);
@@ -167,17 +167,18 @@ function createViewer(root, options = {}) {
       effect === null ? "" : ` ${signed(own(effect), 3)} of each token's removal is the text getting shorter.`,
       moved === null ? "" : ` Up to ${own(moved).toFixed(3)} of a removal arises because later words shift position.`,
     ];
-    ui["table-length"].textContent = `${included.join("")} Removal, gradient and Shapley value include it.`;
+    const changes = reading.kinds.filter(({ kind }) => kind === "effect" || kind === "share").map(({ label }) => label);
+    ui["table-length"].textContent = `${included.join("")} ${changes.join(", ")} include it.`;
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
-    for (const { name: key, label, meaning: title, kind } of reading.kinds) {
+    for (const { name: key, label, meaning: title, kind, unknown: some } of reading.kinds) {
       const [numbers, unknown, within] = [reading.numbers(key), reading.unknown(key), reading.within(key)];
       if (numbers === null) continue;
       const places = decimals(numbers.filter((_, i) => !unknown[i]));
       const directed = kind !== "attention";
       columns.push({
-        key, label, title, numbers, unknown, places, within, signed: directed, marked: directed, brief: !WITH_INTERVALS.includes(key),
+        key, label, title, numbers, unknown, places, within, signed: directed, marked: directed, brief: key !== main.name && !some, // its interval is in the tip
         strengths: directed || !state.text.signed ? reading.sizes(key) : undefined,
-        axis: key === "removal" ? barAxis(numbers, within) : undefined,
+        axis: key === main.name ? barAxis(numbers, within) : undefined,
         write: (x) => reading.written(key, x, places),
       });
     }
