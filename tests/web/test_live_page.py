@@ -687,7 +687,7 @@ def test_a_link_holds_everything(live):
     link = live.driver.current_url
     before = live.js(
         "const { score, scores } = slalom.panes[0].content;"
-        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+        " return [score, scores[1].numbers, document.querySelector('#model-now').textContent]"
     )
     assert urlsplit(link).query == ""  # the text stays in the fragment, which is not sent
     live.driver.get("about:blank")
@@ -705,7 +705,7 @@ def test_a_link_holds_everything(live):
     }
     after = live.js(
         "const { score, scores } = slalom.panes[0].content;"
-        " return [score, scores.shapley, document.querySelector('#model-now').textContent]"
+        " return [score, scores[1].numbers, document.querySelector('#model-now').textContent]"
     )
     assert after == before
     assert live.gone() == [4]
