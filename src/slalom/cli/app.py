@@ -69,6 +69,12 @@ for _name, _summary in COMMANDS.items():
 app.register_install_completion_command(help="Install completion of commands and options in your shell.")
 
 
+def _freeze() -> None:
+    """Spare the interpreter a search for garbage among all that it gives back anyway; DuckDB would report leaks."""
+    if "duckdb" not in sys.modules:
+        gc.freeze()
+
+
 def main() -> None:
     """Run the command line. Errors are printed as one line, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -76,7 +82,7 @@ def main() -> None:
             stream.reconfigure(
                 errors="backslashreplace" if stream.isatty() else None, encoding=None if stream.isatty() else "utf-8"
             )
-    atexit.register(gc.freeze)  # spares the interpreter a search for garbage among all that it gives back anyway
+    atexit.register(_freeze)
     with warnings.catch_warnings(), lines_if_redirected():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
