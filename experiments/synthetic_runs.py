@@ -114,7 +114,7 @@ def predicted(
     counts, others = counted(words, len(WORDS)), counted(shown, len(WORDS))
     if name == "linear":
         return LinearRegression().fit(counts, scores).predict(others)
-    return fit(counts, scores, Sgd() if name == "slalom" else Joint(device="cpu")).model(others)
+    return fit(counts, scores, Sgd() if name == "slalom" else Joint()).model(others)
 
 
 def on_slalom(lab: Lab, kind: str, size: int, n_words: int, run: int) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def on_slalom(lab: Lab, kind: str, size: int, n_words: int, run: int) -> dict[st
     }
 
 
-_BARE = Joint(background=False, link=False, device="cpu")
+_BARE = Joint(background=False, link=False)
 
 
 def _apart(truth: Slalom, found: Fit) -> dict[str, float]:

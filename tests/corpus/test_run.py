@@ -171,10 +171,10 @@ def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
 
 
 class _Deaths(Executor):
-    """Workers of this process that die: of some rows, and now and then."""
+    """Workers of this process that die: of some rows, and at every so many jobs."""
 
-    def __init__(self, deadly=(), chance=0.0):
-        self.deadly, self.chance, self.random, self.started = set(deadly), chance, random.Random(3), 0
+    def __init__(self, deadly=(), every=0):
+        self.deadly, self.every, self.jobs, self.started = set(deadly), every, 0, 0
 
     def size(self):
         return 3
@@ -197,7 +197,8 @@ class _Mortal(Worker):
     def submit(self, job):
         future = Future()
         deadly = job is not None and self.executor.deadly & {row.number for row in job.rows}
-        if deadly or self.executor.random.random() < self.executor.chance:
+        self.executor.jobs += 1
+        if deadly or (self.executor.every and self.executor.jobs % self.executor.every == 0):
             future.set_exception(ChildProcessError())
         else:
             future.set_result(self.bench(job) if job else self.bench.describe())
@@ -207,7 +208,7 @@ class _Mortal(Worker):
         self.bench = None
 
 
-def test_rows_that_end_their_workers_are_found_and_random_deaths_cost_nothing(tmp_path):
+def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp_path):
     def statuses(name, number, size, executor):
         """Dispatch texts in parts, and return the statuses by row."""
         parts, whole, setup = {}, [], Setup(partial(explainer, score), LocalFolder(tmp_path / name))
@@ -230,7 +231,7 @@ def test_rows_that_end_their_workers_are_found_and_random_deaths_cost_nothing(tm
     found = statuses("deadly", 64, 32, executor)
     assert {i for i, status in enumerate(found) if status == "killed"} == {5, 6, 63}
     assert executor.started <= 3 + 2 + 2 * 3 + 3  # one death for each part, two for each of the rows
-    executor = _Deaths(chance=0.1)
+    executor = _Deaths(every=7)
     assert statuses("random", 48, 8, executor) == ["explained"] * 48
     assert executor.started > 6
     with pytest.raises(ModelError, match="20 texts in sequence have ended their workers, so that it is not the texts"):

@@ -167,7 +167,7 @@ def check_consumers(e):
     assert {name: part.tolist() for name, part in back.errors.items()} == saved["errors"]
     assert back.to_dict() == saved
     if e.values.ndim == 1:
-        row = table([explained_row(SourceRow(0, "a", e.text, {}), e)]).to_pylist()[0]
+        row = table([explained_row(SourceRow(0, "a", e.text, {}), e, full=True)]).to_pylist()[0]
         for name, (numbers, errors) in scores.items():
             np.testing.assert_array_equal(np.float32(row[name]), numbers.astype(np.float32))
             assert (row[f"{name}_se"] is None) == (errors is None)

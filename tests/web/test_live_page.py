@@ -484,7 +484,7 @@ def test_text_numbers_and_card_describe_the_same_edited_text(live, models):
         lead = "With “brilliant” instead of “dull”, without “best”"
         live.until(
             "const card = document.querySelector('#my-swapped');"
-            " return card.querySelector('.number') && card.textContent.startsWith(arguments[0])",
+            " return card?.querySelector('.number') && card.textContent.startsWith(arguments[0])",
             lead,
         )
         said = live.text("#my-swapped")
