@@ -232,12 +232,12 @@ def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp
     assert {i for i, status in enumerate(found) if status == "killed"} == {5, 6, 63}
     assert executor.started <= 3 + 2 + 2 * 3 + 3  # one death for each part, two for each of the rows
     executor = _Deaths(every=7)
-    assert statuses("random", 48, 8, executor) == ["explained"] * 48
-    assert executor.started > 6
+    assert statuses("mortal", 48, 8, executor) == ["explained"] * 48
+    assert executor.started > 3  # some have died
     with pytest.raises(ModelError, match="20 texts in sequence have ended their workers, so that it is not the texts"):
         statuses("all", 40, 8, _Deaths(range(40)))
     with pytest.raises(ModelError, match="3 workers in sequence died while they loaded the model; is there memory for it"):
-        statuses("none", 8, 8, _Deaths(chance=1.0))
+        statuses("none", 8, 8, _Deaths(every=1))
 
 
 def test_other_options_another_model_and_another_source_are_refused(tmp_path, source):
