@@ -1,7 +1,7 @@
 # make demo    set up .venv on the first run, then explain a sentence with the model that ships with slalom
 # make test    set up .venv on the first run, then format, lint, types, import floors, doctests and tests
 # make test-experiments  the quick runs of all experiments, which `make test` leaves out (two minutes)
-# make test-processes    the tests with clusters, servers, the live page and killed processes, which `make test` leaves out (three minutes)
+# make test-processes    the tests with clusters, servers, browsers and killed processes, which `make test` leaves out (five minutes)
 # make docs    build the documentation site into site/, strictly, and check that it works in a folder and loads nothing from elsewhere
 # make wheel   build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README's first example
 # make test-lowest  the quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest
@@ -20,7 +20,7 @@ TEXT ?= The first half is dull. The second half is one of the best things I have
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto
 PROCESSES = tests/corpus/test_ray.py tests/corpus/test_run.py tests/models/test_api_server.py \
 	tests/models/test_answer_server.py tests/web/test_command.py tests/cli/test_language_models.py \
-	tests/web/test_live_page.py tests/web/test_corpus_page.py
+	tests/web/test_live_page.py tests/web/test_corpus_page.py tests/web/test_payloads.py tests/render/page/test_browser.py
 
 export TEXT
 
