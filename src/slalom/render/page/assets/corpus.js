@@ -158,7 +158,7 @@ function drawShortcuts() {
     row.addEventListener("click", () => choose(word, true));
     body.append(row);
   }
-  byId("shortcuts").replaceChildren(make("thead", {}, head), body);
+  if (data.shortcuts.length) byId("shortcuts").replaceChildren(make("thead", {}, head), body);
 }
 
 function drawFlips() {
