@@ -13,10 +13,10 @@ from rich.text import Text
 from slalom.cli.inputs import texts_of_file
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, AtLeastOne, Cost, Json, Rows, Unit, class_of
-from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
+from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate, written
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count
-from slalom.files import has_rows, read_rows, write_text
+from slalom.files import has_rows, read_rows
 
 
 @Parameter(name="*", group=EXPLANATION)
@@ -101,12 +101,7 @@ def compare(
     except KeyboardInterrupt:
         complain(f"interrupted; {'run the same command to continue' if output.out else 'use --out FILE to keep results'}")
         return 130
-    if output.csv:
-        write_text(output.csv, compared.to_csv())
-    if output.html:
-        compared.to_html(output.html)
-    if output.as_json:
-        print(compared.to_json())
+    if written(compared, output):
         return 0
     show(compared, console())
     for path in (output.csv, output.html, output.out):

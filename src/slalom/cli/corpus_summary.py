@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, AtLeastOne, Json, fields_of
-from slalom.cli.printing import check_outputs, complain, console
+from slalom.cli.printing import check_outputs, complain, console, written
 from slalom.errors import plural
 from slalom.files import csv_text, write_text
 
@@ -80,9 +80,9 @@ def summary(out: str, /, *, selection: Selection = Selection(), words: Words = W
 
     check_outputs(None, output.csv, output.html)
     found = corpus.summary(out, top=max(100, output.top), **fields_of(selection, words))
-    if not _written(found, output):
+    if not written(found, output):
         show_summary(found, console(), output.by, output.top)
-        _say_written(output)
+        _saywritten(output)
 
 
 def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), output: Output = Output()) -> None:
@@ -96,9 +96,9 @@ def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), outp
 
     check_outputs(None, output.csv, output.html)
     found = corpus.compare(out1, out2, top=max(100, output.top), **fields_of(selection))
-    if not _written(found, output):
+    if not written(found, output):
         show_comparison(found, console(), output.by, output.top)
-        _say_written(output)
+        _saywritten(output)
 
 
 def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path | None, Parameter(group=OUTPUT)] = None) -> None:
@@ -124,18 +124,7 @@ def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path |
         print(found)
 
 
-def _written(found: Any, output: Output) -> bool:
-    """Write the files; return whether everything was printed as JSON."""
-    if output.csv:
-        write_text(output.csv, found.to_csv())
-    if output.html:
-        found.to_html(output.html)
-    if output.as_json:
-        print(found.to_json())
-    return output.as_json
-
-
-def _say_written(output: Output) -> None:
+def _saywritten(output: Output) -> None:
     for path in (output.csv, output.html):
         if path:
             complain(f"written: {path}")

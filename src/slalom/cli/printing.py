@@ -6,9 +6,10 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slalom.errors import InputError, SlalomError
+from slalom.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,6 +79,17 @@ def _flag(name: str) -> str:
 def print_estimate(estimate: "Estimate", as_json: bool) -> None:
     """Print what `--dry-run` found out."""
     sys.stdout.write(json.dumps(estimate._asdict()) + "\n" if as_json else f"{estimate}; nothing was asked\n")
+
+
+def written(result: Any, output: Any) -> bool:
+    """Write a result to the files that are named; return whether everything was printed as JSON."""
+    if output.csv:
+        write_text(output.csv, result.to_csv())
+    if output.html:
+        result.to_html(output.html)
+    if output.as_json:
+        print(result.to_json())
+    return bool(output.as_json)
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:

@@ -108,13 +108,12 @@ def _times(matrix: Any, columns: Any) -> Any:
 # -- a linearisation --------------------------------------------------------------------------------------------------
 
 
-def linearise(point: Centred, step_scalars: Any, priors: Priors, traces: bool) -> tuple[Any, System, Factors, Any]:
+def linearise(point: Centred, scalars: StepScalars, priors: Priors, traces: bool) -> tuple[Any, System, Factors, Any]:
     """Return the precisions of the residuals, the normal equations and their factors.
 
     The numbers: the terms; other than 0 where H, with the jitter, is not positive definite; with traces also those of
     `determined`.
     """
-    scalars = StepScalars(*step_scalars)
     system = equations(point, scalars, priors)
     factors, failed = system.factorise(scalars.jitter)
     numbers = [terms(point, priors, None), [failed]]
@@ -149,11 +148,11 @@ def equations(point: Centred, scalars: StepScalars, priors: Priors) -> System:
 
 
 def linearise_and_step(
-    point: Centred, step_scalars: Any, priors: Priors, whole: bool
+    point: Centred, scalars: StepScalars, priors: Priors, whole: bool
 ) -> tuple[Any, System, Factors, Centred, Any]:
     """Return a linearisation with traces and the point after a first `damped_step` from it; the numbers are those of both."""
-    rows, system, factors, known = linearise(point, step_scalars, priors, traces=True)
-    moved, numbers = damped_step(point, rows, system, factors, step_scalars, priors, None, whole)
+    rows, system, factors, known = linearise(point, scalars, priors, traces=True)
+    moved, numbers = damped_step(point, rows, system, factors, scalars, priors, None, whole)
     return rows, system, factors, moved, np.concatenate((known, numbers))
 
 
@@ -162,7 +161,7 @@ def damped_step(
     rows: Any,
     system: System,
     factors: Factors,
-    step_scalars: Any,
+    scalars: StepScalars,
     priors: Priors,
     tilt: Tilt | None,
     whole: bool,
@@ -173,7 +172,7 @@ def damped_step(
     positive definite; other than 0 where the acceleration is too large for the step; the predicted decrease of the cost; the
     terms.
     """
-    used, failed = system.damped(factors, StepScalars(*step_scalars).damping, whole)
+    used, failed = system.damped(factors, scalars.damping, whole)
     step = within_reach(point, used, used.solve(system.gradient))
     moved, too_long = _accelerated(point, rows, system, used, step)
     numbers = np.stack((failed, too_long, step.inner(system.gradient)))
@@ -219,7 +218,7 @@ def lbfgs_step(
     last: tuple[Step, Step] | None,
     pairs: tuple[Pair, ...],
     factors: Factors,
-    step_scalars: Any,
+    scalars: StepScalars,
     priors: Priors,
     tilt: Tilt | None,
 ) -> tuple[Step, tuple[Pair, ...], Step, Centred, Step, Any]:
@@ -228,7 +227,7 @@ def lbfgs_step(
     last: the move that led here and minus half the gradient before it. The next move differs from the step where bounds shorten
     it. The numbers: the terms, and the predicted decrease of the cost.
     """
-    (downhill, _) = descent(point, StepScalars(*step_scalars), priors, tilt)
+    (downhill, _) = descent(point, scalars, priors, tilt)
     if last is not None:
         move, change = last[0], last[1].plus(downhill, -1.0)
         curvature = move.inner(change)
@@ -251,18 +250,16 @@ def predicted_decrease(factors: Factors, gradient: Step) -> Any:
 # -- the linear side alone, and the link ------------------------------------------------------------------------------
 
 
-def marginal_force(point: Centred, factors: Factors, step_scalars: Any) -> Any:
+def marginal_force(point: Centred, factors: Factors, scalars: StepScalars) -> Any:
     """Return the slope of the cost by the shape that integrating out the linear side adds (`marginal`)."""
-    scalars = StepScalars(*step_scalars)
     return log_det_gradient(point, scalars, LinearInverse(factors.linear))
 
 
-def solve_linear_block(point: Centred, step_scalars: Any, priors: Priors) -> tuple[Centred, Any]:
+def solve_linear_block(point: Centred, scalars: StepScalars, priors: Priors) -> tuple[Centred, Any]:
     """Return the best point of this shape.
 
     The numbers: the trace of psi's covariance, half log det M, failure, the terms.
     """
-    scalars = StepScalars(*step_scalars)
     lower, failed = inverse_cholesky(raised(_linear_gram(point, scalars), scalars.jitter))
     inverse = LinearInverse(lower)
     step = inverse.solve(Step(descent(point, scalars, priors, None)[0].linear, 0.0 * point.t[:0])).linear
