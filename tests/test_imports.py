@@ -29,7 +29,15 @@ def python(code):
     return run.stdout.splitlines()
 
 
-_LIGHT = ["slalom", "slalom.core", "slalom.core.fitting", "slalom.models", "slalom.methods", "slalom.theory.attention"]
+_LIGHT = [
+    "slalom",
+    "slalom.core",
+    "slalom.core.fitting",
+    "slalom.models",
+    "slalom.methods",
+    "slalom.theory.attention",
+    "slalom.evaluate",
+]
 
 
 def test_imports_load_no_optional_dependency():

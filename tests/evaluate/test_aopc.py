@@ -1,4 +1,4 @@
-"""Deletion and insertion: masks by hand, curves of a model that is known exactly."""
+"""Deletion and insertion: curves of models that are known exactly."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.special import expit, softmax
 
 from slalom import Explainer
 from slalom.errors import InputError
-from slalom.evaluate import ERASER, aopc, deletion_masks, fractions_of, insertion_masks, perturbation, steps_of
+from slalom.evaluate import perturbation
 from slalom.models import Head
 from slalom.theory.oracle import Oracle
 from tests.cases import cases
@@ -20,39 +20,17 @@ def exact(text=TEXT, **others):
     return explanation(text, [EFFECTS.get(word, 0.0) for word in text.split()], **others)
 
 
-def test_numbers_of_units():
-    assert ERASER == (0.01, 0.05, 0.1, 0.2, 0.5)
-    assert fractions_of(100).tolist() == [1, 5, 10, 20, 50]
-    assert fractions_of(9).tolist() == [1, 1, 1, 2, 5]
-    assert fractions_of(2).tolist() == [1, 1, 1, 1, 1]
-    assert fractions_of(3, [0.99, 1.0]).tolist() == [2, 3]
-    assert fractions_of(10, [0.1, 0.2, 0.3, 0.7]).tolist() == [1, 2, 3, 7]  # 0.1 + 0.2 is not 0.3
-    assert steps_of(11, 5).tolist() == [5, 10]
-    assert steps_of(10, 5).tolist() == [5]
-    assert steps_of(4).tolist() == [1, 2, 3]
+def test_numbers_are_fractions_rounded_up_or_steps():
+    def numbers(n, **options):
+        (curve,) = perturbation([exact(" ".join(["good"] * n))], adder(EFFECTS), **options)
+        return curve.numbers.tolist()
 
-
-def test_masks_by_hand():
-    scores = [0.0, 5.0, -1.0, 5.0]
-    assert insertion_masks(scores, [0, 1, 2, 3]).astype(int).tolist() == [
-        [0, 0, 0, 0],
-        [0, 1, 0, 0],
-        [0, 1, 0, 1],
-        [1, 1, 0, 1],
-    ]
-    assert deletion_masks(scores, [1, 4]).astype(int).tolist() == [[1, 0, 1, 1], [0, 0, 0, 0]]
-
-
-def test_reversed_scores_swap_deletion_and_insertion():
-    scores = np.random.default_rng(0).permutation(30).astype(float)
-    numbers = np.arange(31)
-    assert np.array_equal(deletion_masks(scores, numbers), insertion_masks(-scores, 30 - numbers))
-
-
-def test_area_by_hand():
-    assert aopc(0.8, [0.8, 0.6, 0.1]) == pytest.approx(0.3)
-    assert aopc(0.5, [0.5]) == 0.0
-    assert aopc(0.5, [1.0]) == -0.5
+    assert numbers(100) == [1, 5, 10, 20, 50]
+    assert numbers(9) == [1, 1, 1, 2, 5]
+    assert numbers(2) == [1, 1, 1, 1, 1]
+    assert numbers(3, fractions=[0.99, 1.0]) == [2, 3]
+    assert numbers(10, fractions=[0.1, 0.2, 0.3, 0.7]) == [1, 2, 3, 7]  # 0.1 + 0.2 is not 0.3
+    assert [numbers(n, step=5) for n in (12, 11, 10, 4)] == [[5, 10], [5, 10], [5], [3]]
 
 
 @cases("sign", [1, -1])
@@ -148,16 +126,9 @@ def test_a_single_unit_and_no_explanation():
 @cases(
     ("call", "says"),
     [
-        (lambda: fractions_of(1), "n must be a whole number of at least 2"),
-        (lambda: fractions_of(9, [0.0]), "fractions must be one or more numbers above 0"),
-        (lambda: fractions_of(9, [1.1]), "fractions must be one or more numbers above 0, at most 1"),
-        (lambda: fractions_of(9, []), "fractions must be one or more"),
-        (lambda: steps_of(9, 0), "step must be a whole number of at least 1"),
-        (lambda: insertion_masks([1.0, 2.0], [3]), "integers from 0 to 2"),
-        (lambda: insertion_masks([1.0, 2.0], [0.5]), "integers from 0 to 2"),
-        (lambda: insertion_masks([np.nan, 2.0], [1]), "scores must be finite"),
-        (lambda: aopc(0.5, []), "must be probabilities"),
-        (lambda: aopc(1.5, [0.1]), "must be probabilities"),
+        (lambda: perturbation([exact()], adder(EFFECTS), fractions=[0.0]), "fractions must be one or more numbers above 0"),
+        (lambda: perturbation([exact()], adder(EFFECTS), fractions=[1.1]), "above 0, at most 1"),
+        (lambda: perturbation([exact()], adder(EFFECTS), fractions=[]), "fractions must be one or more"),
         (lambda: perturbation([exact()], adder(EFFECTS), score="size"), "a score must be one of"),
         (lambda: perturbation([exact()], adder(EFFECTS), step=0), "step must be a whole number"),
     ],

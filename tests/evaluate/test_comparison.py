@@ -17,9 +17,9 @@ from tests.cases import cases
 from tests.factories import short_sighted
 
 TEXTS = [
-    "a good film with a bad end and a very good cast but the plot was thin",
-    "not a good story and the film was long with a bad cast",
-    "the cast was very good and the end of the film was not bad",
+    "a good film with a bad end but the plot was thin",
+    "not a good story and the film had a bad cast",
+    "the cast was very good and the end was not bad",
 ]
 VALUES = {"good": 3.0, "bad": -5.0, "film": 2.0, "not": -1.0, "thin": -2.0}
 
@@ -32,33 +32,33 @@ def compared(texts=TEXTS, methods=("joint", "local", "ridge", "leave-one-out", "
     return compare(model(), texts, output="log_odds", methods=methods, queries=queries, progress=False, **options)
 
 
-def test_records_are_what_the_metrics_say():
-    found = compared()
-    assert found.rows == [("joint", 100), ("local", 100), ("ridge", 100), ("leave-one-out", None), ("random", None)]
+@pytest.fixture(scope="module")
+def five():
+    return compared()
+
+
+def test_records_are_what_the_metrics_say(five):
+    assert five.rows == [("joint", 100), ("local", 100), ("ridge", 100), ("leave-one-out", None), ("random", None)]
     explainer = Explainer(model(), output="log_odds", unit="token")
     es = explainer(TEXTS, method=method("ridge"), queries=100, check=0)
     strict, order = fidelity(es, explainer), perturbation(es, explainer)
-    assert np.allclose(found.values(("ridge", 100), "near"), [one.near for one in strict])
-    assert np.allclose(found.values(("ridge", 100), "far"), [one.far for one in strict])
-    assert np.allclose(found.values(("ridge", 100), "deletion"), [one.deletion for one in order])
-    assert found.values(("leave-one-out", None), "queries") == [len(text.split()) + 1 for text in TEXTS]
-    assert found.summary(("ridge", 100), "near") == summarize(found.values(("ridge", 100), "near"))
-    assert set(found.profile(("ridge", 100))) == set(range(1, 11))
-    assert found.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
-    assert {record["tokens"] for record in found.records} == {None}  # a callable takes strings: nobody knows their tokens
+    assert np.allclose(five.values(("ridge", 100), "near"), [one.near for one in strict])
+    assert np.allclose(five.values(("ridge", 100), "far"), [one.far for one in strict])
+    assert np.allclose(five.values(("ridge", 100), "deletion"), [one.deletion for one in order])
+    assert five.values(("leave-one-out", None), "queries") == [len(text.split()) + 1 for text in TEXTS]
+    assert five.summary(("ridge", 100), "near") == summarize(five.values(("ridge", 100), "near"))
+    assert list(five.profile(("ridge", 100))) == list(strict[0].profile)
+    assert five.measures == ("near", "far", "deletion", "insertion", "queries", "tokens", "seconds")
+    assert {record["tokens"] for record in five.records} == {None}  # a callable takes strings: nobody knows their tokens
 
 
-def test_a_budget_that_grows_is_a_row_with_its_own_cost():
-    found = compared(methods=("ridge", "leave-one-out"), queries=[50, "auto"])
-    assert found.rows == [("ridge", 50), ("ridge", "auto"), ("leave-one-out", None)]
-    explainer = Explainer(model(), output="log_odds", unit="token")
-    es = explainer(TEXTS, method="ridge", queries="auto")
-    assert found.values(("ridge", "auto"), "queries") == [e.queries for e in es]
-    assert np.allclose(found.values(("ridge", "auto"), "near"), [one.near for one in fidelity(es, explainer)])
-    assert compared(methods=("ridge",), queries="auto").rows == [("ridge", "auto")]
-    (line,) = found.plot.against_queries("near").axes[0].findobj(lambda artist: artist.get_gid() == "curve ridge")
-    mean = np.mean(found.values(("ridge", "auto"), "queries"))
-    assert line.get_xdata() == pytest.approx(sorted([50.0, mean]))
+def test_every_budget_is_a_row_with_its_own_cost():
+    table = compared(TEXTS[:1], methods=("ridge", "leave-one-out"), queries=[40, 50, "auto"])
+    assert table.rows == [("ridge", 40), ("ridge", 50), ("ridge", "auto"), ("leave-one-out", None)]
+    e = Explainer(model(), output="log_odds", unit="token")(TEXTS[0], method="ridge", queries="auto")
+    assert table.values(("ridge", "auto"), "queries") == [e.queries]
+    (line,) = table.plot.against_queries("near").axes[0].findobj(lambda artist: artist.get_gid() == "curve ridge")
+    assert line.get_xdata() == pytest.approx([40, 50, e.queries])
     with pytest.raises(InputError, match="queries must be a whole number of at least 2; got 'many'"):
         compared(queries=["many"])
 
@@ -74,58 +74,61 @@ def test_queries_that_judge_are_asked_once_and_those_of_a_method_anew():
     assert alone <= len(two.received) - len(one.received) <= alone + warm_up
 
 
-def test_the_model_that_averages_is_predicted_best_by_a_softmax():
-    found = compared()
-    assert found.best("far") == ("joint", 100)
-    assert found.summary(("joint", 100), "far").mean < 0.01 < found.summary(("ridge", 100), "far").mean
-    against = found.against(("joint", 100), "far")
+def test_the_model_that_averages_is_predicted_best_by_a_softmax(five):
+    assert five.best("far") == ("joint", 100)
+    assert five.summary(("joint", 100), "far").mean < 0.05 < five.summary(("ridge", 100), "far").mean
+    against = five.against(("joint", 100), "far")
     assert all(one.difference < 0 for one, _ in against.values())
     assert all(0 <= p <= 1 for _, p in against.values())
-    assert found.best("deletion") is not None
-
-
-def test_budgets_have_rows_of_their_own():
-    found = compared(methods=("joint", "leave-one-out"), queries=(40, 100))
-    assert found.rows == [("joint", 40), ("joint", 100), ("leave-one-out", None)]
+    assert five.best("deletion") is not None
 
 
 def test_an_interrupted_comparison_goes_on(tmp_path, monkeypatch):
     out = tmp_path / "c.jsonl"
-    whole = compared()
+    cheap = {"methods": ("ridge", "leave-one-out", "random"), "measures": ("near",)}
+    whole = compared(**cheap)
     calls = []
     explain = Explainer.__call__
 
     def counted(self, texts, **options):
         calls.append(options["method"].name)
-        if len(calls) == 8:  # five calls to warm up, then two methods
+        if len(calls) == 5:  # three calls to warm up, then one method
             raise KeyboardInterrupt
         return explain(self, texts, **options)
 
     monkeypatch.setattr(Explainer, "__call__", counted)
     with pytest.raises(KeyboardInterrupt):
-        compared(out=out)
+        compared(out=out, **cheap)
     with out.open("a") as file:
         file.write('{"text": 2, "meth')  # a line that was cut off
     calls.clear()
-    found = compared(out=out)
-    assert "joint" not in calls
+    found = compared(out=out, **cheap)
+    assert "ridge" not in calls
     for row in whole.rows:
         assert found.values(row, "near") == whole.values(row, "near")
         assert found.values(row, "queries") == whole.values(row, "queries")
     calls.clear()
-    compared(out=out)
+    compared(out=out, **cheap)
     assert not calls
     with pytest.raises(InputError, match=r"another comparison \(seed differ\)"):
-        compared(out=out, seed=3)
+        compared(out=out, seed=3, **cheap)
     (tmp_path / "notes.jsonl").write_text("precious")
     with pytest.raises(InputError, match="holds something else"):
         compared(out=tmp_path / "notes.jsonl")
     assert (tmp_path / "notes.jsonl").read_text() == "precious"
 
 
+class Failing(BlackBoxMethod):
+    name = "failing"
+
+    def attribute(self, context):
+        raise ZeroDivisionError("nothing to\ndivide by")
+
+
 def test_a_method_that_cannot_be_used_is_left_out_and_said():
-    found = compared(methods=("ridge", "attnlrp"))
+    found = compared(TEXTS[:1], methods=("ridge", "attnlrp", Failing()))
     assert found.rows == [("ridge", 100)]
+    assert "ZeroDivisionError: nothing to divide by" in found.skipped["failing"]
     assert "looks inside a torch model" in found.skipped["attnlrp"]
     with pytest.raises(InputError, match="no method could be used: attention"):
         compared(methods=("attention",))
@@ -148,18 +151,6 @@ def test_what_needs_a_corpus_or_people_is_there_when_they_are():
         compared(human=human[:1])
 
 
-def test_answers_are_forgotten_between_methods():
-    """Times and queries are a method's own: the second budget asks anew."""
-    asked = []
-
-    def counting(texts):
-        asked.extend(texts)
-        return [float(len(t)) for t in texts]
-
-    compare(counting, TEXTS[:1], output="log_odds", methods=("ridge",), queries=(50, 51), measures=("seconds",), progress=False)
-    assert len(asked) > 50 + 51
-
-
 def test_texts_that_are_cut_are_counted_once(tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed")
     folder = short_sighted(tmp_path / "m")
@@ -169,15 +160,14 @@ def test_texts_that_are_cut_are_counted_once(tmp_path):
     assert [record["cut"] for record in found.records] == [15, 0, 15, 0]
 
 
-def test_tables_can_be_read_by_others():
-    found = compared(methods=("ridge", "random"))
-    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
-    assert [row["method"] for row in rows] == ["ridge", "random"]
-    assert float(rows[0]["near"]) == found.summary(("ridge", 100), "near").mean
-    given = json.loads(found.to_json())
-    assert given["summary"][0]["near"]["mean"] == found.summary(("ridge", 100), "near").mean
-    assert len(given["records"]) == 6
-    assert set(MEASURES) >= set(given["measures"])
+def test_tables_can_be_read_by_others(five):
+    rows = list(csv.DictReader(io.StringIO(five.to_csv())))
+    assert [row["method"] for row in rows] == [name for name, _ in five.rows]
+    assert float(rows[2]["near"]) == five.summary(("ridge", 100), "near").mean
+    document = json.loads(five.to_json())
+    assert document["summary"][2]["near"]["mean"] == five.summary(("ridge", 100), "near").mean
+    assert len(document["records"]) == 15
+    assert set(MEASURES) >= set(document["measures"])
 
 
 def test_one_budget_may_be_a_number_and_an_explainer_is_refused():
@@ -236,7 +226,7 @@ class Table:
         ({"human": [(text.split(), [[1]]) for text in TEXTS]}, "marked must have one entry per word; got 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
         ({"out": 5}, "out must be the name of a file; got 5"),
-        ({"out": "."}, "out must be the name of a file; '.' is a folder"),
+        ({"out": "."}, "out must be the name of a file; got '.'"),
     ],
 )
 def test_wrong_arguments_are_errors_of_one_line_before_the_model_is_asked(arguments, message):
@@ -263,19 +253,6 @@ def test_texts_and_budgets_may_be_arrays_and_a_seed_may_be_drawn():
         ("ridge", 20), "near"
     )
     json.loads(compared(methods=("random",), seed=np.int64(3), target=np.int64(1)).to_json())
-
-
-class Failing(BlackBoxMethod):
-    name = "failing"
-
-    def attribute(self, context):
-        raise ZeroDivisionError("nothing to\ndivide by")
-
-
-def test_a_method_that_fails_is_left_out_and_the_rest_compared():
-    found = compared(methods=(Failing(), "ridge"))
-    assert found.rows == [("ridge", 100)]
-    assert "ZeroDivisionError: nothing to divide by" in found.skipped["failing"]
 
 
 def test_a_model_that_fails_stops_the_comparison():

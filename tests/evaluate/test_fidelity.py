@@ -1,4 +1,4 @@
-"""Strict fidelity: by hand, against scikit-learn, and of a model that is known exactly."""
+"""Strict fidelity of models that are known exactly."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
-from slalom.evaluate import fidelity, fidelity_profile, masks, removals, strict_fidelity, subsets, unexplained
+from slalom.evaluate import fidelity, masks
 from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import adder, explanation
@@ -21,58 +21,22 @@ def exact(text=TEXT, base=0.5, **others):
     return explanation(text, [EFFECTS.get(word, 0.0) for word in text.split()], base=base, **others)
 
 
-def test_removals_take_one_to_k_units_as_often_each():
-    keep = removals(20, 10, 7, np.random.default_rng(0))
-    assert keep.shape == (70, 20)
-    assert keep.dtype == bool
-    assert (~keep).sum(axis=1).tolist() == np.repeat(np.arange(1, 11), 7).tolist()
-    assert np.array_equal(keep, removals(20, 10, 7, np.random.default_rng(0)))
-    often = (~removals(5, 2, 20_000, np.random.default_rng(1))[20_000:]).mean(axis=0)
-    assert np.allclose(often, 2 / 5, atol=0.02)  # every unit goes equally often
-
-
-def test_at_least_one_unit_is_left():
-    keep = removals(4, 10, 3, np.random.default_rng(0))
-    assert set((~keep).sum(axis=1).tolist()) == {1, 2, 3}
-    assert removals(1, 10, 3, np.random.default_rng(0)).shape == (0, 1)
-    assert subsets(1, 5, np.random.default_rng(0)).shape == (0, 1)
-    sizes = subsets(6, 5000, np.random.default_rng(0)).sum(axis=1)
-    assert np.allclose(np.bincount(sizes, minlength=7)[1:6] / 5000, 0.2, atol=0.03)
-    assert sizes.min() == 1
-    assert sizes.max() == 5
-
-
-def test_errors_by_hand():
-    predicted, observed = [0.0, 1.0, 2.0, -1.0], [1.0, 1.0, 0.0, -1.5]
-    assert strict_fidelity(predicted, observed) == pytest.approx((1 + 0 + 4 + 0.25) / 4)
-    assert fidelity_profile(predicted, observed, [1, 2, 2, 3]) == {1: 1.0, 2: 2.0, 3: 0.25}
-    # several classes: squares are added up
-    assert strict_fidelity([[1.0, -1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]) == 1.0
-
-
-def test_unexplained_is_one_less_r2():
-    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
-    rng = np.random.default_rng(2)
-    observed = rng.normal(size=50)
-    predicted = observed + 0.3 * rng.normal(size=50)
-    assert unexplained(predicted, observed) == pytest.approx(1.0 - metrics.r2_score(observed, predicted))
-    assert unexplained(observed, observed) == 0.0
-    assert unexplained(np.full(50, observed.mean()), observed) == pytest.approx(1.0)
-    assert unexplained([1.0, 2.0], [3.0, 3.0]) is None
-    both = np.column_stack([observed, -observed])
-    assert unexplained(np.column_stack([predicted, -predicted]), both) == pytest.approx(unexplained(predicted, observed))
+def test_near_rows_lack_one_to_k_units_and_far_ones_have_every_size():
+    near, far = masks(TEXT, 20, per=2000, number=4000)
+    assert np.array_equal((~near).sum(axis=1), np.repeat(np.arange(1, 11), 2000))
+    assert np.allclose((~near[:2000]).mean(axis=0), 1 / 20, atol=0.02)  # every unit goes equally often
+    assert np.allclose(np.bincount(far.sum(axis=1), minlength=21)[1:20] / 4000, 1 / 19, atol=0.02)
+    near, far = masks(TEXT, 4)
+    assert set((~near).sum(axis=1).tolist()) == {1, 2, 3}  # at least one unit is left
+    assert [part.shape for part in masks("one", 1)] == [(0, 1), (0, 1)]
 
 
 @cases(
     ("call", "says"),
     [
-        (lambda: strict_fidelity([1.0], [1.0, 2.0]), "must have the same shape"),
-        (lambda: strict_fidelity([], []), "must have the same shape and not be empty"),
-        (lambda: strict_fidelity([np.nan], [1.0]), "predicted must be finite"),
-        (lambda: fidelity_profile([1.0], [1.0], [0]), "n_removed must hold 1 integers of at least 1"),
-        (lambda: removals(0, 1, 1, np.random.default_rng()), "n must be a whole number of at least 1"),
-        (lambda: removals(3, 0, 1, np.random.default_rng()), "most must be a whole number of at least 1"),
-        (lambda: removals(3, 1, True, np.random.default_rng()), "per must be a whole number"),
+        (lambda: masks("a", 0), "n must be a whole number of at least 1"),
+        (lambda: masks("a", 3, most=0), "most must be a whole number of at least 1"),
+        (lambda: masks("a", 3, per=True), "per must be a whole number"),
         (lambda: masks(3, 3), "a text must be a string"),
         (lambda: masks("a", 1, seed=-1), "seed must be a whole number of at least 0"),
         (lambda: fidelity(exact(), adder(EFFECTS)), "put a single one into brackets"),
@@ -95,17 +59,18 @@ def test_masks_belong_to_the_text_and_the_seed():
     assert not np.array_equal(near, masks("one text", 12, seed=1)[0])
 
 
-def test_a_perfect_explanation_has_no_error():
-    (found,) = fidelity([exact()], adder(EFFECTS, 0.5))
-    assert found.near == pytest.approx(0.0, abs=1e-20)
-    assert found.far == pytest.approx(0.0, abs=1e-20)
-    assert list(found.profile) == list(range(1, 11))
-
-
 def test_a_wrong_base_counts_far_from_the_text_only():
     right, wrong = fidelity([exact(), exact(base=1.5)], adder(EFFECTS, 0.5))
+    assert right.near == pytest.approx(0.0, abs=1e-20)
+    assert right.far == pytest.approx(0.0, abs=1e-20)
+    assert list(right.profile) == list(range(1, 11))
     assert wrong.near == pytest.approx(0.0, abs=1e-20)
-    assert wrong.far > right.far + 0.01
+    assert wrong.far > 0.01
+
+
+def test_scores_that_do_not_vary_have_no_far_error():
+    constant = explanation(TEXT, np.zeros(len(TEXT.split())), base=2.0)
+    assert fidelity([constant], adder({}, 2.0))[0].far is None
 
 
 def test_one_wrong_effect_has_the_error_of_its_absence():
@@ -114,7 +79,7 @@ def test_one_wrong_effect_has_the_error_of_its_absence():
     wrong = exact()
     effects = np.array(wrong.values)
     effects[1] += 2.0
-    (found,) = fidelity([replace(wrong, surrogate=Additive(effects, 0.5))], adder(EFFECTS, 0.5), per=4000)
+    (found,) = fidelity([replace(wrong, surrogate=Additive(effects, 0.5))], adder(EFFECTS, 0.5), per=1000)
     for k, error in found.profile.items():
         assert error == pytest.approx(4.0 * k / n, rel=0.25)
     assert found.near == pytest.approx(np.mean(list(found.profile.values())))
@@ -129,24 +94,14 @@ def test_methods_share_their_queries_and_unsigned_ones_are_left_out():
 
     explainer = Explainer(log_odds, output="log_odds", labels=["no", "yes"], progress=False)
     short = "a good film"
-    counted.clear()  # a callable is tried out when it comes
-    first = fidelity([exact(base=0.0), exact(short, base=0.0)], explainer)
+    fidelity([exact(base=0.0), exact(short, base=0.0)], explainer)
     alone = len(counted)
     counted.clear()
-    given = [
-        exact(base=0.0, method="one"),
-        exact(short, base=0.0),
-        exact(base=0.0, method="two", seed=5),
-        exact(base=0.0, signed=False),
-    ]
-    engine, calls = explainer.engine, []
-    explainer.engine = lambda questions: calls.append(len(questions)) or engine(questions)
-    found = fidelity(given, explainer)
-    assert calls == [2]  # one call for two texts
-    assert len(counted) == alone
-    assert found[:2] == first
-    assert found[2] == found[0]
-    assert found[3] is None
+    methods = [exact(base=0.0), exact(short, base=0.0), exact(base=0.0, seed=5), exact(base=0.0, signed=False)]
+    first, _, again, unsigned = fidelity(methods, explainer)
+    assert len(counted) <= alone
+    assert again == first
+    assert unsigned is None
 
 
 def test_a_single_unit_and_no_explanation():
@@ -158,15 +113,15 @@ def test_a_single_unit_and_no_explanation():
 def test_an_exact_slalom_is_predicted_by_joint_and_not_by_a_line():
     oracle = Oracle({"good": 3.0, "bad": -5.0, "great": 4.0}, {"good": 1.0, "bad": 1.5, "great": 1.2}, (0.3, 1.0))
     explainer = Explainer(oracle, output="log_odds", progress=False)
-    joint = explainer(TEXT, queries=600)
+    joint = explainer(TEXT, queries=300)
     truth = oracle.surrogate(list(joint.units))
     perfect = replace(joint, surrogate=truth, lengths=None)
     linear = replace(joint, surrogate=Additive(joint.removal, joint.score - joint.removal.sum()), lengths=None)
     best, found, line = fidelity([perfect, joint, linear], explainer)
     assert best.near < 1e-20
     assert best.far < 1e-20
-    assert found.near < 1e-4
-    assert found.far < 1e-3
+    assert found.near < 1e-3
+    assert found.far < 1e-2
     assert line.near > 100 * found.near
     assert line.far > 0.1
     # by hand, from the closed form of the oracle

@@ -23,9 +23,9 @@ def several(explanations: Iterable[Explanation]) -> list[Explanation]:
     return items
 
 
-def paired(first: tuple[str, ArrayLike], second: tuple[str, ArrayLike], ndim: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return two named arrays of the same shape, finite and not empty."""
-    a, b = real_array(*first, ndim), real_array(*second, ndim)
+def paired(first: tuple[str, ArrayLike], second: tuple[str, ArrayLike]) -> tuple[Floats, Floats]:
+    """Return two named arrays (n,) of the same length, finite and not empty."""
+    a, b = real_array(*first, (1,)), real_array(*second, (1,))
     if a.shape != b.shape or a.size == 0:
         raise InputError(f"{first[0]} and {second[0]} must have the same shape and not be empty; got {a.shape} and {b.shape}")
     return a, b

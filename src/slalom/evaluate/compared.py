@@ -15,12 +15,7 @@ Row: TypeAlias = tuple[str, int | str | None]  # a method and its budget, which 
 
 
 class Measure(NamedTuple):
-    """A measure of a method.
-
-    Attributes:
-        more_is_better: Whether high values are good; None: neither is better.
-        summary: One line on what it measures.
-    """
+    """A measure of a method: whether high values are good (None: neither is better), and what it measures, in one line."""
 
     more_is_better: bool | None
     summary: str
@@ -74,58 +69,29 @@ class Compared(Document):
         return list(dict.fromkeys((record["method"], record["budget"]) for record in self.records))
 
     def values(self, row: Row, measure: str) -> list[float | None]:
-        """Return one value per text, in the order of the texts.
-
-        Args:
-            row: A method and its budget, one of `rows`.
-            measure: One of `measures`.
-
-        Returns:
-            Values (n_texts,); None where the measure is not defined for a text.
-        """
+        """Return one value per text, in their order; None where the measure is not defined for a text."""
         return [record[measure] for record in sorted(self._records(row), key=lambda record: record["text"])]
 
     def summary(self, row: Row, measure: str) -> Summary:
-        """Return mean and standard error over the texts.
-
-        Args:
-            row: A method and its budget, one of `rows`.
-            measure: One of `measures`.
-        """
+        """Return mean and standard error over the texts."""
         return summarize(self.values(row, measure))
 
     def profile(self, row: Row) -> dict[int, Summary]:
-        """Return the near error by the number of removed units.
-
-        Args:
-            row: A method and its budget, one of `rows`.
-
-        Returns:
-            A mapping from the number of removed units to mean and standard error.
-        """
+        """Return mean and standard error of the near error by the number of removed units."""
         profiles = [record["profile"] or {} for record in self._records(row)]
         numbers = sorted({int(k) for profile in profiles for k in profile})
         return {k: summarize([profile.get(str(k)) for profile in profiles]) for k in numbers}
 
     def best(self, measure: str) -> Row | None:
-        """Return the row with the best mean; None where no row has one, or neither direction is better.
-
-        Args:
-            measure: One of `measures`.
-        """
+        """Return the row with the best mean; None where no row has one, or neither direction is better."""
         more = MEASURES[measure].more_is_better
-        means = {row: self.summary(row, measure).mean for row in self.rows}
-        known = {row: mean for row, mean in means.items() if mean is not None}
-        if more is None or not known:
+        means = {row: mean for row in self.rows if (mean := self.summary(row, measure).mean) is not None}
+        if more is None or not means:
             return None
-        return (max if more else min)(known, key=lambda row: known[row])
+        return (max if more else min)(means, key=lambda row: means[row])
 
     def against(self, row: Row, measure: str) -> dict[Row, tuple[PairedComparison, float]]:
         """Compare a row with every other one, text by text.
-
-        Args:
-            row: The method and budget to compare.
-            measure: Name of a measure.
 
         Returns:
             For each other row the paired comparison and its p value, corrected for their number by Holm's method.
@@ -134,9 +100,12 @@ class Compared(Document):
         pairs = {}
         for other in self.rows:
             others = self.values(other, measure)
-            both = [(a, b) for a, b in zip(values, others, strict=False) if a is not None and b is not None]
-            if other != row and both and len(values) == len(others):
-                pairs[other] = compare_paired([a for a, _ in both], [b for _, b in both])
+            if (
+                other != row
+                and len(values) == len(others)
+                and any(None not in pair for pair in zip(values, others, strict=True))
+            ):
+                pairs[other] = compare_paired(values, others)
         corrected = holm([pair.p for pair in pairs.values()]).tolist() if pairs else []
         return {other: (pair, p) for (other, pair), p in zip(pairs.items(), corrected, strict=True)}
 

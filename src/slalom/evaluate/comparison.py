@@ -1,41 +1,31 @@
-"""Running a comparison: methods side by side, on one model and the same texts.
+"""Comparing methods side by side, on one model and the same texts: the arguments, checked.
 
-    for every text, method and budget:  explanation -> near, far, profile, deletion, insertion, ... , queries, tokens, seconds
-
-One record each. The model is queried through one engine. Each method starts with an empty cache, so that its time is its own;
-the queries that measure it are the same for all methods of a text and are sent once. Records are appended to a file as they
-are made, so that an interrupted comparison can be continued.
+Records are appended to a file as they are made, so that an interrupted comparison can be continued.
 """
 
 import os
-import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast, final
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
 from slalom.budget import AUTO
 from slalom.core.checks import plain, whole_number
-from slalom.errors import CostLimit, InputError, ModelError, SlalomError, did_you_mean
+from slalom.errors import InputError, SlalomError, did_you_mean
 from slalom.evaluate.compared import MEASURES, Compared
-from slalom.evaluate.human import consensus, unit_marks
-from slalom.evaluate.measuring import Annotations, Budget, Evaluator, total_of
+from slalom.evaluate.human import unit_marks
+from slalom.evaluate.measuring import Annotations, Comparison
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
-from slalom.evaluate.records import Records
 from slalom.explainer import Explainer, ModelKeywords
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Target
-from slalom.progress import progress_bar
 from slalom.text import UnitFunction, as_texts
 
 DEFAULT_METHODS = (
     "joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random",
 )  # fmt: skip
-_BATCH = 8  # texts explained together
 _COSTS = ("queries", "tokens", "seconds")
 
 
@@ -104,7 +94,7 @@ def compare(
         [('ridge', 50), ('random', None)]
     """
     comparison = _prepared(model, texts, tokenizer, out, options)
-    spending = comparison.evaluator.explainer.engine.spending
+    spending = comparison.explainer.engine.spending
     if spending.max_cost is not None:
         estimate = comparison.estimate()
         spending.check(estimate.cost or 0.0, f"this comparison ({estimate})")
@@ -112,16 +102,10 @@ def compare(
 
 
 def comparison_estimate(model: Any, texts: Iterable[str], tokenizer: Any = None, **options: Unpack[CompareOptions]) -> Estimate:
-    """Return what a comparison will ask and cost; the model is asked nothing.
+    """Return what a comparison will ask and cost, with the arguments of `compare`; the model is asked nothing.
 
     It counts the queries of every method and budget, those that measure it, and twenty of each method that come before the
     first text. What is in the cache is free. Methods that choose queries as they go, and budgets of "auto", ask more.
-
-    Args:
-        model: As `compare` takes it.
-        texts: As `compare` takes them.
-        tokenizer: As `compare` takes it.
-        **options: As `compare` takes them.
 
     Raises:
         InputError: As `compare` does.
@@ -136,7 +120,7 @@ def comparison_estimate(model: Any, texts: Iterable[str], tokenizer: Any = None,
     return _prepared(model, texts, tokenizer, None, options).estimate()
 
 
-def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: CompareOptions) -> "_Comparison":
+def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: CompareOptions) -> Comparison:
     """Check all arguments of a comparison."""
     if isinstance(model, Explainer):
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
@@ -147,111 +131,36 @@ def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: Compare
     about_model: Any = {name: value for name, value in options.items() if name in ModelKeywords.__annotations__}
     target, unit, corpus = options.get("target"), options.get("unit", "token"), options.get("corpus")
     texts, budgets, path = _texts(texts), _budgets(options.get("queries", 500)), _file(out)
-    listed = _listed("methods", options.get("methods", DEFAULT_METHODS), "'joint', 'lime'")
-    chosen = [find_method(method) for method in listed]
-    if not chosen:
+    methods = [find_method(name) for name in _listed("methods", options.get("methods", DEFAULT_METHODS), "'joint', 'lime'")]
+    if not methods:
         raise InputError("methods must name at least one method; slalom.list_methods() lists them")
     human = _annotations(options.get("human"), texts)
-    names = _measures(options.get("measures"), corpus is not None, human is not None)
+    measures = _measures(options.get("measures"), corpus is not None, human is not None)
     explainer = Explainer(
         model, tokenizer, target=target, seed=options.get("seed", 0), unit=unit, progress=False, **about_model
     )
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
     if path is not None and "<lambda>" in explainer.options.unit_name:
         raise InputError("out= knows a unit function by its name; got a lambda; define it with def")
-    seed = int(explainer.options.seed)
     ratios = None
     if corpus is not None:
         ratios = LogRatios.fit(*_labelled(corpus), explainer.tokens)
         if explainer.tokens(texts[0]) and unit in (None, "token", "type"):
-            weights = {cast(int | str, token): (-ratio, ratio) for token, ratio in ratios.ratios.items()}
-            chosen.append(NaiveBayes(weights))
-    if len({method.name for method in chosen}) != len(chosen):
-        raise InputError(f"methods must differ in their names; got {', '.join(method.name for method in chosen)}")
+            methods.append(NaiveBayes({cast(int | str, token): (-r, r) for token, r in ratios.ratios.items()}))
+    if len({method.name for method in methods}) != len(methods):
+        raise InputError(f"methods must differ in their names; got {', '.join(method.name for method in methods)}")
     about = {
         "model": explainer.model.name,
         "identity": explainer.engine.identify(),
         "texts": len(texts),
         "first": texts[0][:80],
         "last": texts[-1][:80],
-        "seed": seed,
+        "seed": int(explainer.options.seed),
         "unit": unit if unit is None else explainer.options.unit_name,
         "target": plain(target),
     }
-    runs = [(method, budget) for method in chosen for budget in (budgets if method.takes_budget else (None,))]
-    return _Comparison(texts, runs, Evaluator(explainer, ratios, human, seed, names), path, about, names)
-
-
-@final
-@dataclass(frozen=True)
-class _Comparison:
-    """A comparison whose arguments are checked."""
-
-    texts: list[str]
-    runs: list[tuple[Method, Budget]]
-    evaluator: Evaluator
-    path: Path | None
-    about: dict[str, Any]
-    names: tuple[str, ...]
-
-    def compared(self, progress: bool | None) -> Compared:
-        """Run it."""
-        texts, records = self.texts, Records(self.path, self.about, self.names)
-        _run(self.runs, texts, self.evaluator, records, progress)
-        rows = records.sorted([(method.name, budget) for method, budget in self.runs])
-        if not rows:
-            raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in records.skipped.items())}")
-        cut = {row["text"] for row in rows if row["cut"]}
-        if cut:
-            message = f"{len(cut)} of {len(texts)} texts are longer than {self.about['model']} can see, and were cut"
-            warnings.warn(message, UserWarning, stacklevel=3)
-        return Compared(tuple(rows), self.names, dict(records.skipped), self.about)
-
-    def estimate(self) -> Estimate:
-        """Return what it will ask; methods that cannot be used cost nothing."""
-        total = self.evaluator.estimate_of_tests(self.texts, len(self.runs))
-        first = dict.fromkeys(method for method, _ in self.runs)
-        for texts, method, budget in (
-            *((self.texts[:1], method, 20) for method in first),
-            *((self.texts, method, budget) for method, budget in self.runs),
-        ):
-            with suppress(SlalomError):
-                total = total_of(total, self.evaluator.estimate(texts, method, budget))
-        return total
-
-
-def _run(
-    runs: Sequence[tuple[Method, Budget]],
-    texts: list[str],
-    evaluate: Evaluator,
-    records: Records,
-    progress: bool | None,
-) -> None:
-    """Make the records that are missing, batch by batch. A method that fails is skipped; where the model fails, all stops."""
-    missing = {m.name: m for m, budget in runs if not records.has(range(len(texts)), m.name, budget)}
-    for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
-        try:
-            evaluate.explained(texts[:1], method, 20)
-        except (ModelError, CostLimit):
-            raise
-        except Exception as error:  # methods of other packages may raise anything
-            records.skip(method.name, error)
-    with progress_bar(progress, total=len(texts) * len(runs), unit="explanation", desc="comparing") as bar:
-        for start in range(0, len(texts), _BATCH):
-            numbers = list(range(start, min(start + _BATCH, len(texts))))
-            evaluate.explainer.engine.forget()
-            for method, budget in runs:
-                bar.set_postfix_str(method.name)
-                if not records.has(numbers, method.name, budget) and method.name not in records.skipped:
-                    try:
-                        measured = evaluate([texts[i] for i in numbers], numbers, method, budget)
-                    except (ModelError, CostLimit):
-                        raise
-                    except Exception as error:
-                        records.skip(method.name, error)
-                    else:
-                        records.add(measured)
-                bar.update(len(numbers))
+    runs = [(method, budget) for method in methods for budget in (budgets if method.takes_budget else (None,))]
+    return Comparison(explainer, texts, runs, measures, ratios, human, path, about)
 
 
 def _texts(texts: Any) -> list[str]:
@@ -259,9 +168,9 @@ def _texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise InputError("texts must be a list of strings; got one string; pass a list: [text]")
     listed = as_texts(texts)
-    wrong = next((number for number, text in enumerate(listed) if not isinstance(text, str)), None)
-    if wrong is not None:
-        raise InputError(f"texts must be a list of at least one string; text {wrong} is {type(listed[wrong]).__name__}")
+    for number, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise InputError(f"texts must be a list of at least one string; text {number} is {type(text).__name__}")
     if not listed:
         raise InputError("texts must be a list of at least one string; got none")
     return listed
@@ -277,22 +186,17 @@ def _listed(name: str, items: Any, example: str) -> list[Any]:
 def _budgets(queries: Any) -> list[int | Literal["auto"]]:
     """Return the budgets, each once."""
     single = isinstance(queries, (int, np.integer)) or queries == AUTO
-    budgets: list[int | Literal["auto"]] = [
-        "auto" if budget == AUTO else whole_number("queries", budget, 2)
-        for budget in ([queries] if single else _listed("queries", queries, "500"))
-    ]
-    if not budgets:
+    listed = [queries] if single else _listed("queries", queries, "500")
+    if not listed:
         raise InputError("queries must have at least one budget, such as [500]; got none")
-    return list(dict.fromkeys(budgets))
+    return list(dict.fromkeys("auto" if budget == AUTO else whole_number("queries", budget, 2) for budget in listed))
 
 
 def _file(out: Any) -> Path | None:
     if out is None:
         return None
-    if not isinstance(out, (str, os.PathLike)):
+    if not isinstance(out, (str, os.PathLike)) or Path(out).is_dir():
         raise InputError(f"out must be the name of a file; got {out!r:.80}")
-    if Path(out).is_dir():
-        raise InputError(f"out must be the name of a file; {str(out)!r} is a folder")
     return Path(out)
 
 
@@ -300,9 +204,9 @@ def _labelled(corpus: Any) -> tuple[list[str], list[Any]]:
     try:
         texts, labels = corpus
         return _texts(texts), list(labels)
+    except SlalomError:
+        raise
     except (TypeError, ValueError) as error:
-        if isinstance(error, SlalomError):
-            raise
         raise InputError(f"corpus must be a pair: labelled texts, and their labels 0 or 1; got {corpus!r:.80}") from error
 
 
@@ -319,23 +223,20 @@ def _annotations(human: Any, texts: list[str]) -> Annotations | None:
     if joined != texts:
         raise InputError(wrong)
     for words, maps in pairs:
-        unit_marks(np.zeros((0, 2), dtype=np.int64), words, consensus(maps))  # raises where they do not fit
+        unit_marks(np.zeros((0, 2), dtype=np.int64), words, maps)  # raises where they do not fit
     return pairs
 
 
 def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool) -> tuple[str, ...]:
     """Return the requested measures, or all that apply."""
-    needs = {
-        "naive_bayes": (has_corpus, "a corpus of labelled texts"),
-        "human": (has_human, "texts with words that people have marked"),
-    }
+    missing = {} if has_corpus else {"naive_bayes": "a corpus of labelled texts"}
+    missing |= {} if has_human else {"human": "texts with words that people have marked"}
     if requested is None:
-        return tuple(name for name in MEASURES if needs.get(name, (True, ""))[0])
+        return tuple(name for name in MEASURES if name not in missing)
     requested = _listed("measures", requested, "'near', 'far'")
     for name in requested:
         if name not in tuple(MEASURES):
             raise InputError(f"a measure must be one of {', '.join(MEASURES)}; got {name!r}{did_you_mean(name, MEASURES)}")
-        available, requirement = needs.get(name, (True, ""))
-        if not available:
-            raise InputError(f"the measure {name!r} needs {requirement}")
+        if name in missing:
+            raise InputError(f"the measure {name!r} needs {missing[name]}")
     return tuple(name for name in MEASURES if name in requested or name in _COSTS)

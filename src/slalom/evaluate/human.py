@@ -1,6 +1,8 @@
 """Human attention: are the units with the strongest scores those that people marked as important?
 
     AU-ROC of |score| for the consensus: units of words that every annotator marked are 1, all others 0
+    AU-ROC = P(score of a marked unit > score of another) + P(equal) / 2 = (R - m (m + 1) / 2) / (m (n - m)),
+             R the sum of the ranks of the m marked units among n; ties get the mean of their ranks
 
 People mark words; a unit is marked if any of its words is, by character spans in the text " ".join(words). Human attention has
 no sign, so scores are taken by magnitude, importances unchanged.
@@ -11,25 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from slalom.core.checks import whole_number
 from slalom.errors import InputError
-from slalom.evaluate.checks import magnitude
-from slalom.evaluate.ranks import auroc
+from slalom.evaluate.checks import magnitude, paired
 from slalom.result import Explanation
 
 Marks = NDArray[np.bool_]
 
 
 class Annotated(NamedTuple):
-    """A text with words that people have marked.
-
-    Attributes:
-        text: The words, joined by blanks.
-        words: The words.
-        maps: Marks (annotators, words).
-        label: Class of the text; None: unknown.
-    """
+    """A text, its words, the marks (annotators, words) of people, and its class; None: unknown."""
 
     text: str
     words: tuple[str, ...]
@@ -37,14 +32,34 @@ class Annotated(NamedTuple):
     label: int | None = None
 
 
-def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
-    """Return the character spans of words in ``" ".join(words)``.
+def auroc(marked: ArrayLike, scores: ArrayLike) -> float | None:
+    """Return the area under the ROC curve of scores that predict marks.
 
     Args:
-        words: Words (w,), none of them empty.
+        marked: Marks (n,), 0 or 1.
+        scores: Scores (n,).
 
     Returns:
-        Spans (w, 2).
+        A number from 0 to 1, 0.5 for chance; None where all marks are equal.
+
+    Raises:
+        InputError: If the arrays are empty, differ in shape, or a mark is neither 0 nor 1.
+
+    Example:
+        >>> auroc([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.4])
+        0.875
+    """
+    marks, values = paired(("marked", marked), ("scores", scores))
+    if not np.isin(marks, (0.0, 1.0)).all():
+        raise InputError("marked must hold zeros and ones only")
+    n, m = len(marks), int(marks.sum())
+    if m in (0, n):
+        return None
+    return float((rankdata(values)[marks == 1.0].sum() - m * (m + 1) / 2) / (m * (n - m)))
+
+
+def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
+    """Return the character spans (w, 2) of words in ``" ".join(words)``.
 
     Raises:
         InputError: If `words` is not a list of non-empty strings.
@@ -55,39 +70,18 @@ def word_spans(words: Sequence[str]) -> NDArray[np.int64]:
     """
     if isinstance(words, str) or not all(type(word) is str and word for word in words):
         raise InputError("words must be a list of strings, none of them empty")
-    ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
-    return np.column_stack([ends - np.array([len(word) for word in words], dtype=np.int64), ends])
-
-
-def consensus(maps: ArrayLike) -> Marks:
-    """Return which words all annotators marked.
-
-    Args:
-        maps: Marks (annotators, w), 0 or 1.
-
-    Returns:
-        Marks (w,).
-
-    Raises:
-        InputError: If the maps are not a matrix of zeros and ones.
-
-    Example:
-        >>> consensus([[1, 1, 0], [1, 0, 0]]).tolist()
-        [True, False, False]
-    """
-    return np.asarray(_marks(maps).all(axis=0))
+    sizes = np.array([len(word) for word in words], dtype=np.int64)
+    ends = np.cumsum(sizes + 1) - 1
+    return np.column_stack([ends - sizes, ends])
 
 
 def unit_marks(spans: ArrayLike, words: Sequence[str], marked: ArrayLike) -> Marks:
-    """Return which units lie in marked words.
+    """Return which units (n,) lie in marked words.
 
     Args:
         spans: Spans (n, 2) of the units in ``" ".join(words)``.
         words: Words (w,).
-        marked: Marks (w,) of the words, 0 or 1.
-
-    Returns:
-        Marks (n,) of the units.
+        marked: Marks of the words (w,), 0 or 1, or of several annotators (annotators, w): then a word counts that all marked.
 
     Raises:
         InputError: If the arguments do not fit together.
@@ -97,7 +91,7 @@ def unit_marks(spans: ArrayLike, words: Sequence[str], marked: ArrayLike) -> Mar
         [False, True, True]
     """
     word_places, units = word_spans(words), np.asarray(spans)
-    marks = _marks(np.asarray(marked)[None])[0]
+    marks: Marks = np.asarray(_marks(marked).all(axis=0))
     if len(marks) != len(word_places):
         raise InputError(f"marked must have one entry per word; got {len(marks)} for {len(word_places)} words")
     if units.ndim != 2 or units.shape[1] != 2 or units.dtype.kind not in "iu":
@@ -123,7 +117,7 @@ def human_attention(explanation: Explanation, words: Sequence[str], maps: ArrayL
     """
     if explanation.text != " ".join(words):
         raise InputError("the explanation must be of the annotated text, its words joined by blanks")
-    return auroc(unit_marks(explanation.spans, words, consensus(maps)), magnitude(explanation, score))
+    return auroc(unit_marks(explanation.spans, words, maps), magnitude(explanation, score))
 
 
 def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: str | None = None) -> list[Annotated]:
@@ -159,9 +153,9 @@ def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: 
 
 
 def _marks(maps: ArrayLike) -> Marks:
-    """Return maps (annotators, words) as booleans."""
+    """Return marks of words (w,) or maps (annotators, w) as booleans (annotators, w)."""
     try:
-        marks = np.asarray(maps)
+        marks = np.atleast_2d(np.asarray(maps))
     except ValueError as error:
         raise InputError("maps must have the same number of words each") from error
     if marks.ndim != 2 or 0 in marks.shape or marks.dtype.kind not in "biuf" or not np.isin(marks, (0, 1)).all():

@@ -1,79 +1,128 @@
-"""What a comparison measures: texts explained by one method, and all measures of the explanations."""
+"""A comparison that runs: texts explained by every method, and all measures of the explanations.
+
+    for every text, method and budget:  explanation -> near, far, profile, deletion, insertion, ... , queries, tokens, seconds
+
+One record each. The model is queried through one engine. Each method starts with an empty cache, so that its time is its own;
+the queries that measure it are the same for all methods of a text and are sent once.
+"""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from slalom.budget import AUTO
-from slalom.evaluate.aopc import ERASER, deletion_masks, fractions_of, insertion_masks, perturbation
+from slalom.errors import CostLimit, InputError, ModelError, SlalomError
+from slalom.evaluate.aopc import numbers_of, perturbation, perturbed
 from slalom.evaluate.checks import ranking_score
+from slalom.evaluate.compared import Compared
 from slalom.evaluate.fidelity import fidelity, masks
 from slalom.evaluate.human import human_attention
-from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
-from slalom.evaluate.naive_bayes import naive_bayes_correlation
+from slalom.evaluate.naive_bayes import NaiveBayes, naive_bayes_correlation
+from slalom.evaluate.records import Records
 from slalom.explainer import Explainer
 from slalom.methods import Method
 from slalom.models import Estimate, Queries
+from slalom.progress import progress_bar
 from slalom.result import Explanation
 
 Budget: TypeAlias = int | Literal["auto"] | None
 Annotations: TypeAlias = Sequence[tuple[Sequence[str], Any]]  # words and maps (annotators, words) of each text
+_BATCH = 8  # texts explained together
+_WARM_UP = 20  # queries of a method about the first text, before anything is timed
 
 
 @final
-class Evaluator:
-    """Explains a batch of texts by one method and measures the explanations."""
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison whose arguments are checked."""
 
-    def __init__(
-        self,
-        explainer: Explainer,
-        ratios: LogRatios | None,
-        human: Annotations | None,
-        seed: int,
-        measures: Sequence[str],
-    ) -> None:
-        self.explainer, self.ratios, self.human, self.seed, self.measures = explainer, ratios, human, seed, set(measures)
+    explainer: Explainer
+    texts: list[str]
+    runs: list[tuple[Method, Budget]]
+    measures: tuple[str, ...]
+    ratios: NaiveBayes | None
+    human: Annotations | None
+    path: Path | None
+    about: dict[str, Any]
 
-    def explained(self, texts: list[str], method: Method, budget: Budget) -> list[Explanation]:
-        """Explain texts without a warning for each one that is cut; `compare` counts them."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
-            check = None if budget == AUTO else 0  # "auto" needs held-out queries
-            return list(self.explainer(texts, method=method, queries=budget, check=check, seed=self.seed))
+    def compared(self, progress: bool | None) -> Compared:
+        """Make the records that are missing; a method that fails is skipped, where the model fails all stops."""
+        texts, records = self.texts, Records(self.path, self.about, self.measures)
+        missing = {m.name: m for m, budget in self.runs if not records.has(range(len(texts)), m.name, budget)}
+        for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
+            with _skipped(records, method):
+                self._explained(texts[:1], method, _WARM_UP)
+        with progress_bar(progress, total=len(texts) * len(self.runs), unit="explanation", desc="comparing") as bar:
+            for start in range(0, len(texts), _BATCH):
+                numbers = list(range(start, min(start + _BATCH, len(texts))))
+                self.explainer.engine.forget()
+                for method, budget in self.runs:
+                    bar.set_postfix_str(method.name)
+                    if not records.has(numbers, method.name, budget) and method.name not in records.skipped:
+                        with _skipped(records, method):
+                            records.add(self._measured(numbers, method, budget))
+                    bar.update(len(numbers))
+        rows = records.sorted([(method.name, budget) for method, budget in self.runs])
+        if not rows:
+            raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in records.skipped.items())}")
+        cut = {row["text"] for row in rows if row["cut"]}
+        if cut:
+            message = f"{len(cut)} of {len(texts)} texts are longer than {self.about['model']} can see, and were cut"
+            warnings.warn(message, UserWarning, stacklevel=3)
+        return Compared(tuple(rows), self.measures, dict(records.skipped), self.about)
 
-    def estimate(self, texts: list[str], method: Method, budget: Budget) -> Estimate:
-        """Return what `explained` asks about texts."""
+    def estimate(self) -> Estimate:
+        """Return what it will ask; methods that cannot be used cost nothing."""
+        total = self.explainer.engine.estimate([self._tests(text) for text in self.texts])
+        warm_ups = [(self.texts[:1], method, _WARM_UP) for method in dict.fromkeys(method for method, _ in self.runs)]
+        for texts, method, budget in (*warm_ups, *((self.texts, method, budget) for method, budget in self.runs)):
+            with suppress(SlalomError):
+                total = _total(total, self.explainer.estimate(texts, **self._options(method, budget)))
+        return total
+
+    def _options(self, method: Method, budget: Budget) -> Any:
+        """Return the options of an explanation; only "auto" needs held-out queries."""
         check = None if budget == AUTO else 0
-        return self.explainer.estimate(texts, method=method, queries=budget, check=check, seed=self.seed)
+        return {"method": method, "queries": budget, "check": check, "seed": self.about["seed"]}
 
-    def estimate_of_tests(self, texts: list[str], runs: int) -> Estimate:
-        """Return what measuring the explanations of texts by so many methods and budgets asks."""
-        options, queries = self.explainer.options, list[Queries]()
-        for text in texts:
-            reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
-            n, rows = len(units), [np.zeros((0, len(units)), dtype=bool)]
-            if self.measures & {"near", "far"}:
-                rows += masks(text, n, seed=self.seed)
-            if self.measures & {"deletion", "insertion"} and n > 1:
-                numbers = fractions_of(n, ERASER)
-                for order in (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(runs)):
-                    rows += [deletion_masks(order, numbers), insertion_masks(order, numbers)]
-            queries.append(Queries(reading, units.atoms(np.concatenate(rows))))
-        return self.explainer.engine.estimate(queries)
+    def _explained(self, texts: list[str], method: Method, budget: Budget) -> list[Explanation]:
+        with warnings.catch_warnings():  # `compared` counts the texts that are cut
+            warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
+            return list(self.explainer(texts, **self._options(method, budget)))
 
-    def __call__(self, texts: list[str], numbers: list[int], method: Method, budget: Budget) -> list[dict[str, Any]]:
-        """Return one record per text."""
+    def _asks(self, *measures: str) -> bool:
+        return not set(measures).isdisjoint(self.measures)
+
+    def _tests(self, text: str) -> Queries:
+        """Return about what measuring the explanations of a text asks; the order of the units is not known yet."""
+        options = self.explainer.options
+        reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
+        n = len(units)
+        rows = [np.zeros((0, n), dtype=bool)]
+        if self._asks("near", "far"):
+            rows += masks(text, n, seed=self.about["seed"])
+        if self._asks("deletion", "insertion") and n > 1:
+            orders = (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(len(self.runs)))
+            rows += [perturbed(order, numbers_of(n))[1:] for order in orders]
+        return Queries(reading, units.atoms(np.concatenate(rows)))
+
+    def _measured(self, numbers: list[int], method: Method, budget: Budget) -> list[dict[str, Any]]:
+        """Return one record for each of these texts."""
         with self.explainer.engine.fresh():
-            explanations = self.explained(texts, method, budget)
+            explanations = self._explained([self.texts[i] for i in numbers], method, budget)
         undefined = [None] * len(explanations)
-        strict = fidelity(explanations, self.explainer, seed=self.seed) if self.measures & {"near", "far"} else undefined
-        areas = perturbation(explanations, self.explainer) if self.measures & {"deletion", "insertion"} else undefined
+        seed = self.about["seed"]
+        strict = fidelity(explanations, self.explainer, seed=seed) if self._asks("near", "far") else undefined
+        areas = perturbation(explanations, self.explainer) if self._asks("deletion", "insertion") else undefined
         records = []
-        for i, (e, errors, area) in enumerate(zip(explanations, strict, areas, strict=True)):
+        for number, e, errors, area in zip(numbers, explanations, strict, areas, strict=True):
             record: dict[str, Any] = {
-                "text": numbers[i],
+                "text": number,
                 "method": method.name,
                 "budget": budget,
                 "near": None if errors is None else errors.near,
@@ -86,28 +135,33 @@ class Evaluator:
                 "tokens": e.tokens if self.explainer.model.tokenized else None,  # strings are counted as queries alone
                 "seconds": e.seconds,
             }
-            if self.ratios is not None and "naive_bayes" in self.measures:
-                record["naive_bayes"] = self._naive_bayes(e, self.ratios)
-            if self.human is not None and "human" in self.measures:
-                words, maps = self.human[numbers[i]]
-                record["human"] = human_attention(e, words, maps, score=ranking_score(e))
+            if self.ratios is not None and self._asks("naive_bayes"):
+                two = len(e.labels) == 2 and e.values.ndim == 1
+                keys = self.explainer.tokens(e.text)
+                record["naive_bayes"] = (
+                    naive_bayes_correlation(e, self.ratios, score=ranking_score(e), tokens=keys) if two else None
+                )
+            if self.human is not None and self._asks("human"):
+                record["human"] = human_attention(e, *self.human[number], score=ranking_score(e))
             records.append(record)
         return records
 
-    def _naive_bayes(self, e: Explanation, ratios: LogRatios) -> float | None:
-        if len(e.labels) != 2 or e.values.ndim != 1:
-            return None
-        return naive_bayes_correlation(e, ratios, score=ranking_score(e), tokens=self.explainer.tokens(e.text))
+
+@contextmanager
+def _skipped(records: Records, method: Method) -> Iterator[None]:
+    """Leave a method out that fails; methods of other packages may raise anything."""
+    try:
+        yield
+    except (ModelError, CostLimit):
+        raise
+    except Exception as error:
+        records.skip(method.name, error)
 
 
-def total_of(one: Estimate, other: Estimate) -> Estimate:
+def _total(one: Estimate, other: Estimate) -> Estimate:
     """Return what two estimates cost together."""
-    return one._replace(
-        queries=one.queries + other.queries,
-        tokens=one.tokens + other.tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
-        cached=one.cached + other.cached,
-        at_least=one.at_least or other.at_least,
-        pairs=one.pairs + other.pairs,
-    )
+    cost = None if one.cost is None or other.cost is None else one.cost + other.cost
+    sums = {
+        name: getattr(one, name) + getattr(other, name) for name in ("queries", "tokens", "output_tokens", "cached", "pairs")
+    }
+    return one._replace(**sums, cost=cost, at_least=one.at_least or other.at_least)

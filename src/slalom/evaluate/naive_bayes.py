@@ -14,11 +14,12 @@ from math import log
 from typing import final
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
-from slalom.evaluate.checks import unsigned
-from slalom.evaluate.ranks import rank_correlation
+from slalom.evaluate.checks import paired, unsigned
 from slalom.result import SCORES, Explanation
 
 
@@ -54,16 +55,13 @@ class NaiveBayes:
             tokenize: Function from a text to its tokens, strings or ids; the units of explanations are looked up by them.
             alpha: Laplace smoothing.
 
-        Returns:
-            The log ratios of all tokens that occur.
-
         Raises:
             InputError: If an argument is out of range, or a class has no token.
         """
         smoothing = float(real_array("alpha", alpha, (0,)))
         if smoothing <= 0:
             raise InputError(f"alpha must be a number above 0; got {alpha!r}")
-        counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
+        no, yes = counts = Counter[Hashable](), Counter[Hashable]()
         texts, labels = list(texts), list(labels)
         if len(texts) != len(labels):
             raise InputError(f"there must be one label per text; got {len(labels)} labels for {len(texts)} texts")
@@ -73,8 +71,7 @@ class NaiveBayes:
             counts[int(label)].update(tokenize(text))
         if not all(counts):
             raise InputError("both classes need at least one text with a token")
-        vocabulary = counts[0].keys() | counts[1].keys()
-        no, yes = counts
+        vocabulary = no.keys() | yes.keys()
         shift = log(no.total() + smoothing * len(vocabulary)) - log(yes.total() + smoothing * len(vocabulary))
         return cls({token: log(yes[token] + smoothing) - log(no[token] + smoothing) + shift for token in vocabulary})
 
@@ -122,3 +119,21 @@ def naive_bayes_correlation(
         first = list({token: i for i, token in reversed(list(enumerate(keys)))}.values())
         scores, reference = scores[first], reference[first]
     return rank_correlation(scores, reference)
+
+
+def rank_correlation(scores: ArrayLike, reference: ArrayLike) -> float | None:
+    """Return Spearman's rank correlation of two arrays (n,); ties get the mean of their ranks.
+
+    Returns:
+        A number from -1 to 1; None where one of the two is constant.
+
+    Raises:
+        InputError: If the arrays are empty or differ in shape.
+
+    Example:
+        >>> rank_correlation([1.0, 2.0, 30.0], [3.0, 5.0, 4.0])
+        0.5
+    """
+    a, b = (rankdata(part) - (part.size + 1) / 2 for part in paired(("scores", scores), ("reference", reference)))
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    return float(np.clip(a @ b / size, -1.0, 1.0)) if size else None

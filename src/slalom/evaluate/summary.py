@@ -47,11 +47,7 @@ class PairedComparison(NamedTuple):
         low: Lower end of the bootstrap interval of the mean.
         high: Upper end.
         p: Two-sided p value of Wilcoxon's signed-rank test; 1 where all differences are 0.
-        higher: Texts where a is above b.
-        equal: Texts where they are equal.
-        lower: Texts where a is below b.
-        n: Texts with both numbers.
-        missing: Texts left out.
+        higher: Texts where a is above b, where they are equal, where a is below b, with both numbers, and left out.
     """
 
     difference: float
@@ -67,10 +63,7 @@ class PairedComparison(NamedTuple):
 
 
 def summarize(values: Iterable[float | None]) -> Summary:
-    """Return the mean and the standard error of one number per text.
-
-    Args:
-        values: One number per text; None or NaN where there is none.
+    """Return the mean and the standard error of one number per text; None or NaN where there is none.
 
     Raises:
         InputError: If a value is not a number, or infinite.
@@ -118,28 +111,18 @@ def compare_paired(
     n = len(d)
     if n == 0:
         raise InputError(f"a and b must have at least one text with both numbers; got none of {len(first)}")
-    resamples = whole_number("resamples", resamples, 1)
-    block = max(1, 4_000_000 // n)  # texts drawn at once
+    resamples, block = whole_number("resamples", resamples, 1), max(1, 4_000_000 // n)  # texts drawn at once
     means = [d[rng.integers(0, n, (min(block, resamples - k), n))].mean(axis=1) for k in range(0, resamples, block)]
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    nonzero = d[d != 0]
-    p = float(wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
-    higher, lower = int((d > 0).sum()), int((d < 0).sum())
-    missing = len(first) - n
-    ends = float(low), float(high)
-    return PairedComparison(float(d.mean()), _standard_error(d), *ends, p, higher, n - higher - lower, lower, n, missing)
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2]).tolist()
+    p = float(wilcoxon(d[d != 0]).pvalue) if d.any() else 1.0
+    higher, equal, lower = int((d > 0).sum()), int((d == 0).sum()), int((d < 0).sum())
+    return PairedComparison(float(d.mean()), _standard_error(d), low, high, p, higher, equal, lower, n, len(first) - n)
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Return p values corrected for several comparisons by Holm's method.
+    """Return p values (k,) corrected for several comparisons by Holm's method.
 
         p_(i) -> max over j <= i of min(1, (k - j + 1) p_(j)), from the smallest up
-
-    Args:
-        p: p values (k,).
-
-    Returns:
-        Corrected p values (k,), in the same order.
 
     Raises:
         InputError: If a value is outside 0 to 1.
