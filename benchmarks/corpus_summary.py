@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from slalom import corpus
-from slalom.corpus.folder import MANIFEST, LocalFolder
+from slalom.corpus.folder import MANIFEST, Folder
 from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.parts import write_part
 
@@ -75,7 +75,7 @@ def _write(out: Path, options: argparse.Namespace) -> None:
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     names = ["".join(rng.choice(letters, rng.integers(2, 10))) for _ in range(_WORDS)]
-    folder = LocalFolder(out)
+    folder = Folder(out)
     model = {"name": "synthetic", "labels": ["neg", "pos"]}
     about = {"format": FORMAT, "version": VERSION, "part_size": _PART, "full": False, "model": model}
     folder.write(MANIFEST, json.dumps({**about, "options": {"unit": options.unit}}).encode())

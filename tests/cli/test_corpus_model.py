@@ -9,7 +9,7 @@ import pytest
 
 from slalom import corpus
 from slalom.cli.corpus_model import confirmed_options
-from slalom.corpus.folder import folder_of
+from slalom.corpus.folder import Folder
 from slalom.errors import InputError
 from slalom.models import EMBEDDED
 from tests.cli.test_commands import run  # noqa: F401
@@ -174,4 +174,4 @@ def test_what_is_refused_or_no_lock_leaves_a_folder_as_it_was(run, made):  # noq
     lock.unlink()
     os.mkfifo(Path(made, "pipe"))
     with pytest.raises(InputError, match="must be a file"):
-        folder_of(made).read("pipe")  # which would wait for a writer
+        Folder(made).read("pipe")  # which would wait for a writer

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from slalom.corpus.folder import MANIFEST, LocalFolder
+from slalom.corpus.folder import MANIFEST, Folder
 from slalom.corpus.opening import FORMAT, VERSION
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, encoded, phrase_column, table
@@ -33,7 +33,7 @@ def row(number, text, effects, *, label="pos", target="pos", spans=None, names=N
 
 def write(folder, rows, *, unit="token", keep=(), part=1000, labels=("neg", "pos"), model="a model"):
     """Write rows as a corpus."""
-    place = LocalFolder(folder)
+    place = Folder(folder)
     about = {"name": model, "labels": list(labels)}
     manifest = {
         "format": FORMAT,

@@ -20,7 +20,7 @@ from slalom.corpus import executors, work
 from slalom.corpus import parts as parts_module
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
-from slalom.corpus.folder import LOCK, MANIFEST, LocalFolder, folder_of
+from slalom.corpus.folder import LOCK, MANIFEST, Folder
 from slalom.corpus.lock import is_running, locked
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import SourceRow
@@ -161,7 +161,7 @@ def test_a_text_that_is_never_answered_is_found_and_a_slow_worker_is_not_ended(t
 
 
 def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
-    folder, kept = LocalFolder(tmp_path / "out"), explainer(lambda texts: [*score(texts)])
+    folder, kept = Folder(tmp_path / "out"), explainer(lambda texts: [*score(texts)])
     corpus.run(source, tmp_path / "out", kept, part_size=8)
     folder.remove("parts/000001.parquet")
     folder.write("under-way/000001", b'{"texts": 0')  # and damaged
@@ -183,8 +183,7 @@ class _Deaths(Executor):
         self.started += 1
         return _Mortal(self, setup)
 
-    def died(self, error):
-        return isinstance(error, ChildProcessError)
+    deaths = (ChildProcessError,)
 
 
 class _Mortal(Worker):
@@ -211,7 +210,7 @@ class _Mortal(Worker):
 def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp_path):
     def statuses(name, number, size, executor):
         """Dispatch texts in parts, and return the statuses by row."""
-        parts, whole, setup = {}, [], Setup(partial(explainer, score), LocalFolder(tmp_path / name))
+        parts, whole, setup = {}, [], Setup(partial(explainer, score), Folder(tmp_path / name))
 
         def assemble(part, made, source):
             assert (
@@ -252,9 +251,9 @@ def test_other_options_another_model_and_another_source_are_refused(tmp_path, so
     with pytest.raises(InputError, match=r"full was false, is true; part_size was 2, is 3"):
         corpus.run(begun, out, explainer(score), part_size=3, full=True)
     write(begun, texts(3, seed=1))
-    with pytest.raises(InputError, match=r"'reviews\.jsonl' of the source has changed"):
+    with pytest.raises(InputError, match=r"source files reviews\.jsonl was "):
         corpus.run(begun, out, explainer(score), part_size=2)
-    with pytest.raises(InputError, match="the kind of the source was files, is iterable"):
+    with pytest.raises(InputError, match='source kind was "files", is "iterable"'):
         corpus.run(["a", "b"], out, explainer(score), part_size=2)
     moved = tmp_path / "elsewhere"
     moved.mkdir()
@@ -263,10 +262,10 @@ def test_other_options_another_model_and_another_source_are_refused(tmp_path, so
 
 def test_two_runs_exclude_each_other_and_a_lock_ends_with_its_process(tmp_path, source):
     for address in (tmp_path / "out", "memory://excluded"):
-        with locked(folder_of(address)), pytest.raises(InputError, match=r"another run \(process \d+ on .*\) is writing to"):
+        with locked(Folder(address)), pytest.raises(InputError, match=r"another run \(process \d+ on .*\) is writing to"):
             corpus.run(source, address, explainer(score))
     # remote folders have no locks of the operating system: what counts is whether the process of the note is there
-    folder = folder_of("memory://lock-of-the-dead")
+    folder = Folder("memory://lock-of-the-dead")
     holder = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     with locked(folder):
         note = json.loads(folder.read(LOCK))
@@ -432,7 +431,7 @@ def test_a_part_that_is_not_as_it_was_written_is_named_and_explained_again(tmp_p
 
 
 def test_a_kill_between_a_digest_and_its_part_loses_nothing(tmp_path, source, undisturbed, monkeypatch):
-    out, plain = tmp_path / "out", LocalFolder.write
+    out, plain = tmp_path / "out", Folder.write
 
     def dying(folder, name, content):
         if name == "parts/000001.parquet":
@@ -440,9 +439,9 @@ def test_a_kill_between_a_digest_and_its_part_loses_nothing(tmp_path, source, un
         plain(folder, name, content)
 
     first = partial(corpus.run, source, out, explainer(score), part_size=8)
-    for killed in (first, lambda: write_part(LocalFolder(out), 1, b"others")):  # a part that is new, one that is replaced
+    for killed in (first, lambda: write_part(Folder(out), 1, b"others")):  # a part that is new, one that is replaced
         with monkeypatch.context() as patch:
-            patch.setattr(LocalFolder, "write", dying)
+            patch.setattr(Folder, "write", dying)
             with pytest.raises(KeyboardInterrupt):
                 killed()
         assert (out / "digests" / "000001.sha256").exists()
@@ -470,10 +469,10 @@ def test_status_says_how_far_a_part_under_way_is(tmp_path, monkeypatch):
         assert (within[-1].running, within[-1].done, within[-1].texts) == (True, 4 * part, 8)
         assert f"; under way: 0 explained, {within[-1].asked} queries answered" in str(within[-1])
     assert list((out / "under-way").iterdir()) == []
-    LocalFolder(out).write("under-way/000001", b'{"texts": 3, "queries": 99}')  # of a worker that was killed
+    Folder(out).write("under-way/000001", b'{"texts": 3, "queries": 99}')  # of a worker that was killed
     (out / "parts" / "000001.parquet").unlink()
     assert corpus.status(out).asked == 0  # no run is under way
-    with locked(LocalFolder(out)):
+    with locked(Folder(out)):
         state = corpus.status(out)
     assert (state.under_way, state.asked, state.done) == (3, 99, 4)
     assert "4 of 8 texts (50.0%) in 1 part; under way: 3 explained, 99 queries answered" in str(state)
@@ -514,9 +513,7 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
             file.write(json.dumps({"text": "one more"}) + "\n")
         return score(texts)
 
-    with pytest.raises(
-        InputError, match=r"'reviews\.jsonl' of the source has changed while it was read; .* name another folder"
-    ):
+    with pytest.raises(InputError, match=r"reviews\.jsonl' has changed while it was read; .* name another folder"):
         corpus.run(source, tmp_path / "out", explainer(growing), part_size=2)
     assert not corpus.status(tmp_path / "out").complete
 
@@ -533,12 +530,12 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
 
     lost = explainer(losing)
     write(source, texts(6))  # the explainer has asked its model once
-    with pytest.raises(InputError, match=r"'reviews\.jsonl' of the source has changed while it was read"):
+    with pytest.raises(InputError, match=r"reviews\.jsonl' has changed while it was read"):
         corpus.run(source, tmp_path / "lost", lost, part_size=2)
 
 
 def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
-    out = LocalFolder(tmp_path / "out")
+    out = Folder(tmp_path / "out")
     corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
     (tmp_path / "out" / "parts" / "000000.parquet").unlink()
     corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
@@ -548,14 +545,14 @@ def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
         corpus.status(tmp_path / "out")
     for name in ("bare", "parts", "whole"):
         (tmp_path / name).mkdir()
-    LocalFolder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 3}')
+    Folder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 3}')
     for call in (
         lambda: corpus.run(source, tmp_path / "bare", explainer(score)),
         lambda: corpus.retry_failed(tmp_path / "bare"),
     ):
         with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
             call()
-    LocalFolder(tmp_path / "parts").write("parts/000000.parquet", b"")
+    Folder(tmp_path / "parts").write("parts/000000.parquet", b"")
     with pytest.raises(InputError, match="has parts but no manifest"):
         corpus.run(source, tmp_path / "parts", explainer(score))
     corpus.run(source, tmp_path / "whole", explainer(score), part_size=8, limit=1, id_column="id")

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from slalom import corpus
-from slalom.corpus.folder import folder_of
+from slalom.corpus.folder import Folder
 from slalom.errors import InputError
 from tests.corpus.models import explainer, rows, score
 from tests.corpus.test_run import texts, write
@@ -66,11 +66,11 @@ def test_a_table_on_s3_is_the_local_one_and_goes_on(tmp_path, bucket):
     found = corpus.open(out)
     assert found.parts == [f"s3://corpora/run/parts/00000{k}.parquet{bucket}" for k in range(3)]
     assert corpus.status(out).complete
-    folder_of(out).remove("parts/000001.parquet")
+    Folder(out).remove("parts/000001.parquet")
     assert not corpus.status(out).complete
     corpus.run(source, out, explainer(score), part_size=4, workers=1)
     assert rows(out) == rows(tmp_path / "out")
-    folder_of(out).write("parts/000002.parquet", folder_of(out).read("parts/000001.parquet"))
+    Folder(out).write("parts/000002.parquet", Folder(out).read("parts/000001.parquet"))
     assert corpus.status(out).damaged == ("parts/000002.parquet",)
     with pytest.warns(UserWarning, match=r"damaged, and explained again: parts/000002\.parquet"):
         corpus.run(source, out, explainer(score), part_size=4)

@@ -11,7 +11,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import LocalFolder
+from slalom.corpus.folder import Folder
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, encoded, table
 from slalom.errors import InputError
@@ -337,7 +337,7 @@ def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
     made = [row(i, f"so bad {i}", [0.0, float(i), 0.0], score=float(i)) for i in range(30)]
     out = write(tmp_path / "out", made[:10], part=10)
-    place = LocalFolder(out)
+    place = Folder(out)
     with serving(corpus=(out, {})) as client:
         first = ready(client)
         assert (first["corpus"]["texts"], first["summary"]["about"]["explained"]) == (10, 10)

@@ -9,7 +9,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import LocalFolder
+from slalom.corpus.folder import Folder
 from slalom.corpus.parts import write_part
 from slalom.corpus.table import encoded, table
 from slalom.web import corpus as web_corpus
@@ -227,7 +227,7 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
         view.texts(6)
         view.summary()
         assert "not the one that made this corpus (a model)" in view.one("#corpus-notice").text
-        write_part(LocalFolder(out), 1, encoded(table(made[6:]), "1"))
+        write_part(Folder(out), 1, encoded(table(made[6:]), "1"))
         view.js("corpusView.look()")
         view.texts(12)
         view.one("#corpus-texts button").click()

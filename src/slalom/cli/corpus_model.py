@@ -57,9 +57,9 @@ def _must_be_named(name: str, value: str | None, out: str) -> bool:
         return value is not None
     if value.startswith(("\\\\", "//")):  # a folder of another machine, which would see who asks
         return True
-    from slalom.corpus.folder import folder_of  # noqa: PLC0415
+    from slalom.corpus.folder import Folder  # noqa: PLC0415
 
-    place, root = Path(os.path.expanduser(value)), Path(str(getattr(folder_of(out), "root", out)))
+    place, root = Path(os.path.expanduser(value)), Path(Folder(out).root)
     if not place.exists():
         return False  # a name on the hub
     if not place.is_absolute():

@@ -7,7 +7,6 @@ rest of its part goes on; its rows are put together and written as one part.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
 from typing import Any, final
 
 from slalom.corpus.executors import Executor, Worker
@@ -19,14 +18,6 @@ _DEATHS = 2  # workers that a row must end by itself
 _STARTS, _RESTARTS = 3, 20  # workers in sequence that may die while they load the model: the first ones, and later ones
 _KILLED = 20  # rows in sequence that may end their workers: then it is not the texts
 _TICK = 0.5  # seconds between looks at the number of workers
-
-
-@dataclass
-class _Part:
-    """A part that the driver puts together: the rows of the source, and the rows of the table that are there."""
-
-    source: tuple[SourceRow, ...]
-    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 @final
@@ -56,15 +47,15 @@ class Dispatcher:
         self._again = deque[Job]()  # rows of dead workers
         self._workers: set[Worker] = set()
         self._under_way: dict[Future[Any], tuple[Worker, Job | None]] = {}  # None: it loads its model
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, tuple[Sequence[SourceRow], list[dict[str, Any]]]] = {}  # rows of the source, and their results
         self._failed_starts = self._killed = 0
-        self._loaded = self._exhausted = False
+        self._is_loaded = self._is_exhausted = False
 
     def run(self, jobs: Iterator[Job]) -> None:
         """Compute jobs, as many at a time as there are workers; the first job is read when the first worker has its model."""
         try:
             self._hire()
-            while not self._exhausted or self._again or any(job for _, job in self._under_way.values()):
+            while not self._is_exhausted or self._again or any(job for _, job in self._under_way.values()):
                 for future in wait(self._under_way, _TICK, FIRST_COMPLETED).done:
                     self._collect(future, *self._under_way.pop(future), jobs)
                 self._hire()
@@ -75,9 +66,9 @@ class Dispatcher:
 
     def _hire(self) -> None:
         """Start workers as long as there is room for more of them, and work."""
-        room = (self.executor.size() if self._loaded else 1) - len(self._workers)
+        room = (self.executor.size() if self._is_loaded else 1) - len(self._workers)
         loading = sum(job is None for _, job in self._under_way.values())
-        for _ in range(min(room, len(self._again) - loading) if self._exhausted else room):
+        for _ in range(min(room, len(self._again) - loading) if self._is_exhausted else room):
             worker = self.executor.start(self.setup)
             self._workers.add(worker)
             self._under_way[worker.load()] = worker, None
@@ -91,20 +82,20 @@ class Dispatcher:
         error = future.exception()
         if error is None:
             if job is None:
-                self._failed_starts, self._loaded = 0, True
+                self._failed_starts, self._is_loaded = 0, True
                 self.accept(future.result())
             else:
                 self._receive(job, future.result())
             self._give(worker, jobs)
             return
-        if not self.executor.died(error):
-            raise self.executor.cause(error)
+        if not isinstance(error, self.executor.deaths):
+            raise getattr(error, "cause", None) or error  # Ray wraps errors of its actors
         self._dismiss(worker)
         if job is not None:
             self._retry(job)
             return
         self._failed_starts += 1
-        if self._failed_starts >= (_RESTARTS if self._loaded else _STARTS):
+        if self._failed_starts >= (_RESTARTS if self._is_loaded else _STARTS):
             raise ModelError(
                 f"{self._failed_starts} workers in sequence died while they loaded the model; is there memory for it?"
             ) from error
@@ -112,24 +103,21 @@ class Dispatcher:
     def _give(self, worker: Worker, jobs: Iterator[Job]) -> None:
         job = self._again.popleft() if self._again else next(jobs, None)
         if job is None:
-            self._exhausted = True
+            self._is_exhausted = True
             self._dismiss(worker)
             return
         try:
             self._under_way[worker.submit(job)] = worker, job
-        except BaseException as error:
-            if not self.executor.died(error):
-                raise
+        except self.executor.deaths:
             self._dismiss(worker)
             self._again.appendleft(job)  # the worker has died before it was asked
 
     def _retry(self, job: Job) -> None:
         """Ask for the rows of a dead worker's job again, one by one."""
-        self._parts.setdefault(job.part, _Part(job.rows))
+        self._parts.setdefault(job.part, (job.rows, []))
         deaths = job.deaths + 1 if len(job.rows) == 1 else 0
         if deaths == _DEATHS:
-            row = killed_row(job.rows[0], self.setup)
-            self._receive(job, Finished(dict.fromkeys([KILLED], 1), [row]))
+            self._receive(job, Finished({KILLED: 1}, [self._killed_row(job.rows[0])]))
         else:
             self._again.extendleft(Job(job.part, (row,), False, deaths) for row in reversed(job.rows))
 
@@ -145,17 +133,16 @@ class Dispatcher:
         if result.rows is None:
             self.finished(job.part, result.counts)
             return
-        part = self._parts.setdefault(job.part, _Part(job.rows))
-        part.rows.extend(result.rows)
-        if len(part.rows) == len(part.source):
+        source, rows = self._parts.setdefault(job.part, (job.rows, []))
+        rows.extend(result.rows)
+        if len(rows) == len(source):
             del self._parts[job.part]
-            self.assemble(job.part, sorted(part.rows, key=lambda row: int(row["number"])), part.source)
+            self.assemble(job.part, sorted(rows, key=lambda row: int(row["number"])), source)
 
-
-def killed_row(row: SourceRow, setup: Setup) -> dict[str, Any]:
-    """Return the row of a text that has ended its workers."""
-    causes = "a crash, an exit, or out of memory"
-    if setup.timeout is not None:
-        causes = f"a crash, an exit, out of memory, or no answer of the model within {setup.timeout:g} s"
-    reason = f"the text ended the process that explained it, {_DEATHS} times by itself ({causes})"
-    return failed_row(row, reason, KILLED, text=setup.text)
+    def _killed_row(self, row: SourceRow) -> dict[str, Any]:
+        """Return the row of a text that has ended its workers."""
+        causes = "a crash, an exit, or out of memory"
+        if self.setup.timeout is not None:
+            causes = f"a crash, an exit, out of memory, or no answer of the model within {self.setup.timeout:g} s"
+        reason = f"the text ended the process that explained it, {_DEATHS} times by itself ({causes})"
+        return failed_row(row, reason, KILLED, text=self.setup.text)

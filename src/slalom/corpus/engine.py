@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, final
 from uuid import uuid4
 
-from slalom.corpus.folder import Folder, LocalFolder, RemoteFolder, part_name
+from slalom.corpus.folder import Folder, part_name
 from slalom.corpus.parts import part_file
 from slalom.errors import require
 
@@ -54,13 +54,11 @@ class Parts:
     def source(self, numbers: Sequence[int] | None = None) -> str:
         """Return what stands after FROM to read the parts, or some of them."""
         names = [part_name(number) for number in (self._rows if numbers is None else numbers)]
-        if isinstance(self._folder, LocalFolder):
+        if self._folder.is_local:
             return f"read_parquet([{', '.join(literal(escape(self._folder.path(name))) for name in names)}])"
-        assert isinstance(self._folder, RemoteFolder)
         from pyarrow.dataset import dataset  # noqa: PLC0415
 
-        paths = [f"{self._folder.root.rstrip('/')}/{name}" for name in names]
-        self.connection.register(self._name, dataset(paths, filesystem=self._folder.files))
+        self.connection.register(self._name, dataset([self._folder.at(name) for name in names], filesystem=self._folder.files))
         return self._name
 
     def chunks(self, texts: float) -> Iterator[str]:

@@ -2,14 +2,16 @@
 
 InProcess       this process
 Processes       N processes of this machine, of concurrent.futures
-RayActors       actors on the machines of a Ray cluster (`slalom.corpus.cluster`)
+RayActors       actors on the machines of a Ray cluster
 """
 
 import glob
+import logging
 import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -18,24 +20,27 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
-from typing import Any, final
+from typing import Any, Self, TypeAlias, final
 
 from tqdm import tqdm
 
 from slalom.corpus.work import Bench, Finished, Job, Setup
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, one_line, require
 from slalom.threads import cores_here
+
+Loaded: TypeAlias = "Future[dict[str, Any]]"  # the description of the model
+Computed: TypeAlias = "Future[Finished]"
 
 
 class Worker(ABC):
     """Holds the model, and computes one job at a time."""
 
     @abstractmethod
-    def load(self) -> "Future[dict[str, Any]]":
+    def load(self) -> Loaded:
         """Load the model, and return its description."""
 
     @abstractmethod
-    def submit(self, job: Job) -> "Future[Finished]":
+    def submit(self, job: Job) -> Computed:
         """Start to compute a job."""
 
     @abstractmethod
@@ -44,7 +49,13 @@ class Worker(ABC):
 
 
 class Executor(ABC):
-    """Starts workers."""
+    """Starts workers.
+
+    Attributes:
+        deaths: Errors of a job that mean that its worker is gone.
+    """
+
+    deaths: tuple[type[BaseException], ...]
 
     @abstractmethod
     def size(self) -> int:
@@ -54,25 +65,19 @@ class Executor(ABC):
     def start(self, setup: Setup) -> Worker:
         """Start a worker."""
 
-    @abstractmethod
-    def died(self, error: BaseException) -> bool:
-        """Return whether an error of a job means that its worker is gone."""
-
-    def cause(self, error: BaseException) -> BaseException:
-        """Return the error as it was raised in the worker."""
-        return error
-
     def close(self) -> None:  # noqa: B027
         """Release everything but the workers."""
 
 
 @final
-class InProcess(Executor):
-    """This process: a job is computed when it is submitted.
+class InProcess(Executor, Worker):
+    """This process, as the only worker: a job is computed when it is submitted.
 
     Args:
         tick: Called after each text.
     """
+
+    deaths = (SystemExit,)  # of the model
 
     def __init__(self, tick: Callable[[], None]) -> None:
         self.tick = tick
@@ -80,33 +85,25 @@ class InProcess(Executor):
     def size(self) -> int:
         return 1
 
-    def start(self, setup: Setup) -> Worker:
-        return _Here(setup, self.tick)
+    def start(self, setup: Setup) -> Self:
+        self.bench = Bench(setup)
+        return self
 
-    def died(self, error: BaseException) -> bool:
-        return isinstance(error, SystemExit)
-
-
-@final
-class _Here(Worker):
-    def __init__(self, setup: Setup, tick: Callable[[], None]) -> None:
-        self.bench, self.tick = Bench(setup), tick
-
-    def load(self) -> "Future[dict[str, Any]]":
-        future: Future[dict[str, Any]] = Future()
+    def load(self) -> Loaded:
+        future: Loaded = Future()
         future.set_result(self.bench.describe())
         return future
 
-    def submit(self, job: Job) -> "Future[Finished]":
-        future: Future[Finished] = Future()
+    def submit(self, job: Job) -> Computed:
+        future: Computed = Future()
         try:
             future.set_result(self.bench(job, self.tick))
-        except SystemExit as error:  # of the model
+        except SystemExit as error:
             future.set_exception(error)
         return future
 
     def stop(self) -> None:
-        """The process goes on."""
+        pass
 
 
 @final
@@ -117,6 +114,8 @@ class Processes(Executor):
         number: How many.
         cores: Threads of each. Default: they share the cores of this machine.
     """
+
+    deaths = (BrokenProcessPool, SystemExit)
 
     def __init__(self, number: int, cores: int | None = None) -> None:
         self.number, self.cores = number, max(cores_here() // number, 1) if cores is None else cores
@@ -132,9 +131,6 @@ class Processes(Executor):
         self._started += 1
         return _Process(pickled(setup), environment)
 
-    def died(self, error: BaseException) -> bool:
-        return isinstance(error, BrokenProcessPool | SystemExit)
-
 
 @final
 class _Process(Worker):
@@ -142,7 +138,7 @@ class _Process(Worker):
         context = multiprocessing.get_context("spawn")
         self.pool, self.setup = ProcessPoolExecutor(1, context, _prepare, (environment,)), setup
 
-    def load(self) -> "Future[dict[str, Any]]":
+    def load(self) -> Loaded:
         if threading.current_thread() is not threading.main_thread():  # only the main thread can ignore Ctrl-C
             return self.pool.submit(_load, self.setup)
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process starts here, and inherits it
@@ -151,14 +147,116 @@ class _Process(Worker):
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def submit(self, job: Job) -> "Future[Finished]":
+    def submit(self, job: Job) -> Computed:
         return self.pool.submit(_compute, job)
 
     def stop(self) -> None:
-        processes: Mapping[int, Any] = dict(getattr(self.pool, "_processes", None) or {})
-        for process in processes.values():
+        for process in dict(getattr(self.pool, "_processes", None) or {}).values():
             process.kill()
         self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@final
+class RayActors(Executor):
+    """Actors of a Ray cluster, each of which holds the model and writes its parts.
+
+    Ray places the actors, sends them jobs and notices their deaths. An actor is not restarted by Ray, which would wait for a
+    machine that may be gone: it is given up, and another one is asked for wherever there is room.
+
+    Args:
+        address: "auto" (the cluster of this machine, or RAY_ADDRESS), "local" (a new one, of this machine alone), or host:port.
+        limit: Largest number of actors; 0: as many as there is room for.
+        cores: Cores of each.
+        gpus: GPUs of each. Default: one where the cluster has any.
+
+    Raises:
+        InputError: There is no such cluster.
+        MissingExtra: ray is not installed.
+    """
+
+    def __init__(self, address: str, limit: int = 0, cores: int = 1, gpus: float | None = None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        with require("--ray", "ray"):
+            import ray as package  # noqa: PLC0415
+        ray: Any = package
+        self.ray, self.limit, self.cores = ray, limit, cores
+        self._began = not ray.is_initialized()
+        self._setup: Any = None
+        try:
+            _reach(address)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ray.init(
+                    address=address,
+                    ignore_reinit_error=True,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    configure_logging=True,
+                    include_dashboard=False if address == "local" else None,
+                )
+        except Exception as error:  # of any kind
+            raise InputError(
+                f"there must be a Ray cluster at {address!r} ({one_line(error, 120)}); start one with ray start --head, or use"
+                " --ray local"
+            ) from error
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        gone = ray.exceptions
+        self.deaths = (gone.RayActorError, gone.WorkerCrashedError, gone.NodeDiedError, gone.OutOfMemoryError)
+        self.gpus = gpus if gpus is not None else min(float(ray.cluster_resources().get("GPU", 0.0)), 1.0)
+
+    def size(self) -> int:
+        there = self.ray.cluster_resources()
+        room = int(there.get("CPU", 0.0) // self.cores)
+        if self.gpus:
+            room = min(room, int(there.get("GPU", 0.0) / self.gpus + 1e-9))
+        return max(min(room, self.limit) if self.limit else room, 1)
+
+    def start(self, setup: Setup) -> Worker:
+        if self._setup is None:
+            self._setup = self.ray.put(setup)
+        return _Actor(self.ray, self._setup, self.cores, self.gpus)
+
+    def close(self) -> None:
+        if self._began:
+            self.ray.shutdown()
+
+
+@final
+class _Actor(Worker):
+    def __init__(self, ray: Any, setup: Any, cores: int, gpus: float) -> None:
+        self.ray, self.setup, self.cores = ray, setup, cores
+        self.actor = ray.remote(_RayBench).options(num_cpus=cores, num_gpus=gpus, max_restarts=0, max_task_retries=0).remote()
+
+    def load(self) -> Loaded:
+        future: Loaded = self.actor.load.remote(self.setup, self.cores).future()
+        return future
+
+    def submit(self, job: Job) -> Computed:
+        future: Computed = self.actor.compute.remote(job).future()
+        return future
+
+    def stop(self) -> None:
+        self.ray.kill(self.actor)
+
+
+class _RayBench:
+    """The class of the actors."""
+
+    def load(self, setup: Setup, cores: int) -> dict[str, Any]:
+        limit_threads(threads(cores))
+        self.bench = Bench(setup)
+        return self.bench.describe()
+
+    def compute(self, job: Job) -> Finished:
+        return self.bench(job)
+
+
+def _reach(address: str) -> None:
+    """Fail at once where nothing listens at host:port; Ray itself tries for most of a minute."""
+    host, _, port = address.rpartition(":")
+    if host and "/" not in host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10.0).close()
 
 
 def threads(cores: int) -> dict[str, str]:

@@ -7,15 +7,18 @@ import csv
 import gzip
 import io
 import json
+import os
+import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path
 from typing import Any, final
 
+from slalom.corpus.folder import Folder, file_system
 from slalom.corpus.source import Broken, Record, Source
-from slalom.corpus.table import arrow
 from slalom.errors import InputError, one_line
 from slalom.files import NEVER_CLOSED, Table, Unpacked
 
@@ -30,76 +33,73 @@ _LISTED = 1000  # files with a fingerprint of their own
 _BUFFER = 1 << 20
 _COUNTED = 1 << 25  # bytes of files whose rows are counted before they are read
 _ROWS = 1000  # of a Parquet file that are read at a time
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of other bytes
 
 
 @final
 class Files(Source):
-    """Files with rows, local or on a remote file system.
+    """Files with rows.
 
     Args:
-        address: A file or a folder.
+        address: A file or a folder, local or on a remote file system.
 
     Raises:
         InputError: There is no such file, or none that can be read.
     """
 
     def __init__(self, address: str) -> None:
-        arrow()
-        from pyarrow import fs  # noqa: PLC0415
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
 
         self.address = address
+        self._system, self._root = file_system(address.removeprefix("file://"))
         try:
-            self.system, root = (
-                fs.FileSystem.from_uri(address)
-                if "://" in address
-                else (fs.LocalFileSystem(), str(Path(address).expanduser().absolute()))
-            )
-            info = self.system.get_file_info(root)
-            selected = fs.FileSelector(root, recursive=True)
-            found = self.system.get_file_info(selected) if info.type == fs.FileType.Directory else [info]
-        except (OSError, ValueError) as error:
+            info = self._system.get_file_info(self._root)
+            self._is_folder = info.type == FileType.Directory
+            files = self._system.get_file_info(FileSelector(self._root, recursive=True)) if self._is_folder else [info]
+        except OSError as error:
             raise InputError(f"could not read {address!r}: {one_line(error)}") from error
-        if info.type == fs.FileType.NotFound:
+        if info.type == FileType.NotFound:
             raise InputError(f"there is no file or folder {address!r}; name one, or hf:NAME for a dataset of Hugging Face")
-        names = {file.path: file.path.removeprefix(root).lstrip("/") or file.base_name for file in found}
-        if info.type == fs.FileType.Directory:
-            found = [file for file in found if file.type == fs.FileType.File and _readable(names[file.path])]
-        elif _kind(root) not in _SUFFIXES:
+        if not self._is_folder and _kind(self._root) not in _SUFFIXES:
             raise InputError(f"{address!r} must be one of {', '.join(_SUFFIXES)}, also {' or '.join(_COMPRESSED)}")
-        if not found:
+        names = {file.path.removeprefix(self._root).lstrip("/") or file.base_name: file for file in files if file.is_file}
+        self._files = {name: names[name] for name in sorted(names) if not self._is_folder or _is_readable(name)}
+        if not self._files:
             raise InputError(f"the folder {address!r} must have files of {', '.join(_SUFFIXES)}; it has none")
-        self.files: list[tuple[str, str, int]] = sorted((names[file.path], file.path, int(file.size)) for file in found)
-        self._folder, self._times = info.type == fs.FileType.Directory, {file.path: file.mtime_ns for file in found}
-        self.place = address if "://" in address else root
+        self.place = address if "://" in address else self._root
         self._raw: Any = None
-        self._before, self._size = 0, sum(size for *_, size in self.files)
+        self._before, self._size = 0, sum(int(file.size) for file in self._files.values())
 
     def fingerprint(self) -> dict[str, Any]:
-        room = max(_HASHED // len(self.files), _LEAST_HASHED)
-        files = [[name, size, self._hash(path, size, room)] for name, path, size in self.files]
-        whole = blake2b(json.dumps(files).encode(), digest_size=16).hexdigest()
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> dict[str, Any]:
+        room = max(_HASHED // len(self._files), _LEAST_HASHED)
+        files = [[name, file.size, self._hash(file.path, int(file.size), room)] for name, file in self._files.items()]
+        digest = blake2b(json.dumps(files).encode(), digest_size=16).hexdigest()
         listed = files if len(files) <= _LISTED else []
-        return {"kind": "files", "bytes": self._size, "number": len(files), "hash": whole, "files": listed}
+        return {"kind": "files", "bytes": self._size, "number": len(files), "hash": digest, "files": listed}
 
     def _hash(self, path: str, size: int, room: int) -> str:
         """Return the hash of a file, or where it is larger than the room of so many bytes at even distances."""
         blocks = room // _BLOCK
         starts = range(0, size, _BLOCK) if size <= room else [i * (size - _BLOCK) // (blocks - 1) for i in range(blocks)]
         digest = blake2b(digest_size=16)
-        with self.system.open_input_file(path) as file:
+        with self._system.open_input_file(path) as file:
             for start in starts:
                 file.seek(start)
                 digest.update(file.read(_BLOCK))
         return digest.hexdigest()
 
     def count(self) -> int | None:
-        if not all(_kind(name) == ".parquet" for name, *_ in self.files):
+        if not all(_kind(name) == ".parquet" for name in self._files):
             return sum(1 for _ in self.records(0, [])) if self._size <= _COUNTED else None
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         rows = 0
-        for name, path, _ in self.files:
-            with self._naming_the_file(name), self.system.open_input_file(path) as file:
+        for name in self._files:
+            with self._opened(name) as file:
                 rows += pq.read_metadata(file).num_rows
         return rows
 
@@ -107,39 +107,39 @@ class Files(Source):
         here = 0 if self._raw is None or self._raw.closed else self._raw.tell()
         return min((self._before + here) / self._size, 1.0) if self._size else None
 
-    def encloses(self, folder: str) -> bool:
-        mine: PurePath
-        theirs: PurePath
-        if "://" in folder:
-            mine, theirs = PurePosixPath(self.place), PurePosixPath(folder)
-        else:
-            mine, theirs = Path(self.place.removeprefix("file://")).resolve(), Path(folder).resolve()
-        return self._folder and theirs.is_relative_to(mine) and _readable(str(theirs.relative_to(mine) / "a.parquet"))
+    def encloses(self, folder: Folder) -> bool:
+        outer, inner = Path(self._root), Path(folder.root)
+        if folder.is_local:
+            outer, inner = outer.resolve(), inner.resolve()
+        within = self._is_folder and self._system.equals(folder.files) and inner.is_relative_to(outer)
+        return within and _is_readable(str(inner.relative_to(outer) / "a.parquet"))
 
-    def changed(self) -> str | None:
+    def changed(self) -> bool:
+        files = list(self._files.values())
         try:
-            now = self.system.get_file_info([path for _, path, _ in self.files])
-        except OSError:
-            return None  # a file system that cannot be reached now tells nothing
-        pairs = zip(self.files, now, strict=True)
-        return next(
-            (name for (name, path, size), file in pairs if (file.size, file.mtime_ns) != (size, self._times[path])), None
-        )
+            now = self._system.get_file_info([file.path for file in files])
+            if [(file.size, file.mtime_ns) for file in now] == [(file.size, file.mtime_ns) for file in files]:
+                return False
+            return Files(self.address).fingerprint() != self._fingerprint
+        except (InputError, OSError):  # it is gone
+            return True
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
         self._before = 0
-        for name, path, size in self.files:
-            with self._naming_the_file(name), self.system.open_input_file(path) as self._raw:
+        for name, file in self._files.items():
+            with self._opened(name) as self._raw:
                 if _kind(name) == ".parquet":
                     first = yield from _parquet_rows(self._raw, first, columns)
                 else:
                     first = yield from _text_rows(self._raw, name, first)
-            self._before += size
+            self._before += int(file.size)
 
     @contextmanager
-    def _naming_the_file(self, name: str) -> Iterator[None]:
+    def _opened(self, name: str) -> Iterator[Any]:
+        """Open a file; errors name it."""
         try:
-            yield
+            with self._system.open_input_file(self._files[name].path) as file:
+                yield file
         except InputError:
             raise
         except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
@@ -173,24 +173,24 @@ def _text_rows(raw: Any, name: str, first: int) -> Generator[Record, None, int]:
     return first
 
 
-def _readable(name: str) -> bool:
+def _is_readable(name: str) -> bool:
     """Return whether a file of a folder holds rows: neither hidden nor of another kind."""
     return _kind(name) in _SUFFIXES and not any(part.startswith((".", "_")) for part in Path(name).parts)
 
 
 def _kind(name: str) -> str:
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    stem, suffix = os.path.splitext(name.lower())
+    return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
 
 
 def _decompressed(raw: Any, name: str) -> Any:
     """Return a buffered file of bytes."""
+    from pyarrow import CompressedInputStream  # noqa: PLC0415
+
     if name.lower().endswith(".gz"):
         raw = Unpacked(gzip.GzipFile(fileobj=raw), name, by_line=True)
     elif name.lower().endswith(".zst"):
-        raw = Unpacked(arrow().CompressedInputStream(raw, "zstd"), name, by_line=True)
+        raw = Unpacked(CompressedInputStream(raw, "zstd"), name, by_line=True)
     return io.BufferedReader(raw, _BUFFER)
 
 
@@ -198,19 +198,20 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
     """Yield the rows of a file, or functions that parse them, so that rows are skipped unparsed."""
     kind = _kind(name)
     if kind in _TABLES:
-        text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        table = Table(text, _TABLES[kind])
+        table = Table(io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline=""), _TABLES[kind])
         for row in table:
             if table.open_quote is not None:
                 yield Broken(f"line {table.open_quote} of {name!r} {NEVER_CLOSED}")
+            elif any(isinstance(value, str) and _NOT_UTF8.search(value) for value in row.values()):
+                yield Broken(f"a row of {name!r} is not text in UTF-8")
             else:
-                yield row if _is_unicode(row.values()) else Broken(f"a row of {name!r} is not text in UTF-8")
+                yield row
         return
     read = _json_object if kind in _LINES else _line
     for number, line in enumerate(content, start=1):
-        begins = line[3:] if number == 1 and line.startswith(b"\xef\xbb\xbf") else line
-        if begins.strip():
-            yield lambda line=begins, number=number: read(line, f"line {number} of {name!r}")
+        start = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if start.strip():
+            yield lambda line=start, number=number: read(line, f"line {number} of {name!r}")
 
 
 def _json_object(line: bytes, where: str) -> Record:
@@ -226,12 +227,3 @@ def _line(line: bytes, where: str) -> Record:
         return {"text": line.decode("utf-8").rstrip("\r\n")}
     except UnicodeDecodeError as error:
         return Broken(f"{where} must be text in UTF-8; {error}")
-
-
-def _is_unicode(values: Iterable[Any]) -> bool:
-    """Return whether no value has bytes that are not UTF-8."""
-    try:
-        "".join(value for value in values if isinstance(value, str)).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

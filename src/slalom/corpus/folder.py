@@ -1,4 +1,4 @@
-"""Where a corpus lies: a local folder, or a folder of a remote file system (s3://, gs://, anything of pyarrow or fsspec).
+"""Where a corpus lies: a folder of this machine, or of a remote file system (s3://, gs://, anything of pyarrow or fsspec).
 
 A file appears whole or not at all. Locally it is written under another name, synchronised, renamed, and the folder is
 synchronised too. A remote file is one upload, which object stores show when it is complete.
@@ -13,8 +13,7 @@ under-way/NNNNNN        how many texts of a part under way are explained; a kill
 
 import errno
 import os
-import time
-from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, final
 from uuid import uuid4
@@ -36,42 +35,86 @@ def part_name(number: int) -> str:
     return f"{PARTS}/{number:06d}.parquet"
 
 
-class Folder(ABC):
+@final
+class Folder:
     """A folder whose files appear whole or not at all.
 
+    Args:
+        address: A path, or an address such as s3://bucket/corpus.
+
     Attributes:
-        address: The folder as the user wrote it.
+        files, root: The file system of pyarrow, and the path in it.
+        is_local: Whether it is a path of this machine.
+
+    Raises:
+        InputError: There is no such file system.
     """
 
-    address: str
+    def __init__(self, address: str | Path) -> None:
+        self.address = str(address).removeprefix("file://")
+        self.is_local = "://" not in self.address
+        self.files, self.root = file_system(self.address)
 
-    @abstractmethod
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none."""
+    def __reduce__(self) -> Any:
+        return Folder, (self.address,)
 
-    @abstractmethod
-    def write(self, name: str, content: Any) -> None:
-        """Write a file, whole or not at all."""
-
-    @abstractmethod
-    def names(self, name: str) -> list[str]:
-        """Return the names of the files in a folder below this one, none where it does not exist."""
-
-    @abstractmethod
-    def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
-
-    @abstractmethod
-    def source(self, name: str) -> Any:
-        """Return what pyarrow reads a file from."""
-
-    @abstractmethod
     def path(self, name: str) -> str:
         """Return the address of a file."""
+        if self.is_local:
+            return self.at(name)
+        place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
+        return f"{place.rstrip('/')}/{name}{mark}{options}"
 
-    @abstractmethod
+    def at(self, name: str) -> str:
+        """Return the path of a file in the file system."""
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none."""
+        from pyarrow.fs import FileType  # noqa: PLC0415
+
+        kind = self.files.get_file_info(self.at(name)).type
+        if kind not in (FileType.File, FileType.NotFound):  # reading a pipe would wait for its writer
+            raise InputError(f"{self.path(name)!r} must be a file; remove it, or name another folder")
+        try:
+            with self.files.open_input_file(self.at(name)) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a file, whole or not at all."""
+        try:
+            if self.is_local:
+                _write(Path(self.at(name)), content)
+                return
+            self.files.create_dir(self.at(name).rpartition("/")[0], recursive=True)
+            with self.files.open_output_stream(self.at(name)) as file:
+                file.write(content)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            advice = "make room, and run the same command again" if full else "name another folder"
+            raise InputError(f"could not write {self.path(name)!r}: {error.strerror or one_line(error)}; {advice}") from error
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the files in a folder below this one, none where it does not exist."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        try:
+            files = self.files.get_file_info(FileSelector(self.at(name), allow_not_found=True))
+        except NotADirectoryError:
+            return []
+        return [info.base_name for info in files if info.is_file]
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        with suppress(FileNotFoundError):
+            self.files.delete_file(self.at(name))
+
     def stamp(self, name: str) -> Stamp:
         """Return size and time of a file, which change when it is written."""
+        info = self.files.get_file_info(self.at(name))
+        return None if info.size is None or info.mtime_ns is None else (info.size, info.mtime_ns)
 
     def parts(self) -> list[int]:
         """Return the numbers of the parts that are there; 1.parquet is none, as part 1 has six digits."""
@@ -79,184 +122,48 @@ class Folder(ABC):
         numbers = {name: int(stem) for name, stem in stems.items() if stem.isdecimal()}
         return sorted(number for name, number in numbers.items() if part_name(number) == f"{PARTS}/{name}")
 
-
-@final
-class LocalFolder(Folder):
-    """A folder of this machine, or one that several machines mount.
-
-    Args:
-        path: The folder; it is made where a file is written.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.root, self.address = Path(path).expanduser().absolute(), str(path)
-
-    def read(self, name: str) -> bytes | None:
-        path = self.root / name
-        try:
-            if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
-                raise InputError(f"{str(path)!r} must be a file; remove it, or name another folder")
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def write(self, name: str, content: Any) -> None:
-        path = self.root / name
-        temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}.tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _synchronise(path.parent)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            advice = "make room, and run the same command again" if full else "name another folder"
-            raise InputError(f"could not write {str(path)!r}: {error.strerror or error}; {advice}") from error
-
-    def names(self, name: str) -> list[str]:
-        try:
-            return os.listdir(self.root / name)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def remove(self, name: str) -> None:
-        (self.root / name).unlink(missing_ok=True)
-
-    def source(self, name: str) -> Any:
-        return str(self.root / name)
-
-    def path(self, name: str) -> str:
-        return str(self.root / name)
-
-    def stamp(self, name: str) -> Stamp:
-        try:
-            found = (self.root / name).stat()
-        except OSError:
-            return None
-        return found.st_size, found.st_mtime_ns
-
-    def clean(self, older: float = 3600.0) -> None:
+    def clean(self) -> None:
         """Remove temporary files that killed processes have left."""
-        for place in (self.root, *(self.root / name for name in (PARTS, DIGESTS, UNDER_WAY))):
-            for path in place.glob(".*.tmp") if place.is_dir() else ():
-                try:
-                    if time.time() - path.stat().st_mtime > older:
-                        path.unlink(missing_ok=True)
-                except FileNotFoundError:
-                    continue
+        for place in (".", PARTS, DIGESTS, UNDER_WAY) if self.is_local else ():
+            for path in Path(self.root, place).glob(".*.tmp"):
+                path.unlink(missing_ok=True)
 
 
-@final
-class RemoteFolder(Folder):
-    """A folder of a remote file system.
-
-    Args:
-        address: Such as s3://bucket/corpus.
-
-    Raises:
-        InputError: No such file system.
-    """
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        with require("a corpus", "corpus", "pyarrow"):
-            from pyarrow import fs  # noqa: PLC0415
-        try:
-            self.files, self.root = fs.FileSystem.from_uri(_uploading_at_once(address))
-        except (ValueError, OSError, NotImplementedError) as error:
-            self.files, self.root = _of_fsspec(address, error)
-
-    def __reduce__(self) -> Any:
-        return RemoteFolder, (self.address,)
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            with self.files.open_input_file(self._at(name)) as file:
-                return bytes(file.read())
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, content: Any) -> None:
-        try:
-            self.files.create_dir(self._at(name).rpartition("/")[0], recursive=True)
-            with self.files.open_output_stream(self._at(name)) as file:
-                file.write(content)
-        except OSError as error:
-            raise InputError(f"could not write {self.path(name)!r}: {one_line(error)}") from error
-
-    def names(self, name: str) -> list[str]:
+def file_system(address: str) -> tuple[Any, str]:
+    """Return the file system of a path or an address, and the path in it."""
+    with require("a corpus", "corpus", "pyarrow"):
         from pyarrow import fs  # noqa: PLC0415
-
-        found = self.files.get_file_info(fs.FileSelector(self._at(name), allow_not_found=True))
-        return [info.base_name for info in found if info.is_file]
-
-    def remove(self, name: str) -> None:
+    if "://" not in address:
+        return fs.LocalFileSystem(), str(Path(address).expanduser().absolute())
+    if address.startswith("s3://") and "allow_delayed_open" not in address:  # small files in one request instead of three
+        address = f"{address}{'&' if '?' in address else '?'}allow_delayed_open=true"
+    reasons = []
+    for prefix in ("", "fsspec+"):
         try:
-            self.files.delete_file(self._at(name))
-        except FileNotFoundError:
-            return
-
-    def source(self, name: str) -> Any:
-        return self.files.open_input_file(self._at(name))
-
-    def path(self, name: str) -> str:
-        place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
-        return f"{place.rstrip('/')}/{name}{mark}{options}"
-
-    def stamp(self, name: str) -> Stamp:
-        (found,) = self.files.get_file_info([self._at(name)])
-        return None if found.size is None or found.mtime_ns is None else (found.size, found.mtime_ns)
-
-    def _at(self, name: str) -> str:
-        return f"{self.root.rstrip('/')}/{name}"
+            files, root = fs.FileSystem.from_uri(prefix + address)
+        except (ImportError, NotImplementedError, OSError, ValueError) as error:
+            reasons.append(one_line(error, 160))
+        else:
+            return files, root
+    raise InputError(f"{address!r} must name a file system of pyarrow or fsspec: {'; '.join(reasons)}")
 
 
-def folder_of(address: str | Path) -> Folder:
-    """Return the folder of a path or an address; file:// is a local one.
-
-    Example:
-        >>> folder_of("out").path("manifest.json").endswith("/out/manifest.json")
-        True
-    """
-    text = str(address)
-    if text.startswith("file://"):
-        return LocalFolder(text.removeprefix("file://"))
-    return RemoteFolder(text) if "://" in text else LocalFolder(address)
-
-
-def _uploading_at_once(address: str) -> str:
-    """Return an address of S3 with the option to upload small files in one request instead of three; others as they are."""
-    option = "allow_delayed_open"
-    if not address.startswith("s3://") or option in address:
-        return address
-    return f"{address}{'&' if '?' in address else '?'}{option}=true"
-
-
-def _of_fsspec(address: str, error: Exception) -> tuple[Any, str]:
-    """Return a file system of fsspec and a path in it."""
-    from pyarrow import fs  # noqa: PLC0415
-
+def _write(path: Path, content: Any) -> None:
+    """Write a file of this machine under another name, and rename it when it is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}.tmp")
     try:
-        import fsspec  # noqa: PLC0415
-
-        files, root = fsspec.url_to_fs(address)
-    except (ImportError, ValueError) as reason:
-        both = f"{one_line(error, 160)}; {one_line(reason, 160)}"
-        raise InputError(f"{address!r} must name a file system of pyarrow or fsspec: {both}") from error
-    return fs.PyFileSystem(fs.FSSpecHandler(files)), root
-
-
-def _synchronise(path: Path) -> None:
-    """Write the entries of a folder to the disk, where folders can be opened."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    with suppress(OSError):  # Windows cannot open a folder
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

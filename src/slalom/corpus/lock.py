@@ -16,9 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
-from slalom.corpus.folder import LOCK, Folder, LocalFolder
+from slalom.corpus.folder import LOCK, Folder
 from slalom.errors import InputError
 
 try:
@@ -29,17 +28,15 @@ except ImportError:  # Windows
 _PATIENCE = 1.0  # seconds: `is_running` may hold the lock for a moment
 
 
-@contextmanager
-def locked(folder: Folder) -> Iterator[None]:
-    """Exclude other runs on a folder."""
-    with _local_lock(folder) if isinstance(folder, LocalFolder) and fcntl is not None else _file_as_lock(folder):
-        yield
+def locked(folder: Folder) -> Any:
+    """Exclude other runs on a folder, in a `with` statement."""
+    return _system_lock(folder) if folder.is_local and fcntl is not None else _file_as_lock(folder)
 
 
 def is_running(folder: Folder) -> bool:
     """Return whether a run holds a folder."""
-    if not isinstance(folder, LocalFolder) or fcntl is None:
-        holder = _parsed(folder, folder.read(LOCK))
+    if not folder.is_local or fcntl is None:
+        holder = _holder(folder)
         return holder is not None and not _has_ended(holder)
     try:
         with _opened(folder, os.O_RDONLY) as file:
@@ -49,30 +46,30 @@ def is_running(folder: Folder) -> bool:
 
 
 @contextmanager
-def _local_lock(folder: LocalFolder) -> Iterator[None]:
+def _system_lock(folder: Folder) -> Iterator[None]:
     try:
-        folder.root.mkdir(parents=True, exist_ok=True)
+        os.makedirs(folder.root, exist_ok=True)
         file = _opened(folder, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        where = "" if error.filename is None else f" ({os.path.basename(error.filename)})"
-        raise InputError(f"could not write to {folder.address!r}: {error.strerror}{where}; name another folder") from error
+        raise InputError(
+            f"could not write to {folder.address!r}: {error.strerror} ({os.path.basename(error.filename)}); name another folder"
+        ) from error
     with file:
         began = time.monotonic()
         while not _flocked(file, fcntl.LOCK_EX):
             if time.monotonic() - began > _PATIENCE:
-                raise _refusal(folder, _parsed(folder, folder.read(LOCK)))
+                raise _refusal(folder, _holder(folder))
             time.sleep(0.05)
-        _parsed(folder, file.read())  # refused where it is not ours
-        file.seek(0)
+        _holder(folder)  # refused where it is not ours
         file.truncate()
         file.write(json.dumps(_this_run()).encode())
         file.flush()
         yield
 
 
-def _opened(folder: LocalFolder, flags: int) -> Any:
+def _opened(folder: Folder, flags: int) -> Any:
     """Open the lock file, and no other that a link leads to; a pipe of that name does not block."""
-    handle = os.open(folder.root / LOCK, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    handle = os.open(folder.at(LOCK), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     return os.fdopen(handle, "rb" if flags == os.O_RDONLY else "r+b")
 
 
@@ -87,15 +84,20 @@ def _flocked(file: Any, kind: int) -> bool:
 
 @contextmanager
 def _file_as_lock(folder: Folder) -> Iterator[None]:
-    holder, mine = _parsed(folder, folder.read(LOCK)), _this_run()
+    holder, this_run = _holder(folder), _this_run()
     if holder is not None and not _has_ended(holder):
         raise _refusal(folder, holder, f"; if it has ended, delete {folder.path(LOCK)!r}")
-    folder.write(LOCK, json.dumps(mine).encode())
+    folder.write(LOCK, json.dumps(this_run).encode())
     try:
         yield
     finally:
-        if (_parsed(folder, folder.read(LOCK)) or {}).get("run") == mine["run"]:
+        if _holder(folder) == this_run:
             folder.remove(LOCK)
+
+
+def _this_run() -> dict[str, Any]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {**_machine(), "process": os.getpid(), "time": now}
 
 
 def _machine() -> dict[str, str | None]:
@@ -106,17 +108,13 @@ def _machine() -> dict[str, str | None]:
         return {"host": socket.gethostname(), "space": None}
 
 
-def _this_run() -> dict[str, Any]:
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {**_machine(), "process": os.getpid(), "time": now, "run": uuid4().hex}
-
-
-def _parsed(folder: Folder, content: bytes | None) -> dict[str, Any] | None:
-    """Return the run that a lock file names; None where there is none."""
-    if not (content or b"").strip(b"\0"):  # zeros may be left where the machine itself has failed
+def _holder(folder: Folder) -> dict[str, Any] | None:
+    """Return the run that the lock file names; None where there is none."""
+    content = (folder.read(LOCK) or b"").strip(b"\0")  # zeros may be left where the machine itself has failed
+    if not content:
         return None
     try:
-        note = dict(json.loads(content or b""))
+        note = dict(json.loads(content))
         return note | {"host": str(note["host"]), "process": int(note["process"]), "time": str(note["time"])}
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise InputError(f"{folder.path(LOCK)!r} is not a lock of slalom; remove it, or name another folder") from error

@@ -7,9 +7,9 @@ from operator import index
 from pathlib import Path
 from typing import Any, final
 
-from slalom.corpus.folder import MANIFEST, Folder, folder_of, part_name
+from slalom.corpus.folder import MANIFEST, Folder, part_name
 from slalom.corpus.parts import part_file
-from slalom.corpus.table import EXPLAINED, GIVEN, arrow, part_facts
+from slalom.corpus.table import EXPLAINED, GIVEN, part_facts
 from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
@@ -23,10 +23,6 @@ class Corpus:
     """The explanations of many texts, in a folder: what `slalom corpus run` writes.
 
     A run may be under way: a part is there whole or not at all. Nothing is kept in memory.
-
-    Args:
-        folder: Where it lies.
-        manifest: The content of its manifest.
 
     Attributes:
         place: The folder.
@@ -64,24 +60,19 @@ class Corpus:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of the first part; empty where there is none yet."""
-        numbers = self.numbers
-        if not numbers:
-            return []
-        arrow()
-        with part_file(self.place, numbers[0]) as file:
-            return list(file.schema_arrow.names)
+        for number in self.numbers[:1]:
+            with part_file(self.place, number) as file:
+                return list(file.schema_arrow.names)
+        return []
 
     def __len__(self) -> int:
-        numbers = self.numbers
-        if not numbers:
-            return 0  # all but the last part have the same size
-        return (len(numbers) - 1) * int(self.manifest["part_size"]) + int(self.facts(numbers[-1])["rows"])
+        if not (numbers := self.numbers):
+            return 0
+        *others, last = numbers  # all but the last part have the same size
+        return len(others) * int(self.manifest["part_size"]) + int(self.facts(last)["rows"])
 
     def facts(self, number: int) -> dict[str, Any]:
         """Return the number of rows of a part, and of texts by status.
-
-        Args:
-            number: Number of the part.
 
         Raises:
             InputError: The part is damaged.
@@ -98,7 +89,6 @@ class Corpus:
         Raises:
             InputError: There is no such column, or a part is damaged.
         """
-        arrow()
         for number in self.numbers:
             with part_file(self.place, number) as file:
                 check_columns(columns or (), file.schema_arrow.names)
@@ -131,24 +121,17 @@ class Corpus:
             raise InputError(f"a text is named by its number, from 0; got {number!r}; batches() reads many") from error
         if not self.manifest["full"]:
             raise InputError(f"{self.folder!r} has no whole explanations; run again with --full (full=True)")
-        size = int(self.manifest["part_size"])
-        part, place = divmod(number, size)
-        arrow()
-        if number < 0 or part not in self.numbers:
+        part, place = divmod(number, int(self.manifest["part_size"]))
+        rows = []
+        if part in self.numbers:
+            with part_file(self.place, part) as file:
+                rows = file.read(["status", "error", "explanation"]).slice(place, 1).to_pylist()
+        if not rows:
             texts = count(len(self), "text")
             raise IndexError(f"text {number} is not in {self.folder!r}, which has {texts}; numbers begin with 0")
-        with part_file(self.place, part) as file:
-            if place >= file.metadata.num_rows:
-                raise IndexError(f"text {number} is not in {self.folder!r}, which has {count(len(self), 'text')}")
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if place < rows:
-                    found = file.read_row_group(group, ["status", "error", "explanation"]).slice(place, 1).to_pylist()[0]
-                    break
-                place -= rows
-        if found["status"] != EXPLAINED:
-            raise InputError(f"text {number} was not explained ({found['status']}): {found['error']}")
-        return Explanation.from_dict(json.loads(found["explanation"]))
+        if rows[0]["status"] != EXPLAINED:
+            raise InputError(f"text {number} was not explained ({rows[0]['status']}): {rows[0]['error']}")
+        return Explanation.from_dict(json.loads(rows[0]["explanation"]))
 
     def __repr__(self) -> str:
         return f"Corpus {self.folder!r}: {count(len(self), 'text')} in {count(len(self.numbers), 'part')}, {self.model}"
@@ -164,7 +147,7 @@ def open(path: str | Path) -> Corpus:  # noqa: A001
         InputError: It is something else.
         MissingExtra: pyarrow is not installed.
     """
-    folder = folder_of(path)
+    folder = Folder(path)
     return Corpus(folder, read_manifest(folder))
 
 
@@ -174,34 +157,30 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     if content is None:
         raise InputError(f"{folder.address!r} must be a folder that slalom corpus run has written; it has no {MANIFEST}")
     try:
-        manifest = json.loads(content)
-        found = manifest["format"], manifest["version"]
+        manifest = dict(json.loads(content))
+        version = manifest["format"], manifest["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: {one_line(error)}") from error
-    if found != (FORMAT, VERSION):
-        older = found[0] == FORMAT and isinstance(found[1], int) and found[1] < VERSION
-        advice = "explain the texts again, in another folder" if older else "update slalom"
-        raise InputError(f"{folder.path(MANIFEST)!r} has format {found}; this slalom reads {(FORMAT, VERSION)}; {advice}")
-    return dict(manifest)
+    if version != (FORMAT, VERSION):
+        raise InputError(
+            f"{folder.path(MANIFEST)!r} has format {version}; this slalom reads {(FORMAT, VERSION)};"
+            " update slalom, or explain the texts again in another folder"
+        )
+    return manifest
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
     """Check that a table has some columns; the error names the likeliest ones first."""
-    name = next((name for name in wanted if name not in names), None)
-    if name is None:
+    missing = next((name for name in wanted if name not in names), None)
+    if missing is None:
         return
-    if name.startswith(GIVEN):  # of the source
-        name = name.removeprefix(GIVEN)
-        kept = [column.removeprefix(GIVEN) for column in names if column.startswith(GIVEN)]
-        raise InputError(
-            f"the corpus must have kept the column {name!r} of its source; it has kept {_listed(name, kept)};"
-            " name one of these, or keep it with slalom corpus run --keep NAME"
-        )
-    raise InputError(f"the corpus must have the column {name!r}; it has {_listed(name, names)}; name one of these")
-
-
-def _listed(name: str, names: Sequence[str]) -> str:
-    """Return names as text, the most similar ones first; of many the number."""
-    shown = get_close_matches(name, names, n=_NAMED, cutoff=0.0)
+    what, advice = f"have the column {missing!r}; it has", "name one of these"
+    if missing.startswith(GIVEN):  # of the source
+        missing = missing.removeprefix(GIVEN)
+        names = [column.removeprefix(GIVEN) for column in names if column.startswith(GIVEN)]
+        what = f"have kept the column {missing!r} of its source; it has kept"
+        advice += ", or keep it with slalom corpus run --keep NAME"
+    shown = get_close_matches(missing, names, n=_NAMED, cutoff=0.0)
     more = len(names) - len(shown)
-    return ", ".join(map(repr, shown)) + (f" and {more} more" if more else "") if names else "none"
+    listed = ", ".join(map(repr, shown)) + (f" and {more} more" if more else "") or "none"
+    raise InputError(f"the corpus must {what} {listed}; {advice}")

@@ -55,15 +55,15 @@ def part_file(folder: Folder, number: int) -> Iterator[Any]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     reason = damage(folder, number)
-    try:
-        if reason is None:
-            with pq.ParquetFile(folder.source(part_name(number))) as file:
+    if reason is None:
+        try:
+            with pq.ParquetFile(folder.at(part_name(number)), filesystem=folder.files) as file:
                 yield file
-            return
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
+                return
+        except InputError:
             raise
-        reason = one_line(error)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = one_line(error)
     path = folder.path(part_name(number))
     raise InputError(f"{path!r} is damaged ({reason}); the command that began the corpus explains this part again")
 

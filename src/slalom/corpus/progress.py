@@ -1,17 +1,15 @@
 """How far a run is: the bar that it shows, the file that it leaves, and `slalom corpus status`."""
 
 import json
-import os
-import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, folder_of, part_name
+from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, part_name
 from slalom.corpus.lock import is_running
-from slalom.corpus.opening import Corpus, read_manifest
+from slalom.corpus.opening import open as open_corpus
 from slalom.corpus.parts import damage
 from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
@@ -76,17 +74,9 @@ class Progress:
     def save(self) -> None:
         """Save the progress."""
         self._saved = time.time()
-        saved = {
-            "texts": self.texts,
-            "counted": self.count is not None or self.complete,
-            "done": self.done,
-            "began_with": self.began_with,
-            "began": self.began,
-            "updated": self._saved,
-            "complete": self.complete,
-            "host": socket.gethostname(),
-            "process": os.getpid(),
-        }
+        names = ("texts", "done", "began_with", "began", "complete")
+        saved = {name: getattr(self, name) for name in names}
+        saved |= {"counted": self.count is not None or self.complete, "updated": self._saved}
         self.folder.write(PROGRESS, json.dumps(saved, indent=1).encode())
 
     def finish(self, texts: int) -> None:
@@ -138,29 +128,26 @@ class Status:
     seconds_left: float | None
 
     def __str__(self) -> str:
-        whole = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
+        of = "" if self.texts is None else f" of {'' if self.counted else 'about '}{self.texts:,}"
         share = f" ({self.done / self.texts:.1%})" if self.texts else ""
         noun = plural(self.done if self.texts is None else self.texts, "text")
         lines = [
-            f"{self.folder}: {self.done:,}{whole} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}"
+            f"{self.folder}: {self.done:,}{of} {noun}{share} in {self.parts:,} {plural(self.parts, 'part')}"
             + (f"; under way: {self.under_way:,} explained, {self.asked:,} queries answered" if self.asked else ""),
             f"{self.explained:,} explained, {self.failed:,} failed, {self.killed:,} killed",
         ]
         if self.damaged:
-            lines.append(f"{count(len(self.damaged), 'part')} damaged, to be explained again: {', '.join(self.damaged[:5])}")
-            lines[-1] += ", ..." if len(self.damaged) > 5 else ""
-        rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
-        if self.complete:
-            lines.append("complete")
-            if self.failed or self.killed:
-                lines[-1] += (
-                    f"; slalom corpus retry-failed {self.folder} tries the failed ones again; the column error says why"
-                )
-        elif self.running:
+            names = ", ".join(self.damaged[:5]) + (", ..." if len(self.damaged) > 5 else "")
+            lines.append(f"{count(len(self.damaged), 'part')} damaged, to be explained again: {names}")
+        if self.running:
+            rate = "" if self.rate is None else f", {self.rate:.3g} texts/s"
             left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
             lines.append(f"running{rate}{left}")
-        else:
+        elif not self.complete:
             lines.append("not running; the command that began it continues it")
+        else:
+            again = f"; slalom corpus retry-failed {self.folder} tries the failed ones again; the column error says why"
+            lines.append("complete" + (again if self.failed or self.killed else ""))
         return "\n".join(lines)
 
 
@@ -173,29 +160,23 @@ def status(out: str | Path) -> Status:
     Raises:
         InputError: It is something else.
     """
-    folder = folder_of(out)
-    corpus = Corpus(folder, read_manifest(folder))
-    numbers = corpus.numbers
+    corpus = open_corpus(out)
+    folder, numbers = corpus.place, corpus.numbers
     damaged = [number for number in numbers if damage(folder, number) is not None]
     good = set(numbers).difference(damaged)
-    by_status = dict.fromkeys(STATUSES, 0)
-    for number in good:
-        facts = corpus.facts(number)
-        for name in STATUSES:
-            by_status[name] += facts[name]
+    facts = [corpus.facts(number) for number in good]
+    by_status = {name: sum(fact[name] for fact in facts) for name in STATUSES}
     saved = saved_progress(folder)
     done, texts, running = sum(by_status.values()), saved.get("texts"), is_running(folder)
     under_way, asked = _under_way(folder, good) if running else (0, 0)
     seconds = (time.time() if running else saved.get("updated", 0.0)) - saved.get("began", 0.0)
     fresh = done + under_way - saved.get("began_with", 0)
     rate = fresh / seconds if fresh > 0 and seconds > 0 else None
-    left = None if rate is None or texts is None else max(texts - done - under_way, 0) / rate
-    complete = bool(saved.get("complete")) and not running and not damaged
-    complete = complete and (texts is None or done >= texts)  # parts may have been deleted
-    explained, failed, killed = (by_status[name] for name in STATUSES)
     return Status(
-        folder.address, done, explained, failed, killed, under_way, asked, len(good),
-        tuple(map(part_name, damaged)), texts, bool(saved.get("counted")), running, complete, rate, left,
+        folder.address, done, **by_status, under_way=under_way, asked=asked, parts=len(good),
+        damaged=tuple(map(part_name, damaged)), texts=texts, counted=bool(saved.get("counted")), running=running,
+        complete=bool(saved.get("complete")) and not running and not damaged and (texts is None or done >= texts),
+        rate=rate, seconds_left=None if rate is None or texts is None else max(texts - done - under_way, 0) / rate,
     )  # fmt: skip
 
 
@@ -213,10 +194,9 @@ def _under_way(folder: Folder, done: set[int]) -> tuple[int, int]:
 def saved_progress(folder: Folder) -> dict[str, Any]:
     """Return what the last run has saved; nothing where there is none."""
     try:
-        found: dict[str, Any] = dict(json.loads(folder.read(PROGRESS) or b"{}"))
+        return dict(json.loads(folder.read(PROGRESS) or b"{}"))
     except (ValueError, TypeError) as error:
         raise InputError(f"{folder.path(PROGRESS)!r} is damaged; delete it: the next run writes it again") from error
-    return found
 
 
 def _clock(seconds: float) -> str:

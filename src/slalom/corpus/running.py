@@ -17,8 +17,8 @@ from typing import Any, final
 
 from slalom.core.checks import whole_number
 from slalom.corpus.dispatch import Dispatcher
-from slalom.corpus.executors import Executor, InProcess, Processes, pickled
-from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, LocalFolder, folder_of, part_name
+from slalom.corpus.executors import Executor, InProcess, Processes, RayActors, pickled
+from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, part_name
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
 from slalom.corpus.parts import damage, part_file, write_part
@@ -31,11 +31,10 @@ from slalom.errors import InputError
 from slalom.explainer import Explainer
 
 PART_SIZE, MAX_FAILURES = 500, 20
-_LONGEST = 1e6  # seconds of a timeout
+_MAX_TIMEOUT = 1e6  # seconds
 _SHARED = 10.0  # seconds until a file that another machine has written must be seen
 _DESCRIBED = ("model", "options", "slalom")  # by a worker
 _SETTINGS = ("source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
-_INFORMATION = ("address", "files")  # of the source: what does not make another one
 
 
 def run(
@@ -112,9 +111,8 @@ def run(
         "part_size": whole_number("part_size", part_size, 1),
         "limit": None if limit is None else whole_number("limit", limit, 1),
     }  # fmt: skip
-    arrow()
-    rows, folder = source_of(source, text_column, split), folder_of(out)
-    if rows.encloses(folder.path("")):
+    folder, rows = Folder(out), source_of(source, text_column, split)
+    if rows.encloses(folder):
         raise InputError(
             f"{folder.address!r} must not lie within the source {rows.address!r}, which would read it too; name a folder"
             " elsewhere"
@@ -145,13 +143,7 @@ def retry_failed(
         out: The folder of a run.
         explainer: As in `run`, with the same model and options.
         source: As in `run`. Default: the file on this machine that the manifest names.
-        workers: As in `run`.
-        ray: As in `run`.
-        cores_per_worker: As in `run`.
-        gpus_per_worker: As in `run`.
-        timeout: As in `run`.
-        max_failures: As in `run`.
-        progress: As in `run`.
+        workers: As in `run`, and so are the other arguments.
 
     Returns:
         Of the texts that were tried again, the number by status.
@@ -159,7 +151,7 @@ def retry_failed(
     Raises:
         InputError: As `run` does.
     """
-    folder = folder_of(out)
+    folder = Folder(out)
     manifest = _complete_manifest(folder)
     if source is None:
         source = manifest["source"]["address"]
@@ -201,18 +193,16 @@ class _Where:
         whole_number("max_failures", self.max_failures, 0)
         if self.cores is not None:
             whole_number("cores_per_worker", self.cores, 1)
-        if self.timeout is not None and not 0.0 < self.timeout <= _LONGEST:
-            raise InputError(f"timeout must be a number of seconds above 0 and up to {_LONGEST:g}; got {self.timeout!r}")
+        if self.timeout is not None and not 0.0 < self.timeout <= _MAX_TIMEOUT:
+            raise InputError(f"timeout must be a number of seconds above 0 and up to {_MAX_TIMEOUT:g}; got {self.timeout!r}")
         if self.timeout is not None and self.ray is None and not self.workers:
             raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
 
     def executor(self) -> Executor | None:
         """Return the executor; None for this process."""
-        if self.ray is None:
-            return Processes(self.workers, self.cores) if self.workers else None
-        from slalom.corpus.cluster import RayActors  # noqa: PLC0415
-
-        return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
+        if self.ray is not None:
+            return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
+        return Processes(self.workers, self.cores) if self.workers else None
 
 
 @final
@@ -229,14 +219,19 @@ class _Run:
         shown: bool | None,
         command: dict[str, Any],
     ) -> None:
-        self.folder, self.source, self.settings, self.where = folder, source, settings, where
-        self.shown, self.command, self.part_size = shown, command, int(settings["part_size"])
+        self.folder, self.source, self.where, self.shown, self.command = folder, source, where, shown, command
+        self.settings, self.part_size = settings, int(settings["part_size"])
         self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
-        made = Explainer if explainer is None else explainer
         text, full = settings["text"], settings["full"]
+        made = Explainer if explainer is None else explainer
         self.setup = Setup(made, folder, self.columns.keep, text, full, where.timeout, where.max_failures)
-        self.manifest: dict[str, Any] = {}
+        self.corpus = Corpus(folder, {})
         self.interrupted: set[int] = set()  # parts under which the last run was killed
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; empty before the first worker has its model."""
+        return self.corpus.manifest
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -249,8 +244,7 @@ class _Run:
         with locked(self.folder):
             self._read_manifest()  # another run may have begun the corpus meanwhile
             self._compare(self.settings)
-            if isinstance(self.folder, LocalFolder):
-                self.folder.clean()
+            self.folder.clean()
             self.interrupted = {int(name) for name in self.folder.names(UNDER_WAY) if name.isdecimal()}
             try:
                 yield
@@ -263,24 +257,24 @@ class _Run:
         there = self.folder.parts()
         damaged = {part: reason for part in there if (reason := damage(self.folder, part)) is not None}
         if damaged:
-            named = ", ".join(f"{part_name(part)} ({reason})" for part, reason in islice(damaged.items(), 5))
-            more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
-            warnings.warn(f"damaged, and explained again: {named}{more}", UserWarning, stacklevel=2)
-        done = {part: self._corpus.facts(part) for part in there if part not in damaged}
-        with self._progress(sum(facts["rows"] for facts in done.values())):
+            named = [f"{part_name(part)} ({reason})" for part, reason in damaged.items()]
+            more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+            warnings.warn(f"damaged, and explained again: {', '.join(named[:5])}{more}", UserWarning, stacklevel=2)
+        done = {part: self.corpus.facts(part) for part in there if part not in damaged}
+        with self._progress(done):
             self._compute(self._missing_parts(done, max(there, default=-1)), self._write_rows)
-            if (name := self._changed_source()) is not None:
+            if self.source.changed():
                 raise InputError(
-                    f"{name!r} of the source has changed while it was read; explain it as it is now: name another folder"
+                    f"{self.source.address!r} has changed while it was read; explain it as it is now: name another folder"
                 )
-            texts = len(self._corpus)
+            texts = len(self.corpus)
             if not texts:
                 raise InputError(f"{self.source.address!r} must have at least one row; it is empty")
             self.progress.finish(texts)
 
     def retry(self) -> dict[str, int]:
         """Compute the rows that are not explained, and put them into their parts; return their number by status."""
-        facts = {part: self._corpus.facts(part) for part in self._corpus.numbers}
+        facts = {part: self.corpus.facts(part) for part in self.corpus.numbers}
         failing = {part for part, about in facts.items() if about[EXPLAINED] < about["rows"]}
         result: dict[str, int] = {}
 
@@ -293,17 +287,14 @@ class _Run:
             for status, number in counts(made).items():
                 result[status] = result.get(status, 0) + number
 
-        with self._progress(sum(about["rows"] for about in facts.values())):
+        with self._progress(facts):
             if failing:
                 self._compute(self._failed_rows(failing), replace)
         return result
 
-    @property
-    def _corpus(self) -> Corpus:
-        return Corpus(self.folder, self.manifest)
-
     @contextmanager
-    def _progress(self, done: int) -> Iterator[None]:
+    def _progress(self, parts: dict[int, dict[str, Any]]) -> Iterator[None]:
+        done = sum(facts["rows"] for facts in parts.values())
         self.progress = Progress(self.folder, self.source, done, self.settings["limit"], self.shown)
         try:
             yield
@@ -315,7 +306,7 @@ class _Run:
     def _read_manifest(self) -> None:
         """Read the manifest; a folder without one must have no files of the names that a run writes."""
         if self.folder.read(MANIFEST) is not None:
-            self.manifest = _complete_manifest(self.folder)
+            self.corpus.manifest = _complete_manifest(self.folder)
             return
         others = [PROGRESS] if self.folder.read(PROGRESS) is not None else []
         others += [name for name in (PARTS, DIGESTS, UNDER_WAY) if self.folder.names(name)]
@@ -336,20 +327,10 @@ class _Run:
         if not self.manifest:
             created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             about = {"format": FORMAT, "version": VERSION}
-            self.manifest = {**about, **description, **self.settings, "created": created, "command": self.command}
-            self.folder.write(MANIFEST, json.dumps(self.manifest, indent=1, ensure_ascii=False).encode("utf-8", "replace"))
+            manifest = {**about, **description, **self.settings, "created": created, "command": self.command}
+            self.folder.write(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode("utf-8", "replace"))
+            self.corpus.manifest = manifest
         self.progress.save()
-
-    def _changed_source(self) -> str | None:
-        """Return what of the source has another content than at the start; None: nothing."""
-        name = self.source.changed()
-        if name is None:
-            return None
-        try:
-            now = {**self.source.fingerprint(), "address": self.source.place}
-        except OSError:  # it is gone
-            return name
-        return None if now == self.settings["source"] else name
 
     # jobs, and what becomes of them
 
@@ -386,7 +367,7 @@ class _Run:
             if part in failing:
                 statuses = self._read(part).column("status").to_pylist()
                 again = [row for row, status in zip(rows, statuses, strict=True) if status != EXPLAINED]
-                yield Job(part, tuple(again), whole=False)
+                yield Job(part, tuple(again), is_whole=False)
 
     def _read(self, part: int) -> Any:
         with part_file(self.folder, part) as file:
@@ -431,7 +412,7 @@ class _Run:
     def _count(self, part: int, by_status: dict[str, int]) -> None:
         """Count a part that is written, and check that it is here."""
         began = time.monotonic()
-        while isinstance(self.folder, LocalFolder) and not Path(self.folder.path(part_name(part))).exists():
+        while self.folder.is_local and not Path(self.folder.path(part_name(part))).exists():
             if time.monotonic() - began > _SHARED:
                 raise InputError(
                     f"a worker has written {part_name(part)}, which this machine does not see: {self.folder.address!r} must be"
@@ -449,26 +430,18 @@ def differences(before: Any, now: Any, name: str = "") -> list[str]:
         ['options queries was 200, is 50']
     """
     if name == "source":
-        return _source_differences(before, now)
+        before, now = _content(before), _content(now)
     if isinstance(before, dict) and isinstance(now, dict):
         keys = dict.fromkeys([*before, *now])
         return [line for key in keys for line in differences(before.get(key), now.get(key), f"{name} {key}".strip())]
     return [] if before == now else [f"{name} was {_shown(before)}, is {_shown(now)}"]
 
 
-def _source_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return how fingerprints of sources differ; paths do not count."""
-    content, new_content = ({name: part for name, part in of.items() if name not in _INFORMATION} for of in (before, now))
-    if content == new_content:
-        return []
-    if before["kind"] != now["kind"]:
-        return [f"the kind of the source was {before['kind']}, is {now['kind']}"]
-    old, new = ({name: rest for name, *rest in source.get("files", ())} for source in (before, now))
-    what = {
-        name: "has changed" if name in old and name in new else "is gone" if name in old else "is new" for name in old | new
-    }
-    changed = [f"{name!r} of the source {said}" for name, said in what.items() if old.get(name) != new.get(name)]
-    return changed or [f"the source was {_shown(content)}, is {_shown(new_content)}"]
+def _content(source: dict[str, Any]) -> dict[str, Any]:
+    """Return what counts of a source: the hashes of its files where they are listed, and never where they lie."""
+    if files := source.get("files"):
+        return {"kind": source["kind"], "files": {name: hashed for name, _, hashed in files}}
+    return {name: part for name, part in source.items() if name not in ("address", "files")}
 
 
 def _shown(value: Any) -> str:

@@ -4,13 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from slalom.corpus.folder import Folder
+
 
 class Broken(NamedTuple):
-    """A row that could not be read; the others can.
-
-    Attributes:
-        error: Why.
-    """
+    """A row that could not be read, and why; the others can."""
 
     error: str
 
@@ -47,10 +45,10 @@ class Source(ABC):
         """Return which share of the source has been read; None where it is not known."""
         return None
 
-    def encloses(self, folder: str) -> bool:
+    def encloses(self, folder: Folder) -> bool:
         """Return whether the source would read the files of a folder, as it lies within the source."""
         return False
 
-    def changed(self) -> str | None:
-        """Return what of the source has changed since it was opened; None where nothing is known to have."""
-        return None
+    def changed(self) -> bool:
+        """Return whether the content is known to be another than when the source was opened."""
+        return False

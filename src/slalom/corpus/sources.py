@@ -66,24 +66,17 @@ class Dataset(Source):
         return self._read / max(len(self.dataset), 1)
 
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
-        wanted = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
-        names = {name: part.int2str for name, part in wanted.features.items() if type(part).__name__ == "ClassLabel"}
-        for start in range(first, len(wanted), _ROWS):
-            batch = wanted[start : start + _ROWS]
+        chosen = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
+        labels = {name: part.int2str for name, part in chosen.features.items() if type(part).__name__ == "ClassLabel"}
+        for start in range(first, len(chosen), _ROWS):
             self._read = start
-            for i in range(len(next(iter(batch.values()), ()))):
-                row = {name: values[i] for name, values in batch.items()}
-                yield row | {name: label(row[name]) for name, label in names.items() if row[name] not in (None, -1)}
+            for row in chosen.with_format("arrow")[start : start + _ROWS].to_pylist():
+                yield row | {name: label(row[name]) for name, label in labels.items() if row[name] not in (None, -1)}
 
 
 @final
 class Rows(Source):
-    """Any iterable of strings or mappings. It is read again from its start where a run is continued.
-
-    Args:
-        rows: The rows. A generator can be read once, so that a run with it cannot be continued by the same object.
-        text_column: The column of a string.
-    """
+    """Any iterable of strings, which are texts, or of mappings. It is read again from its start where a run is continued."""
 
     address = place = "an iterable"
     verified = True
@@ -103,13 +96,7 @@ class Rows(Source):
 
 
 class Columns(NamedTuple):
-    """Which columns of a source are read.
-
-    Attributes:
-        text: That of the texts.
-        id: That of the ids; None: the number of the row.
-        keep: Those that are copied to the table.
-    """
+    """Which columns of a source are read: texts, ids (default: the number of the row), and those copied to the table."""
 
     text: str = "text"
     id: str | None = None
@@ -132,9 +119,8 @@ def source_of(source: Any, text_column: str = "text", split: str | None = None) 
         if not isinstance(source, Iterable):
             raise InputError(f"a source must be a path, hf:NAME or an iterable of texts; got {type(source).__name__}")
         return Rows(source, text_column)
-    place = Path(source)
-    saved = any((place / name).is_file() for name in ("dataset_info.json", "dataset_dict.json"))
-    if str(source).startswith("hf:") or saved:
+    is_saved = any((Path(source) / name).is_file() for name in ("dataset_info.json", "dataset_dict.json"))
+    if str(source).startswith("hf:") or is_saved:
         return Dataset(str(source), split)
     if split is not None:
         raise InputError(f"--split is for a dataset of Hugging Face (hf:NAME); {str(source)!r} is none")
@@ -164,19 +150,23 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
             raise InputError(
                 f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}{close}"
             )
-        text = record.get(columns.text)
-        named = str(number) if columns.id is None or record.get(columns.id) is None else _plain(record[columns.id])
-        error = None
-        if isinstance(text, bytes):  # a Parquet file may declare strings as bytes
-            try:
-                text = text.decode("utf-8")
-            except UnicodeDecodeError as reason:
-                text, error = None, f"the column {columns.text!r} must hold text in UTF-8; {reason}"
-        elif not isinstance(text, str):
-            kind = "no text (a missing value)" if text is None or text != text else type(text).__name__  # noqa: PLR0124
-            error = f"the column {columns.text!r} must hold a string; it holds {kind}"
-        given = {name: None if record.get(name) is None else _plain(record[name]) for name in columns.keep}
-        yield SourceRow(number, str(named), text, given, error)
+        text, error = _text_of(record.get(columns.text), columns.text)
+        name = None if columns.id is None else _as_text(record.get(columns.id))
+        given = {name: _as_text(record.get(name)) for name in columns.keep}
+        yield SourceRow(number, str(number) if name is None else name, text, given, error)
+
+
+def _text_of(text: Any, column: str) -> tuple[Any, str | None]:
+    """Return a text, and why it is none."""
+    if isinstance(text, bytes):  # a Parquet file may declare strings as bytes
+        try:
+            return text.decode("utf-8"), None
+        except UnicodeDecodeError as reason:
+            return None, f"the column {column!r} must hold text in UTF-8; {reason}"
+    if isinstance(text, str):
+        return text, None
+    kind = "no text (a missing value)" if text is None or text != text else type(text).__name__  # noqa: PLR0124
+    return text, f"the column {column!r} must hold a string; it holds {kind}"
 
 
 def digest(rows: Iterable[SourceRow]) -> str:
@@ -186,16 +176,17 @@ def digest(rows: Iterable[SourceRow]) -> str:
         >>> digest([SourceRow(0, "a", "good", {})]) == digest([SourceRow(0, "a", "bad", {})])
         False
     """
-    found = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for row in rows:
-        found.update(
-            repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None)).encode("utf-8", "surrogatepass")
-        )
-    return found.hexdigest()
+        content = repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None))
+        hashed.update(content.encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
 
 
-def _plain(value: Any) -> str:
+def _as_text(value: Any) -> str | None:
     """Return a value as text: a string as it is, numbers, truth values, lists and mappings as JSON, others as they print."""
+    if value is None:
+        return None
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     plain = isinstance(value, bool | int | float | list | tuple | dict)

@@ -37,9 +37,7 @@ class Setup:
     Attributes:
         explainer: The Explainer, or a function that makes it in the worker's process.
         folder: Where parts are written.
-        keep: Columns of the source that are copied.
-        text: Whether texts are kept.
-        full: Whether whole explanations are kept.
+        keep, text, full: As in `run`.
         timeout: Seconds after which a worker ends itself that has had no answer of the model and finished no text.
         max_failures: Texts in sequence on which the model may fail alike; 0: any number.
     """
@@ -54,19 +52,12 @@ class Setup:
 
 
 class Job(NamedTuple):
-    """Rows to explain.
-
-    Attributes:
-        part: Number of their part.
-        rows: The rows.
-        whole: Whether they are the whole part, which the worker writes; else it returns their explanations.
-        deaths: Number of workers that a row has ended by itself.
-    """
+    """Rows to explain: the whole part, which the worker writes; else it returns their explanations."""
 
     part: int
     rows: tuple[SourceRow, ...]
-    whole: bool = True
-    deaths: int = 0
+    is_whole: bool = True
+    deaths: int = 0  # of workers that had this row alone
 
 
 class Finished(NamedTuple):
@@ -146,14 +137,14 @@ class Bench:
                 engine.answered, engine.ended = answered, self._count_failures
                 rows = list(self._rows(job.rows, explained))
             made = table(rows, setup.keep)
-            if job.whole:
+            if job.is_whole:
                 write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
         except _Outage as outage:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
             setup.folder.remove(note.name)  # where this process is killed it stays
-        return Finished(counts(made), None if job.whole else rows)
+        return Finished(counts(made), None if job.is_whole else rows)
 
     def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from slalom.corpus.engine import Parts, connect, identifier
-from slalom.corpus.folder import LocalFolder, Stamp, folder_of, part_name
+from slalom.corpus.folder import Folder, Stamp, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
 from slalom.corpus.parts import damage
@@ -65,7 +65,7 @@ class ServedCorpus:
         self, path: str | Path, models: Sequence[Served], limits: Limits, gold: str | None = None, slices: str | None = None
     ) -> None:
         connect().close()
-        self._folder = folder_of(path)
+        self._folder = Folder(path)
         self._manifest = read_manifest(self._folder)
         keep = tuple(self._manifest.get("keep", ()))
         for column in filter(None, (gold, slices)):
@@ -97,7 +97,7 @@ class ServedCorpus:
         """Return the parts as they were a moment ago; one that is written again has another stamp."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
-                local = isinstance(self._folder, LocalFolder)  # a request for each part would take long
+                local = self._folder.is_local  # a request for each part would take long
                 parts = self._folder.parts()
                 self._seen = time.monotonic(), {n: self._folder.stamp(part_name(n)) if local else None for n in parts}
             return self._seen[1]
