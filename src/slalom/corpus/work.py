@@ -165,7 +165,7 @@ class Bench:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", r"\d+ tokens do not fit", UserWarning)
                 engine.forget()
-                yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"), check_pairs=False)
+                yield from self.explainer.pipeline.run(texts, replace(self.explainer.options, errors="keep"), pairs=False)
                 engine.forget()
         finally:
             engine.progress = shown

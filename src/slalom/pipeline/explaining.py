@@ -1,22 +1,25 @@
 """The last two stages: the method explains a text from the answers so far, and the held-out answers test it."""
 
 import sys
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
+from slalom.errors import InputError, SlalomError, one_line
 from slalom.methods import MethodContext, MethodResult
 from slalom.methods.base import named_failures
-from slalom.models import Answers, Engine, Observed, Queries
-from slalom.pipeline.further import FurtherQueries
+from slalom.models import Engine, Observed
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task
-from slalom.pipeline.run import Run
+from slalom.pipeline.run import TextRun
 from slalom.result import Explanation, Fidelity, HeldOut, Spread, quality, spread_of, versions
-from slalom.threads import many_blas_threads, one_blas_thread
+from slalom.result.pairs import combinations, measured_pairs, pairs_to_check
+from slalom.threads import one_blas_thread
 
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
 _LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard errors: 95% intervals then held 0.4 to 0.7
@@ -24,30 +27,41 @@ _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-le
 
 
 @one_blas_thread()
-def explain(engine: Engine, run: Run, options: Options) -> Explanation:
+def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
-    began = run.clock()
-    target, observed, context = _scored(engine, run, options)
-    task, answer, decision, further = run.task, run.answers, run.decided, run.further
-    model, m, scores = engine.model, task.whole, observed.scores
+    began, task, m = run.clock(), run.task, run.task.whole
+    model = engine.model
+    target = run.target(options.target, model.head)
+    observed = model.observe(run.answers.outputs, target)
+    scores = observed.scores
+    queried = dict[bytes, Any]()  # rows that the method has asked by itself, and their scores
+
+    def ask(keep: ArrayLike) -> Floats:
+        rows = np.asarray(keep).astype(bool).reshape(-1, len(task.units))
+        needed = len(task.keep) + run.further + len(run.unasked(rows))
+        if options.limit is not None and needed > options.limit:
+            raise InputError(
+                f"the method asks for {needed} queries, and max_queries is {options.limit}; raise it, or lower queries"
+            )
+        answered = model.observe(run.ask(engine, rows), target).scores
+        queried.update(zip((row.tobytes() for row in rows), answered.tolist(), strict=True))
+        return answered
+
+    context = MethodContext(
+        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
+        int(options.seed), ask, options.pairs, observed.rows(slice(m)),
+    )  # fmt: skip
     with named_failures(options.method):
         result = options.method.explain(context)
-    errors = result.errors
-    if task.whole < min(len(task.units), _LEAST_ROWS):
-        errors = {}
+    fit_r2 = _fit_r2(context, result, queried) if result.r2 is None else result.r2
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
-    report = model.report(np.concatenate([answer.outputs[m : m + 1], answer.outputs[others]]))
-    tests = np.ones(len(scores), dtype=bool)
-    if further.queried:  # what the method has asked by itself does not test it
-        tests[m + 1 :] = [row.tobytes() not in further.queried for row in task.keep[m + 1 :]]
-    tests[m + 1 :] &= observed.known[m + 1 :]
+    report = model.report(np.concatenate([run.answers.outputs[m : m + 1], run.answers.outputs[others]]))
+    tests = np.ones(len(scores), dtype=bool)  # what the method has asked by itself does not test it
+    tests[m + 1 :] = observed.known[m + 1 :] & [row.tobytes() not in queried for row in task.keep[m + 1 :]]
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
-    inputs, predicted = {**answer.lengths, **further.lengths}, result.predict(task.keep, task.units)
-    if "removal" in errors:
-        rounding = _ROUNDING * float(np.abs(scores[observed.known]).max(initial=0.0))
-        errors = {**errors, "removal": np.maximum(errors["removal"], rounding)}
+    predicted = result.predict(task.keep, task.units)
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -57,19 +71,19 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
         target="all" if target == "all" else model.head.labels[target],
         labels=model.head.labels,
         fidelity=_fidelity(task, predicted[m:], observed),
-        fit_r2=_fit_r2(task, result, predicted[:m], scores[:m], further) if result.r2 is None else result.r2,
+        fit_r2=fit_r2,
         unit=options.unit_kind,
         sizes=task.units.sizes,
         method=options.method.name,
         seed=int(options.seed),
-        queries=len(inputs),
-        tokens=sum(inputs.values()),
+        queries=len(run.lengths),
+        tokens=sum(run.lengths.values()),
         seconds=run.spend(run.clock() - began),
-        errors=errors,
+        errors=_errors(result, task, observed),
         spread=_spread(task, predicted, observed) if options.method.signed else None,
         lengths=result.lengths,
-        label=decision.label,
-        probabilities=decision.probabilities,
+        label=run.decided.label,
+        probabilities=run.decided.probabilities,
         scale=model.head.scale,
         held_out=HeldOut(task.keep[m + 1 :], scores[m + 1 :], task.near) if len(task.keep) > m + 1 else None,
         cut=task.reading.cut,
@@ -83,26 +97,56 @@ def explain(engine: Engine, run: Run, options: Options) -> Explanation:
     )
 
 
-def _scored(engine: Engine, run: Run, options: Options) -> tuple[int | Literal["all"], Observed, MethodContext]:
-    """Return the scores of all rows of a text, and the text as the method sees it."""
-    model, task, m = engine.model, run.task, run.task.whole
-    target = run.target(options.target, model.head)
-    observed = model.observe(run.answers.outputs, target)
-    scores = observed.scores
-    run.further.begin(task, scores, lambda rows: _ask_rows(engine, task, rows, target), options.limit)
-    context = MethodContext(
-        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
-        int(options.seed), run.further, options.pairs, observed.rows(slice(m)),
-    )  # fmt: skip
-    return target, observed, context
+def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
+    """Ask the model about pairs of units that are predicted to act together, and put its answers into the result.
+
+    Nothing is asked where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
+    """
+    e, task, began = run.result, run.task, run.clock()
+    if not isinstance(e, Explanation) or not options.checks_pairs or engine.spending.max_cost is not None:
+        return
+    pairs = [pair for pair in pairs_to_check(e, task.budget) if task.reading.empty or len(e) > 2]
+    rows = combinations(pairs, len(e))
+    if not pairs or e.queries + len(run.unasked(rows)) > (options.max_queries or np.inf):
+        return
+    try:
+        outputs = run.ask(engine, np.concatenate([task.keep[task.whole : task.whole + 1], rows]))
+    except SlalomError as error:  # the explanation itself is finished
+        run.result = replace(e, notes=(*e.notes, f"Pairs could not be checked: {one_line(error)}"))
+        return
+    observed = engine.model.observe(outputs, run.target(options.target, engine.model.head))
+    run.result = replace(
+        e,
+        pairs=measured_pairs(e, pairs, observed.scores, observed.variance, observed.known),
+        queries=len(run.lengths),
+        pair_queries=len(run.lengths) - e.queries,
+        tokens=sum(run.lengths.values()),
+        seconds=run.spend(run.clock() - began),
+    )
 
 
-def _ask_rows(engine: Engine, task: Task, rows: NDArray[np.bool_], target: int | Literal["all"]) -> tuple[Floats, Answers]:
-    """Query further rows (k, n) of a text."""
-    queries = Queries(task.reading, task.units.atoms(rows))
-    with many_blas_threads():  # what the model does is its own affair
-        (answer,) = engine([queries])
-    return engine.model.observe(answer.outputs, target).scores, answer
+def _errors(result: MethodResult, task: Task, observed: Observed) -> dict[str, Floats]:
+    """Return the standard errors of a result; those of removal are at least what rounding makes of scores."""
+    errors = result.errors
+    if task.whole < min(len(task.units), _LEAST_ROWS):
+        return {}
+    if "removal" in errors:
+        rounding = _ROUNDING * float(np.abs(observed.scores[observed.known]).max(initial=0.0))
+        errors["removal"] = np.maximum(errors["removal"], rounding)
+    return errors
+
+
+def _fit_r2(context: MethodContext, result: MethodResult, queried: Mapping[bytes, Any]) -> float:
+    """Return R2 on the rows that the method has asked by itself, or on the plan where there are none.
+
+    Rows of the plan without a weight were fitted, too, to what the others leave.
+    """
+    plan, units = context.plan, context.units
+    if not queried:
+        weights = np.where(plan.weights > 0, plan.weights, 1.0)
+        return explained_share(result.predict(plan.keep, units), context.scores, weights)
+    rows = np.frombuffer(b"".join(queried), dtype=bool).reshape(-1, len(units))
+    return explained_share(result.predict(rows, units), np.array(list(queried.values())), np.ones(len(rows)))
 
 
 def _fidelity(task: Task, predicted: Floats, observed: Observed) -> Fidelity:
@@ -125,14 +169,3 @@ def _spread(task: Task, predicted: Floats, observed: Observed) -> Spread | None:
     held_out, known = np.arange(len(task.keep)) > task.whole, observed.known
     removed = task.units.sizes.sum() - task.units.lengths(task.keep)
     return spread_of(removed[known], (predicted - observed.scores)[known], held_out[known])
-
-
-def _fit_r2(task: Task, result: MethodResult, predicted: Floats, scores: Floats, further: FurtherQueries) -> float:
-    """Return R2 on the rows that the method has queried beyond its plan, or on the plan where there are none.
-
-    Rows of the plan without a weight were fitted, too, to what the others leave.
-    """
-    if not further.queried:
-        return explained_share(predicted, scores, np.where(task.plan.weights > 0, task.plan.weights, 1.0))
-    rows = np.frombuffer(b"".join(further.queried), dtype=bool).reshape(-1, len(task.units))
-    return explained_share(result.predict(rows, task.units), np.array(list(further.queried.values())), np.ones(len(rows)))

@@ -18,23 +18,10 @@ _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 @final
 @dataclass(frozen=True)
 class Options:
-    """How to explain a text, checked.
+    """How to explain a text, checked: the options of a call of the `Explainer`, with a seed that is drawn.
 
     Args:
-        method: The method.
-        unit: Kind of unit, or a function from a text to the spans of its units; None: the method's default.
-        queries: Query budget per text, or "auto" for rounds until the goal is reached; None: five per unit, between 200 and
-            1000, or "auto" where there is a tolerance.
-        check: Number of held-out queries; None: a tenth of the budget, at least 20 and at most ``method.check``; 100 for
-            "auto".
-        target: Label or index of the class to explain, "all", or None for the model's default.
-        seed: Seed of the queries and the fit.
-        long: "cut" or "window", for texts longer than the model's context.
         errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
-        pairs: Whether to look for pairs of units that act together.
-        tolerance: Goal of "auto"; None: until the held-out error no longer falls.
-        max_queries: Largest budget of "auto"; None: `slalom.budget.MAX_QUERIES`. Of a fixed budget, a limit of all queries
-            about a text, those that test it included: what needs more is an error before any is asked.
 
     Raises:
         InputError: If an option is out of range.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slalom.errors import InputError, count
 from slalom.methods.base import named_failures
-from slalom.models import Model, Reading
+from slalom.models import Model, Queries, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
 from slalom.text import (
@@ -61,6 +61,10 @@ class Task(NamedTuple):
         """Number of different queries."""
         return len(set(query_keys(self.keep, self.units.names)))
 
+    def queries(self, rows: NDArray[np.bool_]) -> Queries:
+        """Return rows (k, n) as the engine takes them."""
+        return Queries(self.reading, self.units.atoms(rows))
+
     @property
     def tests(self) -> int:
         """Number of held-out rows."""
@@ -111,25 +115,19 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
         missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
         raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
     reading, text_units = read(model, text, options.unit_or_default, options.long)
-    n = len(text_units)
+    n, kind = len(text_units), options.unit_kind
     if n == 0:
-        raise InputError(f"a text must have at least one {options.unit_kind}; got {text[:40]!r}{where}")
+        raise InputError(f"a text must have at least one {kind}; got {text[:40]!r}{where}")
     if reading.cut:
-        do, were = ("does", "was") if reading.cut == 1 else ("do", "were")
-        warnings.warn(
-            f"{count(reading.cut, 'token')} {do} not fit into {model.name} and {were} cut{where};"
-            ' long="window" explains overlapping windows',
-            UserWarning,
-            stacklevel=6,
+        _warn(
+            f"{count(reading.cut, 'token')} {'does' if reading.cut == 1 else 'do'} not fit into {model.name} and"
+            f' {"was" if reading.cut == 1 else "were"} cut{where}; long="window" explains overlapping windows'
         )
     seconds = options.method.seconds(text_units.n_types, options.most_queries(n))
     if seconds > _LONG:
-        faster = "" if options.unit_kind == "sentence" else ' unit="sentence" or'
-        warnings.warn(
-            f"a fit of {n:,} {options.unit_kind}s takes about {duration(seconds)} on one core{where};"
-            f'{faster} method="ridge" is much faster',
-            UserWarning,
-            stacklevel=6,
+        faster = "" if kind == "sentence" else ' unit="sentence" or'
+        _warn(
+            f'a fit of {n:,} {kind}s takes about {duration(seconds)} on one core{where};{faster} method="ridge" is much faster'
         )
     budget = options.budget(n)
     with named_failures(options.method), one_blas_thread():
@@ -143,3 +141,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
             f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}"
         )
     return Task(number, reading, text_units, plan, keep, len(near), budget)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=7)  # where the Explainer is called

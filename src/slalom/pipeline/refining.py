@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.pipeline.explaining import explain
+from slalom.pipeline.explaining import check_pairs, explain
 from slalom.pipeline.options import Options
 from slalom.pipeline.pipeline import Pipeline
 from slalom.pipeline.planning import plan
-from slalom.pipeline.run import Run
+from slalom.pipeline.run import TextRun
 from slalom.result import Explanation
 from slalom.text import QueryPlan
 
@@ -51,7 +51,7 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
     task = plan(pipeline.model, text, options)
     order = _order(task.plan, options.seed)
     sizes = _sizes(first, len(order)) if options.method.takes_budget else [len(order)]
-    of, run = task.distinct, Run(task)
+    of, run = task.distinct, TextRun(task)
     asked, tested, lot = 0, 0, min(first, _LOT)
     for number, size in enumerate(sizes, start=1):
         tests = 0 if number == 1 < len(sizes) else task.tests
@@ -62,29 +62,26 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
             asked = min(size, asked + most - new)
             run.task = task.first(order[:asked], tested)
             pipeline.ask([run], "asking")
-            rate = (asked + tested - before) / max(perf_counter() - began, 1e-9)
-            lot = max(
-                _LOT, 0 if seconds is None else min(int(seconds * rate), 4 * lot)
-            )  # a cached lot says nothing of the next
+            if seconds is not None:
+                rate = (asked + tested - before) / max(perf_counter() - began, 1e-9)
+                lot = max(_LOT, min(int(seconds * rate), 4 * lot))  # a cached lot says nothing of the next
             yield Step(number, run.task.distinct, of, asked == size and tested == tests)
         if asked < len(order):
             part = task.first(np.sort(order[:asked]), tests)
             yield Step(number, part.distinct, of, True, explain(pipeline.engine, run.reordered(part, order[:asked]), options))
-    run, number = run.reordered(task, order), len(sizes)
-    run.rounds = 1  # as if all rows had been asked at once
-    while run.result is None:
+    run = run.reordered(task, order)
+    while True:
         asked = run.task.distinct
         pipeline.advance(run, options)
-        if isinstance(run.result, Explanation):
-            pipeline.check_pairs(run, options)
-            assert isinstance(run.result, Explanation)
-            yield Step(number, run.task.distinct, run.task.distinct, True, run.result, final=True)
-            break
-        if run.explanation is not None:
-            yield Step(number, asked, run.task.distinct, True, run.explanation)
+        check_pairs(pipeline.engine, run, options)
+        e, of = run.result or run.explanation, run.task.distinct
+        assert isinstance(e, Explanation)
+        yield Step(number, asked, of, True, e, final=run.result is not None)
+        if run.result is not None:
+            return
         number += 1
         pipeline.ask([run], "asking")
-        yield Step(number, run.task.distinct, run.task.distinct, True)
+        yield Step(number, of, of, True)
 
 
 def _order(plan: QueryPlan, seed: int) -> NDArray[np.int64]:

@@ -1,23 +1,25 @@
 """A text on its way from its plan to its explanation: what is asked, answered and explained so far."""
 
 import logging
-from typing import Literal, final
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import Floats
 from slalom.errors import SlalomError, one_line
-from slalom.models import Answers, Decision, Head, Target
-from slalom.pipeline.further import FurtherQueries
+from slalom.models import Answers, Decision, Engine, Head, Target
 from slalom.pipeline.planning import Task
-from slalom.pipeline.side_by_side import SharedClock
 from slalom.result import Explanation, Failure
+from slalom.threads import many_blas_threads
 
 _LOG = logging.getLogger("slalom")
 
 
 @final
-class Run:
+class TextRun:
     """A text on its way from its plan to its explanation.
 
     Args:
@@ -25,20 +27,26 @@ class Run:
 
     Attributes:
         rounds: Number of rounds that are answered.
-        clock: Counts the seconds of this text while it is explained, perhaps beside others.
+        answers: The answers to all rows of the task.
+        further: Number of rows that were asked beyond the task, in all rounds.
+        lengths: Number of tokens of all inputs that were asked, by key.
+        clock: Counts the seconds of this text; those of its thread where several texts are explained at the same time.
         explanation: That of the last round, if any.
         result: The final one, or a Failure; None as long as the text goes on.
     """
 
+    answers: Answers
+    decision: Decision | None = None
+    explanation: Explanation | None = None
+    result: Explanation | Failure | None = None
+
     def __init__(self, task: Task | Failure) -> None:
-        self.result: Explanation | Failure | None = None
-        self.decision: Decision | None = None
-        self.explanation: Explanation | None = None
-        self.further = FurtherQueries()
-        self.rounds, self._seconds = 0, 0.0
-        self.clock = SharedClock()
+        self.rounds = self.further = 0
+        self.lengths = dict[bytes, int]()
+        self.clock: Callable[[], float] = perf_counter
+        self._outputs = dict[bytes, Any]()  # of each row, filled where rows beyond the task are asked
+        self._filled, self._seconds = 0, 0.0
         self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
-        self._answers: Answers | None = None
         if isinstance(task, Failure):
             self.result = task
         else:
@@ -48,13 +56,7 @@ class Run:
     def new_rows(self) -> NDArray[np.bool_]:
         """The rows (k, n) that are not answered yet: all at first, then those that were added to the plan, or held out."""
         keep, whole = self.task.keep, self.task.whole
-        return keep if self._answers is None else np.concatenate([keep[self._planned : whole], keep[whole + self._others :]])
-
-    @property
-    def answers(self) -> Answers:
-        """The answers to all rows of the task."""
-        assert self._answers is not None
-        return self._answers
+        return np.concatenate([keep[self._planned : whole], keep[whole + self._others :]])
 
     @property
     def decided(self) -> Decision:
@@ -70,25 +72,45 @@ class Run:
 
     def receive(self, answers: Answers, seconds: float) -> None:
         """Add the answers to the new rows, which took so long."""
-        if self._answers is not None:
-            old, new, at, planned = self._answers.outputs, answers.outputs, self._planned, self.task.whole - self._planned
+        if self.rounds:
+            old, new, at, planned = self.answers.outputs, answers.outputs, self._planned, self.task.whole - self._planned
             outputs = np.concatenate([old[:at], new[:planned], old[at:], new[planned:]])
-            answers = Answers(outputs, {**self._answers.lengths, **answers.lengths})
-        self._answers, self._planned, self._others = answers, self.task.whole, len(self.task.keep) - self.task.whole
+            answers = Answers(outputs, {**self.answers.lengths, **answers.lengths})
+        self.answers, self._planned, self._others = answers, self.task.whole, len(self.task.keep) - self.task.whole
+        self.lengths |= answers.lengths
         self.rounds += 1
         self.spend(seconds)
+
+    def unasked(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the different ones of rows (k, n) that have no answer yet."""
+        if self._filled < self.rounds:
+            self._outputs |= {row.tobytes(): output for row, output in zip(self.task.keep, self.answers.outputs, strict=True)}
+            self._filled = self.rounds
+        fresh = {key: row for row in rows if (key := row.tobytes()) not in self._outputs}
+        return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(self.task.units))
+
+    def ask(self, engine: Engine, rows: NDArray[np.bool_]) -> Floats:
+        """Return the outputs of any rows (k, n); each row is sent to the model once."""
+        fresh = self.unasked(rows)
+        if len(fresh):
+            with many_blas_threads():  # what the model does is its own affair
+                (answer,) = engine([self.task.queries(fresh)])
+            self._outputs |= {row.tobytes(): output for row, output in zip(fresh, answer.outputs, strict=True)}
+            self.lengths |= answer.lengths
+            self.further += len(fresh)
+        return np.stack([self._outputs[row.tobytes()] for row in rows])
 
     def spend(self, seconds: float) -> float:
         """Add seconds to those of the text, and return them all."""
         self._seconds += seconds
         return self._seconds
 
-    def reordered(self, task: Task, order: NDArray[np.int64]) -> "Run":
-        """Return a run of the same rows in the order of their numbers, with its answers."""
-        run, outputs, m = Run(task), self.answers.outputs, len(order)
-        run.decision, run._seconds, run.rounds = self.decision, self._seconds, self.rounds
-        run._planned, run._others = m, self._others
-        run._answers = Answers(np.concatenate([outputs[:m][np.argsort(order)], outputs[m:]]), self.answers.lengths)
+    def reordered(self, task: Task, order: NDArray[np.int64]) -> "TextRun":
+        """Return a run of the same rows in the order of their numbers, with its answers, as if they had been asked at once."""
+        run, outputs, m = TextRun(task), self.answers.outputs, len(order)
+        run.decision, run._planned, run._others = self.decision, m, self._others
+        run.answers = Answers(np.concatenate([outputs[:m][np.argsort(order)], outputs[m:]]), self.answers.lengths)
+        run.lengths, run.rounds, run._seconds = dict(self.lengths), 1, self._seconds
         return run
 
     def fail(self, error: Exception) -> None:
